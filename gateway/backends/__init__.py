@@ -1,0 +1,85 @@
+"""What the gateway needs from anything that runs a model, and the two doors to it.
+
+A kind (`triton`, `kserve`, `openai`) is written once, as a `Connector`. The composition root wraps
+each in the door of its zone, and nothing else holds the connector: `OnPremDoor` takes a request,
+`CloudDoor` (in `egress`) takes nothing but a `Cleared` one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.errors import EgressForbidden
+from gateway.types import (
+    Classification,
+    Decision,
+    InferenceRequest,
+    ReplyStream,
+    RestBody,
+    Sensitivity,
+    ServedModel,
+    Zone,
+)
+
+
+class Connector(Protocol):
+    """Speaks one protocol to one endpoint."""
+
+    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+        """Send the call on. The stream's first frame may still be to come; closing the stream (or
+        cancelling this call) cancels the call upstream. Raises `UpstreamError` by its class."""
+        ...
+
+    async def ready(self) -> bool:
+        """One health probe. It may be wrong: only an inference proves that a server infers."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Inspector(Protocol):
+    """The read-only side of an Open Inference Protocol server, answered as it wrote it."""
+
+    async def rest(self, path: str, timeout_s: float) -> RestBody:
+        """GET a path built from catalog names, e.g. `/v2/models/simple/config`."""
+        ...
+
+    async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
+        """Call a unary method of GRPCInferenceService with a serialised message."""
+        ...
+
+
+class Cleared:
+    """A call that may leave the premises. Cloud backends accept nothing else."""
+
+    __slots__ = ("request",)
+
+    def __init__(
+        self, request: InferenceRequest, found: Classification, decision: Decision
+    ) -> None:
+        if (
+            found.sensitivity is not Sensitivity.CLEAR
+            or found.request_id != request.id
+            or Zone.CLOUD not in decision.zones
+            or Zone.CLOUD not in request.zones
+        ):
+            raise EgressForbidden(request.id)
+        self.request = request
+
+
+class OnPremBackend(Protocol):
+    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream: ...
+
+
+class CloudBackend(Protocol):
+    async def infer(self, cleared: Cleared, served: ServedModel) -> ReplyStream: ...
+
+
+class OnPremDoor:
+    """The way to an on-prem endpoint."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+        return await self._connector.open(request, served)

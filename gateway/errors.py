@@ -1,0 +1,173 @@
+"""
+Every failure that a caller can see.
+
+* GatewayError
+  + RequestRejected             400  INVALID_ARGUMENT    the caller's fault
+    - MalformedBody             400  INVALID_ARGUMENT
+    - InvalidBudget             400  INVALID_ARGUMENT
+    - Unauthenticated           401  UNAUTHENTICATED
+    - Forbidden                 403  PERMISSION_DENIED
+    - RouteNotFound             404  UNIMPLEMENTED
+    - UnknownModel              404  NOT_FOUND
+    - MethodNotAllowed          405  UNIMPLEMENTED
+    - BodyTooLarge              413  RESOURCE_EXHAUSTED
+    - UnsupportedMedia          415  INVALID_ARGUMENT
+    - NotOffered                400  UNIMPLEMENTED       a part of the protocol that we refuse
+  + Shed                             refused for want of room
+    - Saturated                 429  RESOURCE_EXHAUSTED
+    - DeadlineUnmeetable        503  RESOURCE_EXHAUSTED
+    - NoEligibleEndpoint        503  UNAVAILABLE
+    - OnpremUnavailable         503  UNAVAILABLE         restricted, and nowhere to go
+    - Draining                  503  UNAVAILABLE
+  + DeadlineExceeded            504  DEADLINE_EXCEEDED
+  + UpstreamError                    what an endpoint did; failover looks at the class (A5)
+    - UpstreamUnreachable       502  UNAVAILABLE         connect error, broken stream
+    - UpstreamBusy              429  RESOURCE_EXHAUSTED  its 429
+    - UpstreamFailed            502  UNAVAILABLE         its 5xx, nonsense
+    - UpstreamRefused           4xx  (its own)           its 4xx: no failover
+  + InternalError               500  INTERNAL            a bug of ours
+* EgressForbidden                    a bug, never a reply: a restricted call met the door out
+
+Messages say what was wrong and how to mend it, with the offending key, never the payload.
+"""
+
+from __future__ import annotations
+
+from gateway.types import Outcome
+
+
+class GatewayError(Exception):
+    """`reason` is the machine-readable code that callers, metrics and records share."""
+
+    outcome = Outcome.FAILED
+    http_status = 500
+    grpc_status = "INTERNAL"  # a name of grpc.StatusCode
+    reason = "internal"
+
+    def __init__(
+        self, message: str, *, reason: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_s = retry_after_s
+        if reason is not None:
+            self.reason = reason
+
+
+class RequestRejected(GatewayError):
+    outcome = Outcome.REJECTED
+    http_status, grpc_status, reason = 400, "INVALID_ARGUMENT", "invalid_request"
+
+
+class MalformedBody(RequestRejected):
+    reason = "malformed_body"
+
+
+class InvalidBudget(RequestRejected):
+    reason = "invalid_latency_budget"
+
+
+class Unauthenticated(RequestRejected):
+    http_status, grpc_status, reason = 401, "UNAUTHENTICATED", "unauthenticated"
+
+
+class Forbidden(RequestRejected):
+    http_status, grpc_status, reason = 403, "PERMISSION_DENIED", "forbidden"
+
+
+class RouteNotFound(RequestRejected):
+    http_status, grpc_status, reason = 404, "UNIMPLEMENTED", "unknown_route"
+
+
+class UnknownModel(RequestRejected):
+    http_status, grpc_status, reason = 404, "NOT_FOUND", "unknown_model"
+
+
+class MethodNotAllowed(RequestRejected):
+    http_status, grpc_status, reason = 405, "UNIMPLEMENTED", "method_not_allowed"
+
+
+class BodyTooLarge(RequestRejected):
+    http_status, grpc_status, reason = 413, "RESOURCE_EXHAUSTED", "body_too_large"
+
+
+class UnsupportedMedia(RequestRejected):
+    http_status, reason = 415, "unsupported_media_type"
+
+
+class NotOffered(RequestRejected):
+    grpc_status, reason = "UNIMPLEMENTED", "not_offered"
+
+
+class Shed(GatewayError):
+    outcome = Outcome.SHED
+    http_status, grpc_status, reason = 503, "RESOURCE_EXHAUSTED", "shed"
+
+
+class Saturated(Shed):
+    http_status, reason = 429, "saturated"
+
+
+class DeadlineUnmeetable(Shed):
+    reason = "deadline_unmeetable"
+
+
+class NoEligibleEndpoint(Shed):
+    grpc_status, reason = "UNAVAILABLE", "no_eligible_endpoint"
+
+
+class OnpremUnavailable(Shed):
+    grpc_status, reason = "UNAVAILABLE", "onprem_unavailable_restricted"
+
+
+class Draining(Shed):
+    grpc_status, reason = "UNAVAILABLE", "draining"
+
+
+class DeadlineExceeded(GatewayError):
+    outcome = Outcome.EXPIRED
+    http_status, grpc_status, reason = 504, "DEADLINE_EXCEEDED", "deadline_exceeded"
+
+
+class UpstreamError(GatewayError):
+    http_status, grpc_status, reason = 502, "UNAVAILABLE", "upstream_failed"
+
+
+class UpstreamUnreachable(UpstreamError):
+    reason = "upstream_unreachable"
+
+
+class UpstreamBusy(UpstreamError):
+    outcome = Outcome.SHED
+    http_status, grpc_status, reason = 429, "RESOURCE_EXHAUSTED", "upstream_busy"
+
+
+class UpstreamFailed(UpstreamError):
+    pass
+
+
+class UpstreamRefused(UpstreamError):
+    """The endpoint's own refusal of the call, handed on with its status and words."""
+
+    outcome = Outcome.REJECTED
+    reason = "upstream_refused"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        http_status: int = 400,
+        grpc_status: str = "INVALID_ARGUMENT",
+        body: bytes | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.http_status, self.grpc_status = http_status, grpc_status
+        self.body = body  # the answer as the endpoint wrote it, for a caller of that protocol
+
+
+class InternalError(GatewayError):
+    pass
+
+
+class EgressForbidden(RuntimeError):
+    """A restricted call reached the one door out of the premises."""

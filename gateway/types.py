@@ -1,0 +1,293 @@
+"""Values that cross a stage boundary. No behaviour beyond their own invariants, no I/O."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gateway.deadline import Deadline
+
+
+class Sensitivity(enum.Enum):
+    CLEAR = "clear"
+    RESTRICTED = "restricted"  # also: not scanned, not scannable, scan failed or late
+
+
+class Zone(enum.Enum):
+    ONPREM = "onprem"
+    CLOUD = "cloud"
+
+
+EVERYWHERE = frozenset(Zone)
+ONPREM_ONLY = frozenset({Zone.ONPREM})
+
+
+class Outcome(enum.Enum):
+    """How a call ended: the only values that the `outcome` metric label can take."""
+
+    SERVED = "served"
+    REJECTED = "rejected"  # the caller's fault: 4xx
+    SHED = "shed"  # no room: 429/503
+    EXPIRED = "expired"  # its deadline passed: 504
+    FAILED = "failed"  # every attempt failed: 502
+    CANCELLED = "cancelled"  # the caller left
+
+
+class WireProtocol(enum.Enum):
+    """The protocol in which the caller spoke."""
+
+    KSERVE_REST = "kserve-rest"
+    KSERVE_GRPC = "kserve-grpc"
+    OPENAI = "openai"
+
+
+class Operation(enum.Enum):
+    INFER = "infer"
+    CHAT = "chat.completions"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    RESPONSES = "responses"
+
+
+class Spill(enum.Enum):
+    """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
+
+    ALLOW = "allow"
+    NEVER = "never"
+
+
+Parameter = bool | int | float | str
+"""A request or tensor parameter of the Open Inference Protocol."""
+
+JsonDocument = dict[str, Any]
+"""A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One input or output tensor. `data` is its raw little-endian form of the binary tensor
+    extension: row-major elements; BYTES elements each behind a 4-byte little-endian length."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: bytes = field(repr=False)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedOutput:
+    name: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCall:
+    """One Open Inference Protocol inference, freed from its wire form."""
+
+    inputs: tuple[Tensor, ...] = field(repr=False)
+    outputs: tuple[RequestedOutput, ...] = field(default=(), repr=False)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
+    id: str = field(default="", repr=False)  # the caller's own id: free text
+    version: str = ""  # decimal digits, or empty for the server's choice
+    streamed: bool = False  # came by ModelStreamInfer: any number of responses
+
+    @property
+    def operation(self) -> Operation:
+        return Operation.INFER
+
+    @property
+    def sequence(self) -> int | str | None:
+        """The correlation id of a stateful sequence, or None."""
+        found = self.parameters.get("sequence_id")
+        return found if isinstance(found, int | str) and found not in (0, "") else None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCall:
+    """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
+
+    operation: Operation
+    document: JsonDocument = field(repr=False)
+    streamed: bool = False
+
+
+Payload = TensorCall | DocumentCall
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceRequest:
+    """One call, independent of how it arrived."""
+
+    id: str
+    protocol: WireProtocol
+    tenant: str
+    model: str  # a name of the catalog, matched and never interpolated
+    payload: Payload = field(repr=False)
+    deadline: Deadline
+    priority: int = 0  # smaller is more urgent; 0 is the default
+    zones: frozenset[Zone] = EVERYWHERE  # what the caller and its key allow
+    traceparent: str = ""
+    received_s: float = 0.0  # monotonic
+
+    @property
+    def operation(self) -> Operation:
+        return self.payload.operation
+
+    @property
+    def streamed(self) -> bool:
+        return self.payload.streamed
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A span of personal data in one scanned text. Offsets are characters."""
+
+    type: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """The verdict on one call. It belongs to that call alone (`request_id`)."""
+
+    request_id: str
+    sensitivity: Sensitivity
+    reason: str  # a reason code: 'clear', 'entities', 'unscannable', 'late', 'failed', ...
+    entities: Mapping[str, int] = field(default_factory=dict)  # type -> count, never the text
+    classify_s: float = 0.0
+
+    @property
+    def restricted(self) -> bool:
+        return self.sensitivity is not Sensitivity.CLEAR
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """How one endpoint serves a model of the catalog."""
+
+    model: str  # the name at that endpoint
+    version: str = ""
+    substitute: bool = False  # another model than the one asked for, as the config says
+    price_usd: float = 0.0  # of one call
+    price_usd_per_1k_tokens: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One place that can serve models; exactly one zone."""
+
+    name: str
+    zone: Zone
+    kind: str  # triton | kserve | openai
+    models: Mapping[str, ServedModel] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointState:
+    """What routing may know of an endpoint for one model, as one immutable snapshot."""
+
+    endpoint: Endpoint
+    served: ServedModel
+    available: bool
+    unavailable_why: str = ""
+    predicted_s: float = 0.0  # from now to the whole answer, were the call placed here now
+    p50_s: float = 0.0  # median service time alone
+    waiting: int = 0  # calls in the gateway's queue
+    in_flight: int = 0
+    batch: int = 1  # calls that the server executes at once
+    room: bool = True  # the queue takes another call
+    cold: bool = False  # no observation yet; the figures are the config's
+    price_usd: float = 0.0  # expected price of this call here
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a call may go, best first, and why. `zones` can only shrink afterwards."""
+
+    attempts: tuple[Endpoint, ...]
+    reason: str  # a reason code, e.g. 'onprem_room', 'restricted', 'spill_deadline'
+    zones: frozenset[Zone]
+    vetoes: tuple[tuple[str, str], ...] = ()  # (endpoint, why)
+    latency_critical: bool = False
+    predicted_s: Mapping[str, float] = field(default_factory=dict)  # endpoint -> seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at one endpoint, as the decision record keeps it."""
+
+    endpoint: str
+    zone: Zone
+    zones: frozenset[Zone]  # what was allowed when it started (BEHAVIOURS M2)
+    result: str  # 'served' or a reason code
+    queued_s: float = 0.0
+    took_s: float = 0.0
+    price_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestBody:
+    """One Open Inference Protocol REST answer as the server wrote it. `header_length` is the
+    length in bytes of the JSON part when binary tensors follow it, else None."""
+
+    body: bytes = field(repr=False)
+    header_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcMessage:
+    """One serialised `inference.ModelInferResponse` as the server wrote it."""
+
+    message: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonBody:
+    """One whole OpenAI answer."""
+
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One server-sent event of an OpenAI stream; `data` without the framing."""
+
+    data: bytes = field(repr=False)
+    event: str = ""  # the Responses API names its events
+
+
+Frame = RestBody | GrpcMessage | JsonBody | ServerEvent
+
+
+class ReplyStream(Protocol):
+    """Frames of one reply. Whoever holds it must `aclose()` it, read or not; closing twice is
+    harmless, and closing cancels the upstream call."""
+
+    def __aiter__(self) -> AsyncIterator[Frame]: ...
+    async def __anext__(self) -> Frame: ...
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the caller is told of where its call went (BEHAVIOURS S7)."""
+
+    zone: Zone
+    endpoint: str
+    reason: str
+    attempts: int
+    sensitivity: Sensitivity
+    classify_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceReply:
+    """An answer from its first frame on. Fronts must close `frames` on every exit."""
+
+    placement: Placement
+    frames: ReplyStream
