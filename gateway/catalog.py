@@ -1,0 +1,96 @@
+"""The models that callers can name. A name is looked up here and never put into a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.config import Settings
+from gateway.errors import UnknownModel
+from gateway.types import Endpoint, ServedModel
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogModel:
+    """One model: what its inputs are, and which endpoints may serve it."""
+
+    name: str
+    task: str  # infer | embeddings | generate
+    endpoints: tuple[str, ...]
+    text_inputs: frozenset[str] = frozenset()
+    tensors_clear: bool = False  # the declared class of inputs that are not text
+    declared: bool = True
+    latency_budget_s: float | None = None
+    max_batch: int = 1
+
+
+@dataclass(slots=True)
+class Catalog:
+    """Declared models from the settings; undeclared ones of on-prem servers may join, always
+    restricted (C6)."""
+
+    models: dict[str, CatalogModel] = field(default_factory=dict)
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Catalog:
+        models = {
+            name: CatalogModel(
+                name=name,
+                task=m.task,
+                endpoints=tuple(s.endpoint for s in m.served_by),
+                text_inputs=frozenset(m.text_inputs),
+                tensors_clear=m.tensors == "clear",
+                latency_budget_s=None if m.latency_budget_ms is None else m.latency_budget_ms / 1e3,
+                max_batch=m.max_batch,
+            )
+            for name, m in settings.models.items()
+        }
+        endpoints = {
+            name: Endpoint(name, e.zone, e.kind, _served(name, settings))
+            for name, e in settings.endpoints.items()
+        }
+        return cls(models, endpoints)
+
+    def find(self, name: str) -> CatalogModel:
+        found = self.models.get(name)
+        if found is None:
+            raise UnknownModel(
+                "Request for unknown model: the name is not in the catalog of this gateway"
+            )
+        return found
+
+    def names(self) -> Iterable[str]:
+        return self.models.keys()
+
+    def add_undeclared(self, endpoint: str, names: Iterable[str]) -> None:
+        """Serve what an on-prem server has and the settings do not name: there, restricted."""
+        place = self.endpoints[endpoint]
+        served = dict(place.models)
+        for name in names:
+            if name in self.models and self.models[name].declared:
+                continue
+            if name not in self.models:
+                self.models[name] = CatalogModel(name, "infer", (endpoint,), declared=False)
+            elif endpoint not in self.models[name].endpoints:
+                known = self.models[name]
+                self.models[name] = CatalogModel(
+                    name, "infer", (*known.endpoints, endpoint), declared=False
+                )
+            served[name] = ServedModel(name)
+        self.endpoints[endpoint] = Endpoint(place.name, place.zone, place.kind, served)
+
+
+def _served(endpoint: str, settings: Settings) -> Mapping[str, ServedModel]:
+    return {
+        name: ServedModel(
+            model=s.model or name,
+            version=s.version,
+            substitute=bool(s.substitute),
+            price_usd=s.price_usd,
+            price_usd_per_1k_tokens=s.price_usd_per_1k_tokens,
+        )
+        for name, model in settings.models.items()
+        for s in model.served_by
+        if s.endpoint == endpoint
+    }

@@ -1,0 +1,47 @@
+"""Fronts: how a protocol's calls become requests, and replies its answers.
+
+Every front works on the same `Services`. It builds an `InferenceRequest` with `intake`, hands it to
+`Services.handle`, renders the frames, and closes them on every exit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.backends import Inspector
+from gateway.callers import Callers
+from gateway.catalog import Catalog
+from gateway.config import LimitSettings
+from gateway.deadline import Clock
+from gateway.types import InferenceReply, InferenceRequest
+
+
+class Inspection(Protocol):
+    """Finds the server whose metadata answers for a model, or for the gateway itself."""
+
+    def of_server(self) -> Inspector:
+        """An on-prem Open Inference Protocol server; raises NoEligibleEndpoint if there is none."""
+        ...
+
+    def of_model(self, model: str) -> tuple[Inspector, str]:
+        """The server that answers for a catalog model, and the model's name there."""
+        ...
+
+    def live(self) -> bool: ...
+    def ready(self) -> bool: ...
+    def model_ready(self, model: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the composition root gives to every front."""
+
+    handle: Callable[[InferenceRequest], Awaitable[InferenceReply]]
+    callers: Callers
+    catalog: Catalog
+    inspection: Inspection
+    limits: LimitSettings
+    new_id: Callable[[], str]
+    clock: Clock

@@ -1,0 +1,159 @@
+"""What all fronts do with the headers (or gRPC metadata) of a call: who, which id, how long, where.
+
+Headers read here: `authorization`, `x-request-id`, `traceparent` (W3C Trace Context),
+`x-latency-budget-ms`, `x-stainless-read-timeout`, `x-spillway-placement: onprem|any|cloud`,
+`x-spillway-spill: never|allow`, `x-spillway-priority: 0..9`. Callers can only tighten (M5): `cloud`
+is a wish, and it is ignored wherever it would loosen anything.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway import budget
+from gateway.callers import Caller
+from gateway.deadline import Deadline
+from gateway.errors import Forbidden, GatewayError, RequestRejected
+from gateway.fronts import Services
+from gateway.types import (
+    ONPREM_ONLY,
+    InferenceRequest,
+    Payload,
+    Placement,
+    TensorCall,
+    WireProtocol,
+    Zone,
+)
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A call of which only the head has been read."""
+
+    request_id: str
+    traceparent: str
+    received_s: float
+
+
+def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
+    """Ids are taken over only in forms that cannot carry content (C12): a UUID, a traceparent."""
+    given = headers.get("x-request-id", "")
+    parent = headers.get("traceparent", "")
+    return Arrival(
+        request_id=given.lower() if _UUID.fullmatch(given) else services.new_id(),
+        traceparent=_child(parent if _TRACEPARENT.fullmatch(parent) else ""),
+        received_s=services.clock(),
+    )
+
+
+def identify(headers: Mapping[str, str], services: Services) -> Caller:
+    return services.callers.identify(headers.get("authorization", ""))
+
+
+def build(
+    services: Services,
+    arrival: Arrival,
+    caller: Caller,
+    headers: Mapping[str, str],
+    protocol: WireProtocol,
+    model: str,
+    payload: Payload,
+    grpc_remaining_s: float | None = None,
+) -> InferenceRequest:
+    """The neutral request. Raises RequestRejected (400), Forbidden (403), UnknownModel (404)."""
+    entry = services.catalog.find(model)
+    if not caller.may_use(model):
+        raise Forbidden("this key may not use this model")
+    return InferenceRequest(
+        id=arrival.request_id,
+        protocol=protocol,
+        tenant=caller.tenant,
+        model=entry.name,
+        payload=payload,
+        deadline=Deadline(
+            arrival.received_s
+            + _budget_s(
+                services, caller, headers, payload, entry.latency_budget_s, grpc_remaining_s
+            ),
+            services.clock,
+        ),
+        priority=_priority(headers.get("x-spillway-priority")),
+        zones=caller.zones & _zones(headers),
+        traceparent=arrival.traceparent,
+        received_s=arrival.received_s,
+    )
+
+
+def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:
+    """What the caller is told, the same as HTTP headers and as gRPC trailing metadata (S7, C9)."""
+    told = {"x-request-id": arrival.request_id, "traceparent": arrival.traceparent}
+    if placement is not None:
+        told["x-spillway-zone"] = placement.zone.value
+        told["x-spillway-endpoint"] = placement.endpoint
+        told["x-spillway-reason"] = placement.reason
+        told["x-spillway-attempts"] = str(placement.attempts)
+        told["x-spillway-sensitivity"] = placement.sensitivity.value
+        told["x-spillway-classify-ms"] = f"{placement.classify_s * 1000:.3f}"
+    return told
+
+
+def error_headers(arrival: Arrival, error: GatewayError) -> dict[str, str]:
+    told = placement_headers(arrival, None)
+    told["x-spillway-reason"] = error.reason
+    if error.retry_after_s is not None:
+        told["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
+        told["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))
+    return told
+
+
+def _budget_s(
+    services: Services,
+    caller: Caller,
+    headers: Mapping[str, str],
+    payload: Payload,
+    model_s: float | None,
+    grpc_s: float | None,
+) -> float:
+    max_s = services.limits.max_latency_budget_ms / 1000
+    stated: list[float | None] = [
+        services.limits.default_latency_budget_ms / 1000 if model_s is None else model_s,
+        caller.latency_budget_s,
+        budget.from_grpc_s(grpc_s, max_s),
+    ]
+    if (raw := headers.get("x-latency-budget-ms")) is not None:
+        stated.append(budget.from_header_ms(raw, max_s))
+    if (raw := headers.get("x-stainless-read-timeout")) is not None:
+        stated.append(budget.from_stainless_s(raw, max_s))
+    if isinstance(payload, TensorCall) and "timeout" in payload.parameters:
+        stated.append(budget.from_v2_timeout_us(payload.parameters["timeout"], max_s))
+    return min(s for s in stated if s is not None)
+
+
+def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:
+    placement = headers.get("x-spillway-placement", "any").lower()
+    if placement not in ("onprem", "any", "cloud"):
+        raise RequestRejected("x-spillway-placement: must be onprem, any or cloud")
+    spill = headers.get("x-spillway-spill", "allow").lower()
+    if spill not in ("never", "allow"):
+        raise RequestRejected("x-spillway-spill: must be never or allow")
+    return ONPREM_ONLY if placement == "onprem" or spill == "never" else frozenset(Zone)
+
+
+def _priority(raw: str | None) -> int:
+    if raw is None:
+        return 0
+    if len(raw) != 1 or raw not in "0123456789":
+        raise RequestRejected("x-spillway-priority: must be a digit, 0 the most urgent")
+    return int(raw)
+
+
+def _child(parent: str) -> str:
+    """A traceparent of this hop: the caller's trace, or a new one; a span id of ours."""
+    trace, flags = (parent[3:35], parent[53:55]) if parent else (secrets.token_hex(16), "01")
+    return f"00-{trace}-{secrets.token_hex(8)}-{flags}"
