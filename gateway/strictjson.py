@@ -1,0 +1,109 @@
+"""JSON (RFC 8259) without its ambiguities, so that what was scanned is what is sent.
+
+A duplicate key is refused: Python keeps the last value and Triton executes the first (measured on
+2.51), so a lenient parser lets a caller hide text from the scan. So are NaN and the infinities,
+numbers that only an infinity could hold, lone surrogates, byte order marks, and depth beyond a cap.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import orjson
+
+from gateway.errors import MalformedBody
+
+_HUGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{300}")
+
+
+def loads(body: bytes, max_depth: int = 64) -> Any:
+    """The parsed value. Raises MalformedBody; its message says what and where, never content."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise MalformedBody(f"the body is not UTF-8 text: byte {exc.start}") from None
+    decoder = _WARY if _HUGE.search(body) else _USUAL
+    try:
+        value = decoder.decode(text)
+    except json.JSONDecodeError as exc:
+        raise MalformedBody(
+            f"the body is not JSON: {exc.msg} at line {exc.lineno} column {exc.colno}"
+        ) from None
+    except RecursionError:
+        raise MalformedBody(f"the body nests deeper than {max_depth} levels") from None
+    except ValueError:  # an integer of over 4,300 digits
+        raise MalformedBody("the body has a number with too many digits") from None
+    if body.count(b"[") + body.count(b"{") > max_depth and _depth(value) > max_depth:
+        raise MalformedBody(f"the body nests deeper than {max_depth} levels")
+    if b"\\u" in body:
+        _refuse_surrogates(value)
+    return value
+
+
+def load_object(body: bytes, max_depth: int = 64) -> dict[str, Any]:
+    value = loads(body, max_depth)
+    if not isinstance(value, dict):
+        raise MalformedBody("the body must be a JSON object")
+    return value
+
+
+def dumps(value: Any) -> bytes:
+    """Compact UTF-8. Raises ValueError for what JSON cannot say."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # integers beyond 64 bits, which orjson refuses
+        return json.dumps(
+            value, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        ).encode()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise MalformedBody("the body has an object with the same key twice")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise MalformedBody(f"the body has {name}, which is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise MalformedBody("the body has a number too large for a double")
+    return value
+
+
+_USUAL = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+_WARY = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+)
+
+
+def _depth(value: Any) -> int:
+    """Levels of nesting, without recursion."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = [v for item in level for v in (item.values() if isinstance(item, dict) else item)]
+    return depth
+
+
+def _refuse_surrogates(value: Any) -> None:
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            todo.extend(item.keys())
+            todo.extend(item.values())
+        elif isinstance(item, list):
+            todo.extend(item)
+        elif isinstance(item, str) and not item.isascii():
+            try:
+                item.encode("utf-8")
+            except UnicodeEncodeError:
+                raise MalformedBody("the body has half of a surrogate pair") from None
