@@ -1,0 +1,162 @@
+"""The account of one call: everything that it holds and owes is settled once, on every exit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import DecisionLog, RecordUnwritable
+from gateway.deadline import Clock
+from gateway.types import (
+    Attempt,
+    Classification,
+    Decision,
+    InferenceRequest,
+    Outcome,
+    Zone,
+)
+
+
+class Accounts:
+    """Opens an account for each call; keeps count of the open ones."""
+
+    def __init__(
+        self, log: DecisionLog, metrics: Metrics, clock: Clock, policy_hash: Callable[[], str]
+    ) -> None:
+        self.log = log
+        self.metrics = metrics
+        self.clock = clock
+        self.policy_hash = policy_hash
+        self.open_calls = 0
+
+    def open(self, request: InferenceRequest) -> CallAccount:
+        return CallAccount(self, request)
+
+
+class CallAccount:
+    """Filled in as the call goes on; `settle` may be called on every path and acts once."""
+
+    def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
+        self._accounts = accounts
+        self._request = request
+        self._releases: list[Callable[[], None]] = []
+        self._settled = False
+        self._recorded = False
+        self.found: Classification | None = None
+        self.decision: Decision | None = None
+        self.attempts: list[Attempt] = []
+        self.total_tokens: int | None = None
+        accounts.open_calls += 1
+        accounts.metrics.in_flight.inc()
+
+    def holds(self, release: Callable[[], None]) -> None:
+        """Remember what must be given back when the call ends."""
+        self._releases.append(release)
+
+    def classified(self, found: Classification) -> None:
+        self.found = found
+        metrics = self._accounts.metrics
+        metrics.classify_seconds.labels(found.sensitivity.value).observe(found.classify_s)
+        for kind, count in found.entities.items():
+            metrics.entities.labels(kind).inc(count)
+
+    def attempted(self, attempt: Attempt) -> None:
+        self.attempts.append(attempt)
+        metrics = self._accounts.metrics
+        metrics.attempts.labels(attempt.endpoint, attempt.zone.value, attempt.result).inc()
+        if attempt.price_usd:
+            metrics.spend_usd.labels(attempt.endpoint, attempt.zone.value).inc(attempt.price_usd)
+
+    def record_before_release(self) -> None:
+        """The line of a call whose answer streams. Raises RecordUnwritable: no answer then."""
+        self._write({**self._record(), "outcome": "streaming"})
+        self._recorded = True
+
+    def settle(self, outcome: Outcome, reason: str) -> None:
+        """Give everything back, write the record, count. Raises RecordUnwritable, after all else
+        is settled, when a served call could not be recorded."""
+        if self._settled:
+            return
+        self._settled = True
+        accounts = self._accounts
+        accounts.open_calls -= 1
+        accounts.metrics.in_flight.dec()
+        for release in self._releases:
+            release()
+        self._count(outcome, reason)
+        record = (
+            {"kind": "end", "id": self._request.id, "took_s": self._took_s(),
+             "total_tokens": self.total_tokens}
+            if self._recorded
+            else self._record()
+        )  # fmt: skip
+        try:
+            self._write({**record, "outcome": outcome.value, "end_reason": reason})
+        except RecordUnwritable:
+            if outcome is Outcome.SERVED and not self._recorded:
+                raise
+
+    def _write(self, record: dict[str, Any]) -> None:
+        try:
+            self._accounts.log.append(record)
+        except RecordUnwritable:
+            self._accounts.metrics.record_failures.inc()
+            raise
+
+    def _count(self, outcome: Outcome, reason: str) -> None:
+        metrics, request = self._accounts.metrics, self._request
+        zone = self._zone()
+        label = zone.value if zone else "none"
+        sensitivity = self.found.sensitivity.value if self.found else "unknown"
+        metrics.calls.labels(
+            request.protocol.value, request.model, sensitivity, label, outcome.value, reason
+        ).inc()
+        metrics.call_seconds.labels(request.protocol.value, label).observe(self._took_s())
+
+    def _zone(self) -> Zone | None:
+        """Where it was served, else where it was last tried."""
+        return self.attempts[-1].zone if self.attempts else None
+
+    def _took_s(self) -> float:
+        return round(self._accounts.clock() - self._request.received_s, 6)
+
+    def _record(self) -> dict[str, Any]:
+        request, found, decision = self._request, self.found, self.decision
+        return {
+            "kind": "call",
+            "time": round(time.time(), 3),
+            "id": request.id,
+            "trace": request.traceparent[3:35],
+            "tenant": request.tenant,
+            "protocol": request.protocol.value,
+            "operation": request.operation.value,
+            "model": request.model,
+            "budget_s": round(request.deadline.at_s - request.received_s, 6),
+            "allowed": sorted(z.value for z in request.zones),
+            "sensitivity": found.sensitivity.value if found else None,
+            "classify_reason": found.reason if found else None,
+            "entities": dict(found.entities) if found else {},
+            "classify_s": round(found.classify_s, 6) if found else None,
+            "reason": decision.reason if decision else None,
+            "zones": sorted(z.value for z in decision.zones) if decision else [],
+            "latency_critical": decision.latency_critical if decision else None,
+            "vetoes": dict(decision.vetoes) if decision else {},
+            "predicted_s": dict(decision.predicted_s) if decision else {},
+            "attempts": [
+                {
+                    "endpoint": a.endpoint,
+                    "zone": a.zone.value,
+                    "zones": sorted(z.value for z in a.zones),
+                    "result": a.result,
+                    "queued_s": round(a.queued_s, 6),
+                    "took_s": round(a.took_s, 6),
+                    "price_usd": a.price_usd,
+                }
+                for a in self.attempts
+            ],
+            "took_s": self._took_s(),
+            "total_tokens": self.total_tokens,
+            "policy": self._accounts.policy_hash(),
+        }

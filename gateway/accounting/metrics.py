@@ -1,0 +1,87 @@
+"""Prometheus metrics. Labels come from closed sets and from the catalog, never from a call."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """One registry for each gateway, so that several can live in one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        self.calls = Counter(
+            "spillway_calls",
+            "Calls by how they ended.",
+            ["protocol", "model", "sensitivity", "zone", "outcome", "reason"],
+            registry=r,
+        )
+        self.call_seconds = Histogram(
+            "spillway_call_seconds",
+            "Arrival to the end of the answer.",
+            ["protocol", "zone"],
+            buckets=_SECONDS,
+            registry=r,
+        )
+        self.classify_seconds = Histogram(
+            "spillway_classify_seconds",
+            "Reading a call for personal data (BEHAVIOURS C9).",
+            ["sensitivity"],
+            buckets=(0.00001, 0.0001, *_SECONDS),
+            registry=r,
+        )
+        self.entities = Counter(
+            "spillway_entities", "Findings by type; never the text.", ["type"], registry=r
+        )
+        self.attempts = Counter(
+            "spillway_attempts", "Attempts by result.", ["endpoint", "zone", "result"], registry=r
+        )
+        self.attempt_seconds = Histogram(
+            "spillway_attempt_seconds",
+            "Service time of attempts that were served, queueing excluded.",
+            ["endpoint", "model"],
+            buckets=_SECONDS,
+            registry=r,
+        )
+        self.queued_seconds = Histogram(
+            "spillway_queued_seconds",
+            "Time in the gateway's queue.",
+            ["endpoint", "model"],
+            buckets=_SECONDS,
+            registry=r,
+        )
+        self.spend_usd = Counter(
+            "spillway_spend_usd", "What attempts cost.", ["endpoint", "zone"], registry=r
+        )
+        self.in_flight = Gauge("spillway_calls_in_flight", "Calls not ended yet.", registry=r)
+        self.queue_waiting = Gauge(
+            "spillway_queue_waiting", "Calls in the queue.", ["endpoint", "model"], registry=r
+        )
+        self.queue_in_flight = Gauge(
+            "spillway_queue_in_flight",
+            "Calls that the queue has with the server.",
+            ["endpoint", "model"],
+            registry=r,
+        )
+        self.endpoint_available = Gauge(
+            "spillway_endpoint_available", "1 while calls go there.", ["endpoint", "zone"],
+            registry=r,
+        )  # fmt: skip
+        self.endpoint_ejections = Counter(
+            "spillway_endpoint_ejections", "Times taken out for failing.", ["endpoint"], registry=r
+        )
+        self.triton_restarts = Counter(
+            "spillway_embedded_triton_restarts", "Restarts of the embedded server.", registry=r
+        )
+        self.record_failures = Counter(
+            "spillway_record_failures", "Decision records that could not be written.", registry=r
+        )
+        self.tasks_failed = Counter(
+            "spillway_unexpected_errors", "Bugs met and survived.", ["where"], registry=r
+        )
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)

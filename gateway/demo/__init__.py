@@ -1,0 +1,1 @@
+"""What `spillway demo` runs beside the product: nothing here is used in production."""

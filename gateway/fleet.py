@@ -1,0 +1,336 @@
+"""Every endpoint's state: what it serves, whether it can be trusted, how long it takes.
+
+State changes in synchronous methods only; probes and restarts run in the background loop. A health
+probe can take an endpoint out, but it never brings one back that failed inferences: after a
+cool-down one call is let through as a probe, and only its answer un-ejects (DESIGN.md, "Triton's
+readiness lies").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from gateway.accounting.metrics import Metrics
+from gateway.backends import CloudBackend, Connector, Inspector, OnPremBackend
+from gateway.catalog import Catalog
+from gateway.config import EndpointSettings, QueueSettings
+from gateway.deadline import Clock
+from gateway.errors import GatewayError, NoEligibleEndpoint, UpstreamBusy, UpstreamError
+from gateway.queue import OnPremQueue
+from gateway.routing.estimate import ServiceTimes, completion_s
+from gateway.types import Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
+
+log = logging.getLogger(__name__)
+
+_FAILURES_TO_EJECT = 3
+_COOL_DOWN_S = 2.0
+_COOL_DOWN_MAX_S = 30.0
+_EXPECTED_TOKENS = 500  # of a generation, until its answer says; only ranks endpoints by price
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Closed, open for a cool-down, or half-open for one call (BEHAVIOURS A6)."""
+
+    clock: Clock
+    failures: int = 0
+    open_until_s: float = 0.0
+    cool_down_s: float = _COOL_DOWN_S
+    probing: bool = False
+
+    @property
+    def closed(self) -> bool:
+        return self.open_until_s == 0.0
+
+    def admits(self) -> bool:
+        return self.closed or (self.clock() >= self.open_until_s and not self.probing)
+
+    def starts(self) -> None:
+        if not self.closed:
+            self.probing = True
+
+    def succeeded(self) -> None:
+        self.failures, self.open_until_s, self.probing = 0, 0.0, False
+        self.cool_down_s = _COOL_DOWN_S
+
+    def abandoned(self) -> None:
+        """The call ended without telling anything of the endpoint."""
+        self.probing = False
+
+    def failed(self, at_once: bool = False) -> bool:
+        """True when this failure opens the breaker."""
+        self.failures += 1
+        reopen = self.probing or not self.closed
+        self.probing = False
+        if not reopen and not at_once and self.failures < _FAILURES_TO_EJECT:
+            return False
+        if reopen:
+            self.cool_down_s = min(self.cool_down_s * 2, _COOL_DOWN_MAX_S)
+        self.open_until_s = self.clock() + self.cool_down_s
+        return not reopen
+
+
+@dataclass(slots=True)
+class Lane:
+    """One model on one endpoint."""
+
+    breaker: Breaker
+    times: ServiceTimes
+    queue: OnPremQueue | None  # on-prem only
+    in_flight: int = 0
+
+
+@dataclass(slots=True)
+class Place:
+    """One endpoint with its door."""
+
+    settings: EndpointSettings
+    connector: Connector
+    onprem: OnPremBackend | None
+    cloud: CloudBackend | None
+    inspector: Inspector | None
+    up: bool = False
+    in_flight: int = 0
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
+    batch_of: dict[str, int] = field(default_factory=dict)
+
+
+class Fleet:
+    def __init__(
+        self,
+        catalog: Catalog,
+        places: dict[str, Place],
+        queue: QueueSettings,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._catalog = catalog
+        self._places = places
+        self._queue_settings = queue
+        self._metrics = metrics
+        self._clock = clock
+
+    # What the decision reads
+
+    def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointState, ...]:
+        """The state of every endpoint that may serve the request's model."""
+        model = self._catalog.find(request.model)
+        return tuple(self._state(name, request, restricted) for name in model.endpoints)
+
+    def _state(self, name: str, request: InferenceRequest, restricted: bool) -> EndpointState:
+        place, lane = self._places[name], self.lane(name, request.model)
+        endpoint = self._catalog.endpoints[name]
+        served = endpoint.models[request.model]
+        why = self._unavailable_why(place, lane)
+        p50_s = lane.times.quantile_s(0.5)
+        if lane.queue is not None:
+            key = lane.queue.key(request, restricted)
+            ahead = lane.queue.ahead(key)
+            predicted_s = completion_s(max(p50_s, lane.times.quantile_s(0.75)), ahead,
+                                       lane.queue.window)  # fmt: skip
+            room, waiting, batch = lane.queue.room, lane.queue.waiting, lane.queue.batch
+        else:
+            predicted_s = lane.times.quantile_s(0.95)
+            room, waiting, batch = place.in_flight < place.settings.max_in_flight, 0, 1
+        return EndpointState(
+            endpoint=endpoint,
+            served=served,
+            available=not why,
+            unavailable_why=why,
+            predicted_s=predicted_s,
+            p50_s=p50_s,
+            waiting=waiting,
+            in_flight=lane.in_flight,
+            batch=batch,
+            room=room,
+            cold=lane.times.cold,
+            price_usd=price_usd(served, None),
+        )
+
+    def _unavailable_why(self, place: Place, lane: Lane) -> str:
+        if not place.up:
+            return "down"
+        return "" if lane.breaker.admits() else "ejected"
+
+    def lane(self, name: str, model: str) -> Lane:
+        place = self._places[name]
+        found = place.lanes.get(model)
+        if found is None:
+            found = place.lanes[model] = self._new_lane(name, place, model)
+        return found
+
+    def _new_lane(self, name: str, place: Place, model: str) -> Lane:
+        queue = None
+        if place.settings.zone is Zone.ONPREM:
+            q = self._queue_settings
+            batch = max(self._catalog.find(model).max_batch, place.batch_of.get(model, 1))
+            queue = OnPremQueue(
+                batch, self._clock, q.in_flight_batches, q.max_waiting, q.aging_s,
+                place.settings.max_in_flight,
+            )  # fmt: skip
+        times = ServiceTimes(place.settings.expected_ms / 1000)
+        return Lane(Breaker(self._clock), times, queue)
+
+    # What dispatch tells
+
+    def place(self, name: str) -> Place:
+        return self._places[name]
+
+    def started(self, endpoint: Endpoint, model: str) -> None:
+        lane, place = self.lane(endpoint.name, model), self._places[endpoint.name]
+        lane.breaker.starts()
+        lane.in_flight += 1
+        place.in_flight += 1
+
+    def ended(self, endpoint: Endpoint, model: str) -> None:
+        lane, place = self.lane(endpoint.name, model), self._places[endpoint.name]
+        lane.in_flight -= 1
+        place.in_flight -= 1
+
+    def succeeded(self, endpoint: Endpoint, model: str, took_s: float) -> None:
+        lane = self.lane(endpoint.name, model)
+        lane.breaker.succeeded()
+        lane.times.observe(took_s)
+        self._metrics.attempt_seconds.labels(endpoint.name, model).observe(took_s)
+
+    def abandoned(self, endpoint: Endpoint, model: str) -> None:
+        self.lane(endpoint.name, model).breaker.abandoned()
+
+    def failed(self, endpoint: Endpoint, model: str, error: GatewayError) -> None:
+        """Count a failure that is the endpoint's; its refusals of a call and its 429 are not."""
+        lane, place = self.lane(endpoint.name, model), self._places[endpoint.name]
+        if isinstance(error, UpstreamBusy):
+            lane.breaker.abandoned()
+            return
+        gray = "is not healthy" in error.message  # Triton 2.51, of a model whose stub has died
+        if lane.breaker.failed(at_once=gray):
+            self._metrics.endpoint_ejections.labels(endpoint.name).inc()
+            log.warning("%s: ejected for %s after %s", endpoint.name, model, error.reason)
+        if gray and place.on_gray is not None:
+            place.on_gray(f"{model} fails every inference")
+
+    # Readiness and inspection
+
+    def ready(self) -> bool:
+        """Whether any on-prem endpoint is up; without one, restricted calls have no place."""
+        onprem = [p for p in self._places.values() if p.settings.zone is Zone.ONPREM]
+        return any(p.up for p in onprem) if onprem else any(p.up for p in self._places.values())
+
+    def model_ready(self, model: str) -> bool:
+        return any(
+            not self._unavailable_why(self._places[name], self.lane(name, model))
+            for name in self._catalog.find(model).endpoints
+        )
+
+    def inspector_of_server(self) -> Inspector:
+        for place in self._places.values():
+            if place.inspector and place.up and place.settings.zone is Zone.ONPREM:
+                return place.inspector
+        raise NoEligibleEndpoint("no on-prem inference server is up", retry_after_s=2.0)
+
+    def inspector_of_model(self, model: str) -> tuple[Inspector, str]:
+        entry = self._catalog.find(model)
+        names = sorted(
+            entry.endpoints, key=lambda n: self._places[n].settings.zone is not Zone.ONPREM
+        )
+        for name in names:
+            place = self._places[name]
+            if place.inspector and place.up:
+                return place.inspector, self._catalog.endpoints[name].models[model].model
+        raise NoEligibleEndpoint("no server of this model is up", retry_after_s=2.0)
+
+    def report(self) -> list[dict[str, object]]:
+        """For /status: every endpoint and lane, content-free."""
+        return [
+            {
+                "endpoint": name,
+                "zone": place.settings.zone.value,
+                "kind": place.settings.kind,
+                "up": place.up,
+                "in_flight": place.in_flight,
+                "models": {
+                    model: {
+                        "waiting": lane.queue.waiting if lane.queue else 0,
+                        "in_flight": lane.in_flight,
+                        "ejected": not lane.breaker.closed,
+                        "p50_s": None if lane.times.cold else lane.times.quantile_s(0.5),
+                        "p95_s": None if lane.times.cold else lane.times.quantile_s(0.95),
+                    }
+                    for model, lane in place.lanes.items()
+                },
+            }
+            for name, place in self._places.items()
+        ]
+
+    def publish(self) -> None:
+        """Bring the gauges up to date; called when they are read."""
+        m = self._metrics
+        for name, place in self._places.items():
+            m.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
+            for model, lane in place.lanes.items():
+                if lane.queue is not None:
+                    m.queue_waiting.labels(name, model).set(lane.queue.waiting)
+                    m.queue_in_flight.labels(name, model).set(lane.queue.in_flight)
+
+    # Background
+
+    async def watch(self) -> None:
+        """Probe every endpoint for ever."""
+        async with asyncio.TaskGroup() as group:
+            for name in self._places:
+                group.create_task(self._watch_one(name))
+
+    async def probe_all(self) -> None:
+        await asyncio.gather(*(self.probe(name) for name in self._places))
+
+    async def _watch_one(self, name: str) -> None:
+        place = self._places[name]
+        while True:
+            await asyncio.sleep(place.settings.probe_s)
+            await self.probe(name)
+
+    async def probe(self, name: str) -> None:
+        place = self._places[name]
+        try:
+            async with asyncio.timeout(place.settings.connect_timeout_ms / 1000):
+                up = await place.connector.ready()
+        except (UpstreamError, TimeoutError, OSError):
+            up = False
+        except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
+            self._metrics.tasks_failed.labels("probe").inc()
+            up = False
+        if up != place.up:
+            log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
+        if up and not place.up:
+            await self._learn(name, place)
+        place.up = up
+
+    async def _learn(self, name: str, place: Place) -> None:
+        """Batch sizes and undeclared models of a server that has just come up."""
+        learn = self.learn
+        if learn is None:
+            return
+        try:
+            await learn(name, place)
+        except GatewayError as exc:
+            log.warning("%s: its models could not be listed: %s", name, exc.reason)
+
+    learn: Callable[[str, Place], object] | None = None
+
+    async def aclose(self) -> None:
+        for place in self._places.values():
+            await place.connector.aclose()
+
+
+def price_usd(served: ServedModel, total_tokens: int | None) -> float:
+    """Price of one call in US dollars; an estimate until its tokens are known."""
+    tokens = _EXPECTED_TOKENS if total_tokens is None else total_tokens
+    return served.price_usd + served.price_usd_per_1k_tokens * tokens / 1000
+
+
+def known(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
