@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gateway.accounting.metrics import Metrics
@@ -99,6 +99,10 @@ class Place:
     batch_of: dict[str, int] = field(default_factory=dict)
 
 
+Learn = Callable[[str, Place], Awaitable[None]]
+"""Reads what a server has when it comes up: its models and their batch sizes."""
+
+
 class Fleet:
     def __init__(
         self,
@@ -107,7 +111,9 @@ class Fleet:
         queue: QueueSettings,
         metrics: Metrics,
         clock: Clock,
+        learn: Learn | None = None,
     ) -> None:
+        self._learn_from = learn
         self._catalog = catalog
         self._places = places
         self._queue_settings = queue
@@ -311,15 +317,16 @@ class Fleet:
 
     async def _learn(self, name: str, place: Place) -> None:
         """Batch sizes and undeclared models of a server that has just come up."""
-        learn = self.learn
-        if learn is None:
+        if self._learn_from is None:
             return
         try:
-            await learn(name, place)
+            await self._learn_from(name, place)
         except GatewayError as exc:
             log.warning("%s: its models could not be listed: %s", name, exc.reason)
 
-    learn: Callable[[str, Place], object] | None = None
+    def assume_up(self) -> None:
+        for place in self._places.values():
+            place.up = True
 
     async def aclose(self) -> None:
         for place in self._places.values():
@@ -330,7 +337,3 @@ def price_usd(served: ServedModel, total_tokens: int | None) -> float:
     """Price of one call in US dollars; an estimate until its tokens are known."""
     tokens = _EXPECTED_TOKENS if total_tokens is None else total_tokens
     return served.price_usd + served.price_usd_per_1k_tokens * tokens / 1000
-
-
-def known(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "none"

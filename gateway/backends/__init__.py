@@ -7,7 +7,7 @@ each in the door of its zone, and nothing else holds the connector: `OnPremDoor`
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gateway.errors import EgressForbidden
 from gateway.types import (
@@ -37,6 +37,7 @@ class Connector(Protocol):
     async def aclose(self) -> None: ...
 
 
+@runtime_checkable
 class Inspector(Protocol):
     """The read-only side of an Open Inference Protocol server, answered as it wrote it."""
 

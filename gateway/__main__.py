@@ -1,0 +1,41 @@
+"""`spillway`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from gateway import __version__
+from gateway.commands import console
+from gateway.config import ConfigError
+
+_COMMANDS = ("serve", "demo", "check", "schema", "explain", "classify", "doctor", "healthcheck")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 done, 1 failed, 2 the input was wrong."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="spillway", description="A hybrid inference gateway that keeps restricted data home."
+    )
+    parser.add_argument("--version", action="version", version=f"spillway {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    named = [name for name in _COMMANDS if name in given[:1]]
+    for name in named or _COMMANDS:  # only the command that is asked for is imported
+        importlib.import_module(f"gateway.commands.{name}").register(subparsers)
+    args = parser.parse_args(given)
+    try:
+        return int(args.run(args))
+    except ConfigError as exc:
+        console.fail(str(exc))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 141
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,350 @@
+"""The composition root: settings become objects here, and nowhere else are concrete classes named.
+
+`Gateway.run` is the whole life of the process: start what is on-prem, listen, drain, stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from gateway import __version__
+from gateway.accounting.account import Accounts
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import FileDecisionLog
+from gateway.admission import Admission
+from gateway.backends import Inspector, OnPremDoor
+from gateway.backends.egress import CloudDoor
+from gateway.backends.kinds import build_connector
+from gateway.callers import Callers
+from gateway.catalog import Catalog
+from gateway.classify.classifier import Classifier, scan_pool
+from gateway.config import ConfigError, EndpointSettings, Settings
+from gateway.dispatch import Dispatcher
+from gateway.fleet import Fleet, Place
+from gateway.fronts import Services, kserve, openai, ops
+from gateway.fronts.grpc import GrpcFront
+from gateway.fronts.http import Front, build_app
+from gateway.pipeline import Pipeline
+from gateway.probes import ServerCensus
+from gateway.routing.policy import Policy
+from gateway.triton_server import (
+    Loading,
+    ServerState,
+    TritonOptions,
+    TritonServer,
+    TritonServerError,
+)
+from gateway.types import Zone
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str], None]
+_RESTART_PAUSE_S = 10.0  # between two restarts of a gray server
+
+
+class Gateway:
+    """Everything between the listening sockets and the endpoints, in one event loop."""
+
+    def __init__(self, settings: Settings, progress: Progress = lambda line: None) -> None:
+        self.settings = settings
+        self._progress = progress
+        self._clock = time.monotonic
+        self.metrics = Metrics()
+        self.catalog = Catalog.of(settings)
+        self._servers: dict[str, TritonServer] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.http_port = 0
+        self.grpc_port = 0
+        self._stop = asyncio.Event()
+
+    # Building
+
+    def _compose(self) -> None:
+        settings = self.settings
+        places = {name: self._place(name, e) for name, e in settings.endpoints.items()}
+        census = ServerCensus(self.catalog, settings.undeclared_models == "onprem")
+        self.fleet = Fleet(
+            self.catalog, places, settings.queue, self.metrics, self._clock, learn=census
+        )
+        self._log = FileDecisionLog(settings.records.path)
+        self.accounts = Accounts(self._log, self.metrics, self._clock, settings.policy_hash)
+        self.admission = Admission(settings.limits)
+        self.classifier = Classifier(
+            settings.classify, self.catalog, scan_pool(settings.classify), self._clock
+        )
+        self.pipeline = Pipeline(
+            self.admission,
+            self.classifier,
+            self.fleet,
+            policy(settings),
+            Dispatcher(self.fleet, self._clock),
+            self.accounts,
+            block_unknown=settings.classify.on_unknown == "block",
+        )
+        self.services = Services(
+            handle=self.pipeline.handle,
+            callers=Callers(settings.keys),
+            catalog=self.catalog,
+            inspection=_Inspection(self),
+            limits=settings.limits,
+            new_id=lambda: str(uuid.uuid4()),
+            clock=self._clock,
+        )
+
+    def _place(self, name: str, settings: EndpointSettings) -> Place:
+        server = self._servers.get(name)
+        connector = build_connector(settings, None if server is None else server.ports)
+        cloud = settings.zone is Zone.CLOUD
+        return Place(
+            settings=settings,
+            connector=connector,
+            onprem=None if cloud else OnPremDoor(connector),
+            cloud=CloudDoor(connector) if cloud else None,
+            inspector=connector if isinstance(connector, Inspector) else None,
+            on_gray=None if server is None else self._restarter(name, server),
+        )
+
+    def http_app(self) -> Any:
+        operator = ops.OpsFront(
+            self.services, self._render_metrics, self.status, self.pipeline.explain
+        )
+        return build_app(
+            self.services,
+            [
+                Front("/v2", kserve.routes(self.services), kserve.error_response),
+                Front("/v1", openai.routes(self.services), openai.error_response),
+                Front("", operator.routes(), ops.error_response),
+            ],
+        )
+
+    # Running
+
+    async def run(self, on_ready: Callable[[Gateway], None] = lambda gateway: None) -> None:
+        """Serve until `stop`. Raises ConfigError or TritonServerError when it cannot start."""
+        refuse_key_logging()
+        async with contextlib.AsyncExitStack() as stack:
+            http_socket = bound(self.settings.listen.host, self.settings.listen.http_port)
+            stack.callback(http_socket.close)
+            await self._start_servers(stack)
+            self._compose()
+            stack.callback(self._log.close)
+            stack.push_async_callback(self.fleet.aclose)
+            self._progress("starting the classifier")
+            stack.push_async_callback(self.classifier.aclose)
+            await self.classifier.start()
+            await self.fleet.probe_all()
+            await stack.enter_async_context(self._owned(self.fleet.watch(), "fleet"))
+            http = HttpServer(self.http_app(), self.settings.limits.drain_s)
+            grpc = GrpcFront(
+                self.services, self.settings.listen.host, self.settings.listen.grpc_port
+            )
+            self.grpc_port = await grpc.start()
+            self.http_port = http_socket.getsockname()[1]
+            serving = asyncio.create_task(http.serve([http_socket]), name="http")
+            on_ready(self)
+            stopping = asyncio.create_task(self._stop.wait())
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await self._drain(http, grpc, serving)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def _drain(self, http: HttpServer, grpc: GrpcFront, serving: asyncio.Task[None]) -> None:
+        """Stop accepting, let calls finish for `drain_s`, then end them with a reason (O7)."""
+        drain_s = self.settings.limits.drain_s
+        log.info("stopping: %d calls have %g s to finish", self.admission.inside, drain_s)
+        self.admission.draining = True
+        http.should_exit = True
+        grpc_drain = asyncio.create_task(grpc.drain(drain_s + 2.0))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(drain_s):
+                await self.accounts.quiet()
+        if self.accounts.open_calls:
+            log.warning("cutting %d calls that did not finish", self.accounts.open_calls)
+            self.pipeline.cut()
+        await asyncio.gather(serving, grpc_drain)
+
+    @contextlib.asynccontextmanager
+    async def idle(self) -> AsyncIterator[None]:
+        """Everything but servers and sockets, each endpoint taken to be up: for `explain`."""
+        self._compose()
+        try:
+            await self.classifier.start()
+            self.fleet.assume_up()
+            yield
+        finally:
+            await self.classifier.aclose()
+            await self.fleet.aclose()
+            self._log.close()
+
+    @contextlib.asynccontextmanager
+    async def _owned(self, work: Any, name: str) -> AsyncIterator[None]:
+        task = asyncio.create_task(work, name=name)
+        try:
+            yield
+        finally:
+            for running in (task, *self._tasks):
+                running.cancel()
+            await asyncio.gather(task, *self._tasks, return_exceptions=True)
+
+    # The embedded Triton
+
+    async def _start_servers(self, stack: contextlib.AsyncExitStack) -> None:
+        for name, endpoint in self.settings.endpoints.items():
+            if not endpoint.embedded:
+                continue
+            repository = endpoint.repository or Path("models")
+            check_repository(name, repository)
+            server = TritonServer(
+                TritonOptions(repositories=(repository,)),
+                on_state=lambda state, name=name: self._server_state(name, state),
+                on_loading=self._loading,
+            )
+            self._progress(f"starting Triton over {repository}")
+            await stack.enter_async_context(server)
+            for model, why in server.unavailable.items():
+                log.warning("Triton does not serve %s: %s", model, why)
+            self._servers[name] = server
+
+    def _loading(self, loading: Loading) -> None:
+        self._progress(f"starting Triton: {len(loading.loaded)} of {loading.total} models")
+
+    def _server_state(self, name: str, state: ServerState) -> None:
+        if hasattr(self, "fleet") and state in (ServerState.UP, ServerState.BACKING_OFF):
+            self._spawn(self.fleet.probe(name))
+
+    def _restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
+        last_s = -_RESTART_PAUSE_S
+
+        def restart(reason: str) -> None:
+            nonlocal last_s
+            if self._clock() - last_s < _RESTART_PAUSE_S:
+                return
+            last_s = self._clock()
+            self.metrics.triton_restarts.inc()
+            self._spawn(self._restart(name, server, reason))
+
+        return restart
+
+    async def _restart(self, name: str, server: TritonServer, reason: str) -> None:
+        try:
+            await server.restart(reason)
+        except TritonServerError as exc:
+            log.error("%s: %s", name, exc)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # For the operator
+
+    def _render_metrics(self) -> bytes:
+        self.fleet.publish()
+        return self.metrics.render()
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "policy": self.settings.policy_hash(),
+            "detector": self.classifier.version,
+            "draining": self.admission.draining,
+            "calls_in_flight": self.accounts.open_calls,
+            "endpoints": self.fleet.report(),
+            "models": sorted(self.catalog.names()),
+        }
+
+
+class _Inspection:
+    """Which server answers metadata calls."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def of_server(self) -> Inspector:
+        return self._gateway.fleet.inspector_of_server()
+
+    def of_model(self, model: str) -> tuple[Inspector, str]:
+        return self._gateway.fleet.inspector_of_model(model)
+
+    def live(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return not self._gateway.admission.draining and self._gateway.fleet.ready()
+
+    def model_ready(self, model: str) -> bool:
+        return self._gateway.fleet.model_ready(model)
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn on a loop and with signals that are the gateway's."""
+
+    def __init__(self, app: Any, drain_s: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=int(drain_s) + 2,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def policy(settings: Settings) -> Policy:
+    return Policy(
+        spill=settings.routing.spill,
+        margin=settings.routing.margin,
+        miss_penalty_usd=settings.routing.miss_penalty_usd,
+        max_waiting_batches=settings.queue.max_waiting_batches,
+        max_attempts=settings.routing.max_attempts,
+    )
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket; raises ConfigError that says which address is taken."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as exc:
+        found.close()
+        raise ConfigError(
+            f"listen.http_port: cannot listen on {host}:{port}: {exc.strerror}"
+        ) from exc
+    found.set_inheritable(False)
+    return found
+
+
+def check_repository(name: str, repository: Path) -> None:
+    if not repository.is_dir():
+        raise ConfigError(
+            f"endpoints.{name}.repository: there is no directory {repository}; run this where "
+            "models/ lies, or name your model repository"
+        )
+
+
+def refuse_key_logging() -> None:
+    """TLS keys in a file would open every connection of the gateway to whoever reads it."""
+    if "SSLKEYLOGFILE" in os.environ and os.environ.get("SPILLWAY_TESTING") != "1":
+        raise ConfigError("SSLKEYLOGFILE is set: unset it, or the TLS keys are written to a file")

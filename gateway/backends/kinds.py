@@ -1,0 +1,104 @@
+"""The registry of endpoint kinds: settings in, a connector out."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from gateway.backends import Connector
+from gateway.backends.kserve_grpc import kserve_grpc
+from gateway.backends.kserve_http import KserveHttp
+from gateway.backends.oip_grpc import GrpcTarget, bearer
+from gateway.backends.openai import OpenAiConnector, origin_of
+from gateway.backends.openai_on_triton import OpenAiOnTriton
+from gateway.backends.triton import TritonConnector
+from gateway.backends.triton_grpc import triton_grpc
+from gateway.backends.triton_http import TritonHttp
+from gateway.backends.wire import Wire, trusting
+from gateway.config import EndpointSettings
+
+
+class Ports(Protocol):
+    """Where an embedded server listens on the loopback."""
+
+    @property
+    def http(self) -> int: ...
+    @property
+    def grpc(self) -> int: ...
+
+
+def build_connector(settings: EndpointSettings, ports: Ports | None) -> Connector:
+    """`ports` of the embedded server, for an endpoint that has one."""
+    return KINDS[settings.kind](settings, ports)
+
+
+def _triton(settings: EndpointSettings, ports: Ports | None) -> Connector:
+    embedded = settings.embedded
+    address = f"127.0.0.1:{ports.grpc if ports else 0}" if embedded else settings.grpc or ""
+    url = f"http://127.0.0.1:{ports.http if ports else 0}" if embedded else settings.url
+    grpc = triton_grpc(_target(settings, address))
+    http = url and TritonHttp(
+        url,
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
+        max_connections=settings.max_in_flight,
+        headers=tuple((n.encode(), v.encode()) for n, v in _headers(settings).items()),
+        tls=_tls(settings),
+    )
+    return TritonConnector(grpc, http or None, OpenAiOnTriton(grpc))
+
+
+def _kserve(settings: EndpointSettings, ports: Ports | None) -> Connector:
+    if settings.grpc is not None:
+        return kserve_grpc(_target(settings, settings.grpc))
+    return KserveHttp(
+        settings.url or "",
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
+        max_connections=settings.max_in_flight,
+        headers=_headers(settings),
+        tls=_tls(settings),
+    )
+
+
+def _openai(settings: EndpointSettings, ports: Ports | None) -> Connector:
+    ca_file = str(settings.ca_file) if settings.ca_file else None
+    wire = Wire(
+        origin_of(settings.url or "", ca_file),
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
+        max_connections=settings.max_in_flight,
+    )
+    return OpenAiConnector(wire, headers=_headers(settings))
+
+
+KINDS: dict[str, Callable[[EndpointSettings, Ports | None], Connector]] = {
+    "triton": _triton,
+    "kserve": _kserve,
+    "openai": _openai,
+}
+
+
+def _target(settings: EndpointSettings, address: str) -> GrpcTarget:
+    ca_file = settings.ca_file
+    return GrpcTarget(
+        address,
+        tls=settings.grpc_tls,
+        ca_certificates=Path(ca_file).read_bytes() if ca_file else None,
+        metadata=tuple(_headers(settings).items()),
+    )
+
+
+def _headers(settings: EndpointSettings) -> dict[str, str]:
+    """What goes with every call: the endpoint's credential and its configured headers."""
+    told = dict(bearer(_secret(settings.api_key)))
+    return told | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
+
+
+def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
+    return trusting(str(settings.ca_file)) if settings.ca_file else None

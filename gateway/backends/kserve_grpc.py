@@ -1,0 +1,25 @@
+"""Any Open Inference Protocol (KServe v2) service over gRPC, without what only Triton knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gateway.backends.oip_grpc import GrpcTarget, OipGrpcClient
+from gateway.oip.grpc import encode_request
+from gateway.types import InferenceRequest, ServedModel, TensorCall
+
+_TRITON_ONLY = ("timeout", "priority")
+"""Request parameters that are the gateway's own business here: it keeps the deadline and the
+queue. `sequence_*` goes on, since a service that keeps sequences knows them."""
+
+
+def kserve_grpc(target: GrpcTarget) -> OipGrpcClient:
+    return OipGrpcClient(target, _encode)
+
+
+def _encode(call: TensorCall, request: InferenceRequest, served: ServedModel) -> Any:
+    kept = {k: v for k, v in call.parameters.items() if k not in _TRITON_ONLY}
+    return encode_request(
+        replace(call, parameters=kept), served.model, served.version or call.version
+    )

@@ -1,0 +1,192 @@
+"""The client half of `GRPCInferenceService`, for every endpoint that speaks it.
+
+Requests are written by us, message by message; answers are kept as the bytes that came. Every call
+carries what is left of its deadline as `grpc-timeout`, and closing a reply, or cancelling the call
+that opens it, cancels it at the endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+from tritonclient.grpc import service_pb2
+
+from gateway.backends import oip_grpc_failures as failures
+from gateway.backends.replies import OneFrame
+from gateway.deadline import Deadline
+from gateway.errors import DeadlineExceeded, NotOffered, UpstreamRefused
+from gateway.oip.stream_frames import StreamFrame
+from gateway.types import (
+    GrpcMessage,
+    InferenceRequest,
+    ReplyStream,
+    ServedModel,
+    TensorCall,
+)
+
+SERVICE = "/inference.GRPCInferenceService/"
+READ_ONLY = frozenset(
+    {
+        "ServerLive",
+        "ServerReady",
+        "ServerMetadata",
+        "ModelReady",
+        "ModelMetadata",
+        "ModelConfig",
+        "ModelStatistics",
+        "RepositoryIndex",
+    }
+)
+PROBE_S = 2.0
+_KEEPALIVE_MS = 30_000
+_EOF: Any = vars(grpc.aio)["EOF"]  # its stubs lack it
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcTarget:
+    """Where an endpoint's gRPC side is, and how it is spoken to."""
+
+    address: str  # host:port
+    tls: bool = False
+    ca_certificates: bytes | None = None  # of `ca_file`; the usual ones when absent
+    metadata: tuple[tuple[str, str], ...] = ()
+    max_answer_bytes: int = 256 * 1024 * 1024
+
+
+Encode = Callable[[TensorCall, InferenceRequest, ServedModel], Any]
+"""Writes the `ModelInferRequest` that goes out."""
+
+
+def bearer(api_key: str | None) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {api_key}"),) if api_key else ()
+
+
+class OipGrpcClient:
+    """One channel to one endpoint."""
+
+    def __init__(self, target: GrpcTarget, encode: Encode) -> None:
+        self._target = target
+        self._encode = encode
+        channel: Any = _channel(target)  # its stubs ask for serialisers, and we have none
+        self._channel = channel
+        unary, stream = channel.unary_unary, channel.stream_stream
+        self._infer: Any = unary(SERVICE + "ModelInfer")
+        self._stream: Any = stream(SERVICE + "ModelStreamInfer")
+        self._unary: dict[str, Any] = {name: unary(SERVICE + name) for name in READ_ONLY}
+
+    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+        call = request.payload
+        if not isinstance(call, TensorCall):
+            raise UpstreamRefused("this endpoint serves tensors, not documents")
+        message: bytes = self._encode(call, request, served).SerializeToString()
+        options = {
+            "metadata": (
+                *self._target.metadata,
+                ("x-request-id", request.id),
+                *((("traceparent", request.traceparent),) if request.traceparent else ()),
+            ),
+            "timeout": _remaining_s(request.deadline),
+        }
+        if call.streamed:
+            return StreamReply(self._stream(**options), message)
+        with failures.translated():
+            return OneFrame(GrpcMessage(await self._infer(message, **options)))
+
+    async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
+        if method not in READ_ONLY:
+            raise NotOffered(f"{method}: only methods that change nothing are offered")
+        with failures.translated():
+            answer: bytes = await self._unary[method](
+                message, timeout=timeout_s, metadata=self._target.metadata
+            )
+        return answer
+
+    async def ready(self, timeout_s: float = PROBE_S) -> bool:
+        request = service_pb2.ServerReadyRequest().SerializeToString()
+        try:
+            raw: bytes = await self._unary["ServerReady"](
+                request, timeout=timeout_s, metadata=self._target.metadata
+            )
+        except grpc.aio.AioRpcError:
+            return False
+        with failures.translated():
+            return bool(service_pb2.ServerReadyResponse.FromString(raw).ready)
+
+    async def aclose(self) -> None:
+        await self._channel.close()
+
+
+class StreamReply:
+    """The answers to one request on a ModelStreamInfer of its own."""
+
+    def __init__(self, call: Any, request: bytes) -> None:
+        self._call = call
+        self._request: bytes | None = request
+        self._closed = False
+
+    def __aiter__(self) -> StreamReply:
+        return self
+
+    async def __anext__(self) -> GrpcMessage:
+        if self._closed:
+            raise StopAsyncIteration
+        try:
+            with failures.translated():
+                return await self._next()
+        except BaseException:  # to release the call, whatever ends it
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._call.cancel()  # harmless once it has ended
+
+    async def _next(self) -> GrpcMessage:
+        if self._request is not None:
+            request, self._request = self._request, None
+            await self._call.write(request)
+            await self._call.done_writing()
+        wire = await self._call.read()
+        if wire is _EOF:
+            if (code := await self._call.code()) is not grpc.StatusCode.OK:
+                raise failures.of_status(code, await self._call.details() or "")
+            raise StopAsyncIteration
+        frame = StreamFrame.decode(wire)
+        if frame.error:
+            raise failures.in_stream(frame)
+        return GrpcMessage(frame.response)
+
+
+def read_message(kind: Any, raw: bytes) -> Any:
+    """A message of the protocol; raises UpstreamFailed for what is none."""
+    with failures.translated():
+        return kind.FromString(raw)
+
+
+def _remaining_s(deadline: Deadline) -> float:
+    left_s = deadline.remaining_s()
+    if left_s <= 0:
+        raise DeadlineExceeded("the latency budget was used up before the call was sent on")
+    return left_s
+
+
+def _channel(target: GrpcTarget) -> grpc.aio.Channel:
+    options = (
+        ("grpc.enable_http_proxy", 0),  # or the environment could divert calls
+        ("grpc.max_send_message_length", -1),  # capped where requests come in
+        ("grpc.max_receive_message_length", target.max_answer_bytes),
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.enable_retries", 0),  # attempts are counted where they are decided
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.use_local_subchannel_pool", 1),
+    )
+    if not target.tls:
+        return grpc.aio.insecure_channel(target.address, options=options)
+    credentials = grpc.ssl_channel_credentials(root_certificates=target.ca_certificates)
+    return grpc.aio.secure_channel(target.address, credentials, options=options)

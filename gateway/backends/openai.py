@@ -1,0 +1,320 @@
+"""Any OpenAI-compatible provider: in the cloud, or a vLLM or NIM on the premises.
+
+The body that goes out is our own serialisation of the parsed document, with the model's name at
+the endpoint. What comes back goes on untouched, byte for byte, its `model` included: a caller sees
+what the provider says of itself. It is parsed only to know whether it is whole and what it cost.
+
+How a stream ends (BEHAVIOURS A4, A5):
+
+* chat and completions end with `[DONE]`, or when every choice has its `finish_reason`;
+* Responses end with `response.completed`, `.incomplete` or `.failed`;
+* any other end is a broken stream, whatever the transport thinks of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from gateway import strictjson
+from gateway.backends import openai_failures as failures
+from gateway.backends.sse import EventParser
+from gateway.backends.wire import Header, Origin, Wire, WireRequest, WireStream, trusting
+from gateway.deadline import Deadline
+from gateway.errors import (
+    DeadlineExceeded,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamUnreachable,
+)
+from gateway.types import (
+    DocumentCall,
+    InferenceRequest,
+    JsonBody,
+    Operation,
+    ServedModel,
+    ServerEvent,
+)
+
+_ROUTES = {
+    Operation.CHAT: "/chat/completions",
+    Operation.COMPLETIONS: "/completions",
+    Operation.EMBEDDINGS: "/embeddings",
+    Operation.RESPONSES: "/responses",
+}
+_DONE = b"[DONE]"
+_LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one answer may take, within its deadline."""
+
+    event_bytes: int = 8 * 1024 * 1024  # the last event of a Responses stream repeats all of it
+    refusal_bytes: int = 64 * 1024
+    idle_s: float = 60.0  # between two reads of a stream: longer, and it counts as broken
+    probe_s: float = 2.0
+    drain_s: float = 0.05  # for the end of a body behind its last event, to keep the connection
+
+
+def origin_of(url: str, ca_file: str | None = None) -> Origin:
+    """Where the API stands: at the path of the base URL, or at `/v1` when it has none."""
+    secure = url.startswith("https:")
+    origin = Origin.of(url, trusting(ca_file) if secure and ca_file else None)
+    return origin if origin.base else replace(origin, base="/v1")
+
+
+class WholeAnswer:
+    """An answer that is not streamed: read to its end, so there is nothing left to close."""
+
+    def __init__(self, body: bytes, total_tokens: int | None) -> None:
+        self._body: bytes | None = body
+        self.total_tokens = total_tokens
+
+    def __aiter__(self) -> WholeAnswer:
+        return self
+
+    async def __anext__(self) -> JsonBody:
+        if self._body is None:
+            raise StopAsyncIteration
+        frame, self._body = JsonBody(self._body), None
+        return frame
+
+    async def aclose(self) -> None:
+        self._body = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a stream has come, from what its events say."""
+
+    operation: Operation
+    ended: bool = False  # said by the protocol itself
+    failure: UpstreamError | None = None
+    total_tokens: int | None = None
+    _open: set[int] = field(default_factory=set)
+    _finished: set[int] = field(default_factory=set)
+
+    def done(self) -> None:
+        """`[DONE]` was read. A Responses stream has its own last event, which it cannot replace."""
+        if self.operation is Operation.RESPONSES:
+            self.end()
+        self.ended = True
+
+    def end(self) -> None:
+        """The body is at its end; raises unless the protocol is, too."""
+        if not self.ended and (self._open or not self._finished):
+            raise UpstreamUnreachable("the stream broke off before its end")
+        self.ended = True
+
+    def note(self, document: dict[str, Any]) -> None:
+        self.failure = failures.in_document(document)
+        if self.operation is Operation.RESPONSES:
+            self._note_response(document)
+        else:
+            self._note_choices(document)
+
+    def _note_response(self, document: dict[str, Any]) -> None:
+        if document.get("type") in _LAST_RESPONSE_EVENTS:
+            self.ended = True
+            response = document.get("response")
+            self.total_tokens = total_tokens(response) if isinstance(response, dict) else None
+
+    def _note_choices(self, document: dict[str, Any]) -> None:
+        if (tokens := total_tokens(document)) is not None:
+            self.total_tokens = tokens
+        choices = document.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and isinstance(at := choice.get("index", 0), int):
+                if choice.get("finish_reason") is not None:
+                    self._open.discard(at)
+                    self._finished.add(at)
+                elif at not in self._finished:
+                    self._open.add(at)
+
+
+class EventStream:
+    """The events of a streamed answer, as the provider wrote them, without `[DONE]`."""
+
+    def __init__(self, response: WireStream, operation: Operation, bounds: Bounds) -> None:
+        self._response = response
+        self._bounds = bounds
+        self._parser = EventParser(bounds.event_bytes)
+        self._events: deque[ServerEvent] = deque()
+        self._progress = Progress(operation)
+        self._committed = False  # an event has gone to the caller
+        self._closed = False
+
+    @property
+    def total_tokens(self) -> int | None:
+        return self._progress.total_tokens
+
+    def __aiter__(self) -> EventStream:
+        return self
+
+    async def __anext__(self) -> ServerEvent:
+        try:
+            return await self._next()
+        except BaseException:  # to release the connection, whatever ends the stream
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._response.aclose()
+
+    async def _next(self) -> ServerEvent:
+        progress = self._progress
+        while True:
+            if self._closed:
+                raise StopAsyncIteration
+            if progress.failure is not None:
+                raise progress.failure
+            if progress.ended:
+                await self._drain()
+                raise StopAsyncIteration
+            if not self._events:
+                await self._read()
+                continue
+            event = self._events.popleft()
+            if event.data == _DONE:
+                progress.done()
+            elif event.data and self._passes_on(event):
+                return event
+
+    def _passes_on(self, event: ServerEvent) -> bool:
+        """Whether the caller gets the event. A failure is ours to tell, in our words, except the
+        one that Responses tells by an event of its own once the caller has seen the first."""
+        self._progress.note(_document(event.data))
+        own = self._progress.operation is Operation.RESPONSES and self._committed
+        if self._progress.failure is not None and not own:
+            return False
+        self._committed = True
+        return True
+
+    async def _read(self) -> None:
+        try:
+            async with asyncio.timeout(self._bounds.idle_s):
+                chunk = await anext(self._response)
+        except StopAsyncIteration:
+            self._progress.end()
+        except TimeoutError:
+            raise UpstreamUnreachable("the stream stood still for too long") from None
+        else:
+            self._events.extend(self._parser.feed(chunk))
+
+    async def _drain(self) -> None:
+        with suppress(TimeoutError, UpstreamError, DeadlineExceeded):
+            async with asyncio.timeout(self._bounds.drain_s):
+                async for _ in self._response:
+                    pass
+
+
+class OpenAiConnector:
+    """One provider, as a `Connector`."""
+
+    def __init__(
+        self, wire: Wire, *, headers: Mapping[str, str] | None = None, bounds: Bounds | None = None
+    ) -> None:
+        """`wire` leads to the `origin_of` its base URL; `headers` go with every call and carry
+        the provider's credential."""
+        self._wire = wire
+        self._bounds = bounds or Bounds()
+        given = headers or {}
+        self._headers: tuple[Header, ...] = (
+            (b"user-agent", b"spillway"),
+            (b"accept-encoding", b"identity"),
+            *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
+        )
+
+    async def open(
+        self, request: InferenceRequest, served: ServedModel
+    ) -> WholeAnswer | EventStream:
+        call = request.payload
+        if not isinstance(call, DocumentCall):
+            raise UpstreamRefused("an OpenAI endpoint serves no tensors")
+        body = strictjson.dumps({**call.document, "model": served.model})
+        sent = WireRequest("POST", _ROUTES[call.operation], self._call_headers(request), (body,))
+        if call.streamed:
+            return await self._streamed(sent, call.operation, request.deadline)
+        return await self._whole(sent, request.deadline)
+
+    async def ready(self) -> bool:
+        """Whether the provider lists its models to this gateway's key."""
+        sent = WireRequest("GET", "/models", self._headers)
+        try:
+            answer = await self._wire.fetch(sent, Deadline.after(self._bounds.probe_s))
+        except (UpstreamError, DeadlineExceeded):
+            return False
+        return answer.status == 200
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+    def _call_headers(self, request: InferenceRequest) -> tuple[Header, ...]:
+        """Ours alone: nothing that the caller sent as a header goes out."""
+        return (
+            *self._headers,
+            (b"content-type", b"application/json"),
+            (b"accept", b"text/event-stream" if request.streamed else b"application/json"),
+            *([(b"traceparent", request.traceparent.encode())] if request.traceparent else []),
+        )
+
+    async def _whole(self, sent: WireRequest, deadline: Deadline) -> WholeAnswer:
+        answer = await self._wire.fetch(sent, deadline)
+        if answer.status != 200:
+            kept = answer.body if len(answer.body) <= self._bounds.refusal_bytes else b""
+            raise failures.of_status(answer.status, answer.headers, kept)
+        document = _document(answer.body)
+        if (failure := failures.in_document(document)) is not None:
+            raise failure
+        return WholeAnswer(answer.body, total_tokens(document))
+
+    async def _streamed(
+        self, sent: WireRequest, operation: Operation, deadline: Deadline
+    ) -> EventStream:
+        response = await self._wire.stream(sent, deadline)
+        try:
+            if response.status != 200:
+                kept = await self._refusal(response)
+                raise failures.of_status(response.status, response.headers, kept)
+            media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if media != b"text/event-stream":
+                raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
+        except BaseException:  # to release the connection
+            await response.aclose()
+            raise
+        return EventStream(response, operation, self._bounds)
+
+    async def _refusal(self, response: WireStream) -> bytes:
+        body = bytearray()
+        with suppress(UpstreamError):  # the status says enough
+            async for chunk in response:
+                body += chunk
+                if len(body) > self._bounds.refusal_bytes:
+                    return b""
+        return bytes(body)
+
+
+def total_tokens(document: Mapping[str, Any]) -> int | None:
+    usage = document.get("usage")
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return tokens if type(tokens) is int else None
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        document = None
+    if not isinstance(document, dict):
+        raise UpstreamFailed("the endpoint answered with something that is no JSON object")
+    return document

@@ -1,0 +1,52 @@
+"""The kind `triton`: each protocol on the side of the server that speaks it.
+
+A REST call goes over HTTP and a gRPC call over gRPC, so that answers pass byte for byte (O6); an
+OpenAI call is translated into tensors (`openai_on_triton`) and goes over gRPC.
+"""
+
+from __future__ import annotations
+
+from gateway.backends import Connector
+from gateway.backends.oip_grpc import OipGrpcClient
+from gateway.backends.triton_http import TritonHttp
+from gateway.oip import inspect
+from gateway.types import (
+    DocumentCall,
+    InferenceRequest,
+    ReplyStream,
+    RestBody,
+    ServedModel,
+    WireProtocol,
+)
+
+
+class TritonConnector:
+    def __init__(self, grpc: OipGrpcClient, http: TritonHttp | None, documents: Connector) -> None:
+        """`http` is absent where the settings name the server's gRPC side alone."""
+        self._grpc = grpc
+        self._http = http
+        self._documents = documents
+
+    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+        if isinstance(request.payload, DocumentCall):
+            return await self._documents.open(request, served)
+        if self._http is not None and request.protocol is WireProtocol.KSERVE_REST:
+            return await self._http.open(request, served)
+        return await self._grpc.open(request, served)
+
+    async def rest(self, path: str, timeout_s: float) -> RestBody:
+        if self._http is not None:
+            return await self._http.rest(path, timeout_s)
+        method, message = inspect.question(path)
+        return inspect.answer(method, await self._grpc.grpc(method, message, timeout_s))
+
+    async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
+        return await self._grpc.grpc(method, message, timeout_s)
+
+    async def ready(self) -> bool:
+        return await self._grpc.ready()
+
+    async def aclose(self) -> None:
+        await self._grpc.aclose()
+        if self._http is not None:
+            await self._http.aclose()

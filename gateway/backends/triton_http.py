@@ -1,0 +1,40 @@
+"""The HTTP half of the kind `triton`: for REST callers, whose answers it hands on byte for byte."""
+
+from __future__ import annotations
+
+import ssl
+
+from gateway.backends.open_inference import OneFrame, RestServer
+from gateway.backends.wire import Header, Origin, Wire
+from gateway.types import InferenceRequest, ReplyStream, RestBody, ServedModel
+
+
+class TritonHttp:
+    def __init__(
+        self,
+        url: str,
+        *,
+        connect_timeout_s: float,
+        max_connections: int,
+        headers: tuple[Header, ...] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._connect_timeout_s = connect_timeout_s
+        self._wire = Wire(
+            Origin.of(url, tls),
+            connect_timeout_s=connect_timeout_s,
+            max_connections=max_connections,
+        )
+        self._server = RestServer(self._wire, headers, takes_timeout=True)
+
+    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+        return OneFrame(await self._server.infer(request, served))
+
+    async def rest(self, path: str, timeout_s: float) -> RestBody:
+        return await self._server.get(path, timeout_s)
+
+    async def ready(self) -> bool:
+        return await self._server.ready(self._connect_timeout_s)
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()

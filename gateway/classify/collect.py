@@ -1,0 +1,133 @@
+"""Gathering the text of one call, under caps."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_NODES = 200_000  # values of one document that are looked at
+_MIN_DIGITS = 7  # numbers of fewer digits identify nobody
+_JSON_DEPTH = 4  # of JSON text inside JSON text
+_DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100};base64,", re.IGNORECASE)
+
+_SEAM = 40  # characters on either side of a border between two values
+# Groups of four digits or so and addresses are worth putting together; short numbers in lists not.
+_HEAD = re.compile(r"\s?(?:-?\d{2,}(?:[ -]\d{2,})*|@?[\w.-]+\.\w+)(?![\w])")
+_TAIL = re.compile(r"(?<![\w.])(?:\d{3,}(?:[ -]\d{2,})*[ -]?|[\w.+-]{1,30}@?[\w.-]{0,30})$")
+_SPLIT = re.compile(r"\d[ \d-]{7,}\d|\w@\w+\.")
+
+PROTOCOL_WORDS = frozenset(
+    (  # noqa: SIM905 - fifty lines as a list
+        "assistant arguments auto call_id content description developer enum false function id "
+        "input input_text items logprobs max_tokens message messages metadata model n name none "
+        "null object output output_text parameters properties required role seed stop stream "
+        "string system temperature text tool tool_call_id tool_calls tool_choice tools top_p "
+        "true type user"
+    ).split()
+)
+"""Words of the protocols themselves. Alone they hold nothing, so they are not scanned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What is to be scanned of one call, and why it cannot all be, if so."""
+
+    texts: tuple[str, ...] = field(default=(), repr=False)
+    unscannable: str | None = None  # a reason code
+
+
+class OverCap(Exception):
+    """More text or more values than may be looked at."""
+
+
+class Collector:
+    """Collects texts; remembers the first reason why a call cannot be read in full."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._room_bytes = max_bytes
+        self._room_nodes = MAX_NODES
+        self._texts: list[str] = []
+        self._tail = ""  # what the last value ends with, if more of it may follow
+        self.unscannable: str | None = None
+
+    def extract(self) -> Extract:
+        return Extract(tuple(self._texts), self.unscannable)
+
+    def mark(self, what: str) -> None:
+        if self.unscannable is None:
+            self.unscannable = f"unscannable:{what}"
+
+    def count(self) -> None:
+        self._room_nodes -= 1
+        if self._room_nodes < 0:
+            raise OverCap
+
+    def text(self, text: str, depth: int = 0) -> None:
+        """One string, and what it says once decoded if it is JSON text with escapes in it."""
+        if text in PROTOCOL_WORDS or not text or text.isspace():
+            return
+        self._room_bytes -= len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+        if self._room_bytes < 0:
+            raise OverCap
+        self._texts.append(text)
+        if _DATA_URL.search(text):
+            self.mark("data_url")
+        if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
+            self._decoded(text, depth)
+
+    def value(self, text: str) -> None:
+        """A string that is content. A value may be split over several of them, so what two in a
+        row say across their border is a text of its own (C5)."""
+        self.text(text)
+        if text in PROTOCOL_WORDS:
+            return
+        head = _HEAD.match(text[: 2 * _SEAM])
+        if self._tail and head and _SPLIT.search(self._tail + head[0]):
+            self.text(self._tail + head[0])
+        tail = _TAIL.search(text[-2 * _SEAM :])
+        whole = tail is not None and len(tail[0]) == len(text)
+        self._tail = ((self._tail if whole else "") + tail[0])[-_SEAM:] if tail else ""
+
+    def number(self, number: int | float) -> None:
+        """Digits of a JSON number can be a card's. Integers of any size come as they are."""
+        if isinstance(number, float):
+            if not math.isfinite(number) or abs(number) < 10 ** (_MIN_DIGITS - 1):
+                return
+            digits = f"{number:.6f}".rstrip("0").rstrip(".")
+        else:
+            digits = str(number)
+        if len(digits) >= _MIN_DIGITS:
+            self.text(digits)
+
+    def characters(self, numbers: list[Any]) -> None:
+        """A list of small integers may spell text by its code points."""
+        if all(type(n) is int and 9 <= n < 0x110000 for n in numbers):
+            spelled = "".join(map(chr, numbers))
+            if len(spelled) >= _MIN_DIGITS and spelled.isprintable():
+                self.text(spelled)
+
+    def _decoded(self, text: str, depth: int) -> None:
+        if depth >= _JSON_DEPTH:
+            self.mark("nested_json")
+            return
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return  # not JSON; as plain text its escapes are read by normalise
+        todo = [value]
+        while todo:
+            self.count()
+            match todo.pop():
+                case dict() as found:
+                    todo.extend(reversed([x for pair in found.items() for x in pair]))
+                case list() as found:
+                    todo.extend(reversed(found))
+                case str() as found:
+                    self.text(found, depth + 1)
+                case bool() | None:
+                    pass
+                case int() | float() as found:
+                    self.number(found)

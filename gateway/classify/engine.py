@@ -1,0 +1,139 @@
+"""Presidio's AnalyzerEngine on an NLP engine that needs no download and opens no socket."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tldextract
+from presidio_analyzer import AnalyzerEngine, PatternRecognizer, RecognizerRegistry
+from presidio_analyzer.nlp_engine import NlpArtifacts, NlpEngine
+from presidio_analyzer.predefined_recognizers import (
+    DeTaxIdRecognizer,
+    EsNifRecognizer,
+    FiPersonalIdentityCodeRecognizer,
+    InAadhaarRecognizer,
+    ItFiscalCodeRecognizer,
+    PlPeselRecognizer,
+    TrNationalIdRecognizer,
+    UkNinoRecognizer,
+)
+from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
+
+from gateway.classify.additions import ADDITIONS
+from gateway.classify.profile import DENY_LIST
+from gateway.config import ClassifySettings
+
+EVERYWHERE = (
+    DeTaxIdRecognizer,
+    EsNifRecognizer,
+    FiPersonalIdentityCodeRecognizer,
+    InAadhaarRecognizer,
+    ItFiscalCodeRecognizer,
+    PlPeselRecognizer,
+    TrNationalIdRecognizer,
+    UkNinoRecognizer,
+)
+"""Presidio's recognizers with a check digit or a telling shape: on whatever the language, because a
+person's number does not change with the language of the sentence around it."""
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_PUNCTUATION = re.compile(r"[^\w\s]+")
+
+
+class BlankNlpEngine(NlpEngine):
+    """Words and punctuation by one regex, and no entities: all that context words need.
+
+    spaCy's blank pipelines would do the same slower; its models cannot be had from PyPI.
+    """
+
+    def __init__(self, languages: tuple[str, ...]) -> None:
+        self._languages = languages
+
+    def load(self) -> None:
+        """Nothing to load."""
+
+    def is_loaded(self) -> bool:
+        return True
+
+    def process_text(self, text: str, language: str) -> NlpArtifacts:
+        found = [(m[0], m.start()) for m in _TOKEN.finditer(text)]
+        tokens: Any = [word for word, _ in found]  # of a spaCy Doc only len(token) is ever asked
+        return NlpArtifacts(
+            entities=[],
+            tokens=tokens,
+            tokens_indices=[start for _, start in found],
+            lemmas=[word.lower() for word, _ in found],
+            nlp_engine=self,
+            language=language,
+        )
+
+    def process_batch(
+        self, texts: Iterable[str], language: str, batch_size: int = 1, n_process: int = 1, **_: Any
+    ) -> Iterator[tuple[str, NlpArtifacts]]:
+        return ((text, self.process_text(text, language)) for text in texts)
+
+    def is_stopword(self, word: str, language: str) -> bool:
+        return False
+
+    def is_punct(self, word: str, language: str) -> bool:
+        return _PUNCTUATION.fullmatch(word) is not None
+
+    def get_supported_entities(self) -> list[str]:
+        return []
+
+    def get_supported_languages(self) -> list[str]:
+        return list(self._languages)
+
+
+def pin_suffix_list() -> None:
+    """Make tldextract use the list in its own package, for whoever calls it in this process.
+
+    Presidio's e-mail recognizer calls the module-level `extract`, which downloads the list on its
+    first match: a look-up that tells a third party that a gateway has just seen an address.
+    """
+    pinned: Any = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+    tldextract.extract = pinned
+    tldextract.tldextract.TLD_EXTRACTOR = pinned
+
+
+def silence() -> None:
+    """Presidio logs matched text in places (an IBAN that fails to parse, context words)."""
+    logger = logging.getLogger("presidio-analyzer")
+    logger.handlers = [logging.NullHandler()]
+    logger.propagate = False
+    logger.disabled = True
+
+
+def build_engine(settings: ClassifySettings) -> AnalyzerEngine:
+    """Presidio's default-on recognizers for the languages, those of EVERYWHERE, and ours."""
+    pin_suffix_list()
+    silence()
+    languages = list(settings.languages)
+    provider = RecognizerRegistryProvider(registry_configuration={"supported_languages": languages})
+    registry = provider.create_recognizer_registry()
+    for language in languages:
+        _complete(registry, language, settings.deny_list)
+    return AnalyzerEngine(
+        registry=registry,
+        nlp_engine=BlankNlpEngine(settings.languages),
+        supported_languages=languages,
+    )
+
+
+def _complete(registry: RecognizerRegistry, language: str, deny_list: tuple[str, ...]) -> None:
+    present = {type(r).__name__ for r in registry.recognizers if r.supported_language == language}
+    for kind in (*EVERYWHERE, *ADDITIONS):
+        if kind.__name__ not in present:
+            registry.add_recognizer(kind(supported_language=language))
+    if deny_list:
+        registry.add_recognizer(
+            PatternRecognizer(
+                supported_entity=DENY_LIST,
+                name="OperatorsDenyList",
+                deny_list=list(deny_list),
+                supported_language=language,
+            )
+        )

@@ -1,0 +1,196 @@
+"""Which text of a call is read, and what of it cannot be (C2, C3, C6).
+
+Everything is read: every key and every value, wherever it stands, known field or not. The rules
+below only say what is *not* text: pictures, sound, files, token ids, references to what is stored
+elsewhere. Such a call is unscannable, hence restricted.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from gateway.catalog import CatalogModel
+from gateway.classify.collect import Collector, Extract, OverCap
+from gateway.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
+
+OVER_CAP, TENSOR_CLASS, UNDECLARED = "over_cap", "tensor_class", "undeclared_model"
+
+# Fields whose content is not in the call, or is not text (OpenAI API reference, November 2026).
+_OPAQUE_FIELDS = {
+    **dict.fromkeys(("image_url", "image_file", "input_image"), "image"),
+    **dict.fromkeys(("input_audio", "audio_url"), "audio"),
+    **dict.fromkeys(("video_url", "input_video"), "video"),
+    **dict.fromkeys(("file_id", "file_ids", "file_data", "file_url"), "file"),
+    **dict.fromkeys(("previous_response_id", "conversation", "vector_store_ids"), "stored"),
+    **dict.fromkeys(("container", "server_url", "connector_id"), "hosted_tool"),
+    "encrypted_content": "encrypted",
+}
+# Common words too, so only where they hold an object that carries or names content.
+_MEDIA_OBJECTS = frozenset({"audio", "file", "image", "video"})
+_MEDIA_KEYS = frozenset({"id", "data", "url", "file_id", "file_data", "filename"})
+# Under these, keys are names of fields or labels of the caller's: nothing is fetched by them.
+_NAMES_ONLY = frozenset({"properties", "metadata"})
+_TEXT_PARTS = frozenset(
+    {"text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text"}
+)
+_ITEMS = frozenset(
+    {
+        "message",
+        "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "reasoning",
+    }
+)
+_TOOLS = frozenset({"function", "custom"})
+_KEY = "\0"  # in place of a field's name, on the way: this string is itself a key
+_PART_LISTS = frozenset({"content", "output", "summary"})
+
+
+def extract(payload: Payload, model: CatalogModel, max_bytes: int) -> Extract:
+    """The texts to scan. With a reason the texts may be incomplete: nobody needs them then."""
+    collector = Collector(max_bytes)
+    if not model.declared:
+        return Extract(unscannable=UNDECLARED)
+    try:
+        if isinstance(payload, DocumentCall):
+            _document(payload.document, collector)
+        else:
+            _tensors(payload, model, collector)
+    except OverCap:
+        return Extract(unscannable=OVER_CAP)
+    return collector.extract()
+
+
+def _document(document: JsonDocument, collector: Collector) -> None:
+    for field in ("prompt", "input"):
+        _token_ids(document.get(field), collector)
+    if isinstance(document.get("prompt"), dict):
+        collector.mark("stored")  # a reference to a prompt that the provider keeps
+    for item in _dicts(document.get("input")):
+        if item.get("type", "message") not in _ITEMS:
+            collector.mark("item_type")
+    for tool in _dicts(document.get("tools")):
+        if tool.get("type", "function") not in _TOOLS:
+            collector.mark("hosted_tool")
+    _walk(document, collector)
+
+
+def _token_ids(value: Any, collector: Collector) -> None:
+    if isinstance(value, list):
+        for item in value:
+            collector.count()
+            if type(item) in (int, float) or isinstance(item, list):
+                collector.mark("token_ids")
+                return
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def _walk(document: JsonDocument, collector: Collector) -> None:
+    """Every key and value in the order of the document, without recursion."""
+    todo: list[tuple[str, Any]] = [("", document)]
+    while todo:
+        collector.count()
+        field, value = todo.pop()
+        match value:
+            case dict():
+                _object(field, value, collector, todo)
+            case list():
+                if field in _PART_LISTS:
+                    _parts(value, collector)
+                collector.characters(value)
+                todo.extend((field, v) for v in reversed(value))
+            case str():
+                (collector.text if field == _KEY else collector.value)(value)
+            case bool() | None:
+                pass
+            case int() | float():
+                collector.number(value)
+            case _:
+                collector.mark("value_type")
+
+
+def _object(
+    field: str, value: dict[Any, Any], collector: Collector, todo: list[tuple[str, Any]]
+) -> None:
+    pairs: list[tuple[str, Any]] = []
+    for key, item in value.items():
+        if not isinstance(key, str):
+            collector.mark("value_type")
+            continue
+        if field not in _NAMES_ONLY and item is not None and (what := _opaque(key, item)):
+            collector.mark(what)
+        pairs += [(_KEY, key), (key, item)]
+    todo.extend(reversed(pairs))
+
+
+def _opaque(key: str, item: Any) -> str | None:
+    if key in _MEDIA_OBJECTS and isinstance(item, dict) and _MEDIA_KEYS & item.keys():
+        return key
+    return _OPAQUE_FIELDS.get(key)
+
+
+def _parts(parts: list[Any], collector: Collector) -> None:
+    for part in parts:
+        known = part.get("type") in _TEXT_PARTS if isinstance(part, dict) else type(part) is str
+        if not known:
+            collector.mark("part_type")
+
+
+def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> None:
+    collector.text(call.id)
+    _parameters(call.parameters.items(), collector)
+    for output in call.outputs:
+        collector.text(output.name)
+        _parameters(output.parameters.items(), collector)
+    for tensor in call.inputs:
+        collector.count()
+        collector.text(tensor.name)
+        _parameters(tensor.parameters.items(), collector)
+        declared_text = tensor.datatype == "BYTES" and tensor.name in model.text_inputs
+        if tensor.datatype == "BYTES":
+            _elements(tensor, collector, must_be_text=declared_text)
+        if not declared_text and not model.tensors_clear and collector.unscannable is None:
+            collector.unscannable = TENSOR_CLASS
+
+
+def _parameters(parameters: Any, collector: Collector) -> None:
+    for name, value in parameters:
+        collector.count()
+        collector.text(name)
+        _parameter(name, value, collector)
+
+
+def _parameter(name: str, value: Parameter, collector: Collector) -> None:
+    if name.startswith("shared_memory"):
+        collector.mark("shared_memory")
+    elif isinstance(value, str):
+        collector.text(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        collector.number(value)
+
+
+def _elements(tensor: Tensor, collector: Collector, *, must_be_text: bool) -> None:
+    """The elements of a BYTES tensor. What its declaration does not call text is scanned as far as
+    it is text, and else has the class of the model's tensors."""
+    at, data = 0, tensor.data
+    while at < len(data):
+        collector.count()
+        if at + 4 > len(data):
+            collector.mark("tensor_bytes")
+            return
+        (length,) = struct.unpack_from("<I", data, at)
+        at += 4 + length
+        if at > len(data):
+            collector.mark("tensor_bytes")
+            return
+        try:
+            collector.text(data[at - length : at].decode("utf-8"))
+        except UnicodeDecodeError:
+            if must_be_text:
+                collector.mark("not_utf8")

@@ -1,0 +1,151 @@
+"""One plain spelling for characters that look or decode alike, line by line."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+
+_TAGS = range(0xE0000, 0xE0080)  # Unicode tag characters: invisible copies of ASCII
+_FLAG = "\U0001f3f4"  # the black flag, before tags that spell a subdivision flag (UTS #51)
+_DASHES = (
+    "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d\u2043\u02d7\u2796\u30fc\u301c~"
+)
+_SPACES = "\u180e\u2800"  # beside the category Zs: a space that once was one, and blank braille
+# Letters that look like ASCII ones (Unicode confusables.txt, the Cyrillic and Greek part).
+_ALIKE = dict(
+    zip(
+        "аеорсухіјѕһԁԛԝьАВЕКМНОРСТУХІЈЅαονρτυικΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+        "aeopcyxijshdqwbABEKMHOPCTYXIJSaovptuikABEZHIKMNOPTYX",
+        strict=True,
+    )
+)
+_DROPPED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-"
+    r"\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    r"\U0001bca0-\U0001bca3\U000e0100-\U000e01ef]")  # fmt: skip
+_REVERSED = re.compile("[\u202e\u2067]([^\u202c\u2069\n]{1,512})")
+_WORD = re.compile(r"[\w.+@-]+")
+_ASCII_LETTER = re.compile(r"[A-Za-z@]")
+_PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_QUOTED_PRINTABLE = re.compile(r"(?:=[0-9A-F]{2})+")
+_ESCAPE = re.compile(r"\\{1,4}(?:u\{?([0-9A-Fa-f]{4,6})\}?|x([0-9A-Fa-f]{2}))")
+_MARKUP = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>|\*{1,3}|__|`|<!--[^<>\n]{0,80}-->")
+_DOUBLED = re.compile(r"(?<=[\w+])([-. /_+])\1{1,3}(?=\w)")
+_PLUSES = re.compile(r"\+{2,4}(?=\d)")
+_MAYBE = re.compile(r"[%=&\\<*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f~_]|[-. /_+]{2}|__")
+_ROUNDS = 3  # of decoding inside decoded text
+
+
+def hides_text(text: str) -> bool:
+    """Whether invisible tag characters spell something that is not a flag."""
+    if text.isascii():
+        return False
+    flag = False
+    for c in text:
+        tag = ord(c) in _TAGS
+        if tag and not flag:
+            return True
+        flag = c == _FLAG or (flag and tag)
+    return False
+
+
+def fold(text: str) -> str:
+    """The whole text in its plain spelling; the same object when there is nothing to do."""
+    if text.isascii() and not _MAYBE.search(text):
+        return text
+    return "\n".join(fold_line(line) for line in text.split("\n"))
+
+
+def changes(text: str) -> Iterator[tuple[str, int, int]]:
+    """Runs of lines that folding changes, with the line before for context: (form, start, end).
+
+    Only those are scanned again, so a dash in a long text does not double its cost.
+    """
+    at, before = 0, ""
+    run: list[str] = []
+    run_start = 0
+    for line in text.split("\n"):
+        folded = fold_line(line)
+        if folded != line:
+            if not run:
+                run, run_start = ([before] if before else []), at
+            run.append(folded)
+        elif run:
+            yield "\n".join(run), run_start, at - 1
+            run = []
+        before = line[-200:]
+        at += len(line) + 1
+    if run:
+        yield "\n".join(run), run_start, at - 1
+
+
+def fold_line(line: str) -> str:
+    if line.isascii() and not _MAYBE.search(line):
+        return line
+    for _ in range(_ROUNDS):
+        decoded = _decode(line)
+        if decoded == line:
+            break
+        line = decoded
+    if not line.isascii():
+        line = _plain(line)
+    line = _DROPPED.sub("", line)
+    line = _MARKUP.sub("", line)
+    line = _PLUSES.sub("+", line)
+    return _DOUBLED.sub(r"\1", line)
+
+
+def _decode(line: str) -> str:
+    if "\\" in line:
+        line = _ESCAPE.sub(lambda m: _character(m[1] or m[2]), line)
+    if "&" in line:
+        line = html.unescape(line)
+    if "%" in line:
+        line = _PERCENT.sub(lambda m: _octets(m[0], "%"), line)
+    if "=" in line:
+        line = _QUOTED_PRINTABLE.sub(lambda m: _octets(m[0], "="), line)
+    return line
+
+
+def _character(digits: str) -> str:
+    number = int(digits, 16)
+    return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else " "
+
+
+def _octets(run: str, mark: str) -> str:
+    """A run like %C3%A9 as text; runs that are no UTF-8 stay as they are."""
+    try:
+        return bytes.fromhex(run.replace(mark, "")).decode("utf-8")
+    except UnicodeDecodeError:
+        return run
+
+
+def _plain(line: str) -> str:
+    reverse = [m[1][::-1] for m in _REVERSED.finditer(line)]
+    line = unicodedata.normalize("NFKC", "".join(map(_unseen, line)))
+    line = _WORD.sub(lambda m: _latin(m[0]), "".join(map(_common, line)))
+    return " ".join([line, *reverse])
+
+
+def _unseen(c: str) -> str:
+    number = ord(c)
+    return chr(number - 0xE0000) if number in _TAGS and number > 0xE001F else c
+
+
+def _common(c: str) -> str:
+    if c < "\x80":
+        return c
+    if c in _SPACES or unicodedata.category(c) == "Zs":
+        return " "
+    if c in _DASHES or unicodedata.category(c) == "Pd":
+        return "-"
+    digit = unicodedata.decimal(c, None)
+    return c if digit is None else str(digit)
+
+
+def _latin(word: str) -> str:
+    """Look-alike letters in a word that has ASCII letters too; other words are of their script."""
+    if word.isascii() or not _ASCII_LETTER.search(word):
+        return word
+    return "".join(_ALIKE.get(c, c) for c in word)

@@ -1,0 +1,88 @@
+"""The other forms in which a text may hold what a scan of it as written would miss (C4).
+
+Offsets. A `Piece` is derived text together with the part of the original that it came from; there
+is no finer mapping, as folding and decoding change lengths. Findings in a piece get the span of
+that part. The text as written is scanned by the caller and has exact offsets.
+
+Cost. Every step is linear, pieces never add up to more than a fixed multiple of the text, decoding
+goes three levels deep. Where a bound cuts something off, that part is reported as hidden text,
+which restricts: a bound must never be a way past the scan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.classify import decoding, folding, numbers, spelled
+
+MAX_DEPTH = 3
+_GROWTH = 6  # all pieces together, in multiples of the text
+_SLACK = 8192  # characters that any text may grow by
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    text: str = field(repr=False)
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """What was derived from one text."""
+
+    pieces: tuple[Piece, ...] = ()
+    hidden: tuple[tuple[int, int], ...] = ()  # parts that somebody does not want read
+    values: tuple[tuple[str, int, int], ...] = ()  # (entity type, start, end) found on the way
+
+
+class _Work:
+    """Collects the forms of one text under its bounds."""
+
+    def __init__(self, length: int) -> None:
+        self.pieces: dict[tuple[str, int, int], Piece] = {}
+        self.hidden: list[tuple[int, int]] = []
+        self.values: dict[tuple[str, int, int], None] = {}
+        self._room = length * _GROWTH + _SLACK
+
+    def add(self, text: str, start: int, end: int) -> bool:
+        """False if it was there before, or if there is no room left (then it counts as hidden)."""
+        key = (text, start, end)
+        if not text or key in self.pieces:
+            return False
+        self._room -= len(text)
+        if self._room < 0:
+            self.hidden.append((start, end))
+            return False
+        self.pieces[key] = Piece(text, start, end)
+        return True
+
+
+def derived(text: str) -> Forms:
+    """All forms but the text itself."""
+    work = _Work(len(text))
+    if folding.hides_text(text):
+        work.hidden.append((0, len(text)))
+    _derive(text, None, work, MAX_DEPTH)
+    return Forms(tuple(work.pieces.values()), tuple(work.hidden), tuple(work.values))
+
+
+def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) -> None:
+    """Forms of `text`. `origin` is its part of the original, or None if it is the original."""
+    folded = folding.fold(text)
+    if folded != text:
+        for form, start, end in folding.changes(text):
+            work.add(form, *(origin or (start, end)))
+    whole = origin or (0, len(text))
+    same = folded == text
+    for type_, start, end in numbers.cards(folded):
+        work.values[(type_, *(origin or ((start, end) if same else whole)))] = None
+    for form, start, end in (*numbers.regrouped(folded), *spelled.forms(folded)):
+        work.add(form, *(origin or ((start, end) if same else whole)))
+    for run in decoding.runs(text if same else folded):
+        place = origin or ((run.start, run.end) if same else whole)
+        if run.text is None or depth == 0:
+            if run.opaque or run.text is not None:
+                work.hidden.append(place)
+        elif work.add(run.text, *place):
+            _derive(run.text, place, work, depth - 1)

@@ -1,0 +1,246 @@
+"""Scan workers and who uses which. One scan at a time per worker; nothing here blocks the loop.
+
+A scan is owned by the pool, not by the call that asked for it: when the caller leaves, the scan
+runs on to its own end and the worker goes back, so early leavers cannot wear workers out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from gateway.classify import (
+    NoScan,
+    ScanFailed,
+    ScanLate,
+    ScannersBusy,
+    ScannerUnfit,
+    frames,
+)
+from gateway.types import Finding
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+START_S = 60.0  # to import Presidio, build it and pass the canaries; 2 to 3 s on an idle core
+MAX_BUDGET_S = 30.0  # far below the limit at which Presidio skips a regex in silence
+_PRESIDIO_REGEX_S = "3600"
+_BACKOFF_S = (0.2, 1.0, 5.0, 30.0)  # between attempts to replace a worker
+_KEPT_ENV = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
+
+
+class _GaveUp(Exception):
+    """The worker stopped by itself at its soft limit and is ready for the next scan."""
+
+
+_LATE = orjson.dumps({"late": True})
+
+
+class Worker:
+    """One worker process, as seen from the gateway."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, spec: frames.WorkerSpec) -> Worker:
+        """Raises ScannerUnfit when the scanner cannot be built or fails its canaries."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "gateway.classify.worker"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=_environment(),
+        )
+        worker = cls(process)
+        try:
+            async with asyncio.timeout(START_S):
+                _check_ready(await worker._ask(spec.pack(os.getpid())))
+        except TimeoutError:
+            await worker.kill()
+            raise ScannerUnfit(f"the scanner was not ready within {START_S:.0f} s") from None
+        except BaseException:
+            await worker.kill()
+            raise
+        return worker
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+        """Raises ScanFailed, or _GaveUp when the worker itself ran out of time."""
+        body = await self._ask(frames.pack({"texts": texts, "budget_s": budget_s}))
+        if body == _LATE:
+            raise _GaveUp
+        return frames.unpack_findings(body, texts)
+
+    async def _ask(self, frame: bytes) -> bytes:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(frame)
+            await stdin.drain()
+            length = int.from_bytes(await stdout.readexactly(frames.HEADER_BYTES), "big")
+            if length > frames.MAX_FRAME_BYTES:
+                raise ScanFailed("the worker's answer is too long")
+            return await stdout.readexactly(length)
+        except (OSError, asyncio.IncompleteReadError):
+            raise ScanFailed("the worker has died") from None
+
+    async def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._process.wait()
+
+
+class ScanPool:
+    """A fixed number of workers and a bounded number of calls that wait for them."""
+
+    def __init__(self, spec: frames.WorkerSpec, workers: int = 1, max_waiting: int = 256) -> None:
+        self._spec = spec
+        self._size = workers
+        self._max_waiting = max_waiting
+        self._waiting = 0
+        self._closed = False
+        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
+        self._workers: set[Worker] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.replaced = 0  # workers killed or found dead, for the metrics
+
+    async def start(self) -> None:
+        """All workers ready, or ScannerUnfit and none left running."""
+        started = await asyncio.gather(
+            *(Worker.start(self._spec) for _ in range(self._size)), return_exceptions=True
+        )
+        for worker in started:
+            if isinstance(worker, Worker):
+                self._workers.add(worker)
+                self._idle.put_nowait(worker)
+        for failure in started:
+            if isinstance(failure, BaseException):
+                await self.aclose()
+                raise failure
+
+    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+        """Findings per text within the budget, queueing included; else a NoScan."""
+        if self._closed:
+            raise ScanFailed("the pool is closed")
+        if self._waiting >= self._max_waiting:
+            raise ScannersBusy("too many calls wait for a scan")
+        ends_s = asyncio.get_running_loop().time() + min(budget_s, MAX_BUDGET_S)
+        worker = await self._next_worker(ends_s)
+        return await asyncio.shield(self._own(self._run(worker, texts, ends_s)))
+
+    async def aclose(self) -> None:
+        self._closed = True
+        for task in (tasks := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for worker in list(self._workers):
+            self._workers.discard(worker)
+            await worker.kill()
+
+    async def _next_worker(self, ends_s: float) -> Worker:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout_at(ends_s):
+                while not (worker := await self._idle.get()).alive:
+                    self._replace(worker)
+                return worker
+        except TimeoutError:
+            raise ScanLate("no worker was free in time") from None
+        finally:
+            self._waiting -= 1
+
+    async def _run(
+        self, worker: Worker, texts: Sequence[str], ends_s: float
+    ) -> list[list[Finding]]:
+        """One scan. The worker goes back only when it is known to wait for the next one."""
+        fit = False
+        try:
+            async with asyncio.timeout_at(ends_s):
+                budget_s = ends_s - asyncio.get_running_loop().time()
+                found = await worker.scan(texts, budget_s)
+            fit = True
+            return found
+        except _GaveUp:
+            fit = True
+            raise ScanLate("the scan took too long") from None
+        except TimeoutError:
+            raise ScanLate("the scan took too long") from None
+        finally:
+            if fit:
+                self._idle.put_nowait(worker)
+            else:
+                self._replace(worker)
+
+    def _replace(self, worker: Worker) -> None:
+        self.replaced += 1
+        self._workers.discard(worker)
+        if self._closed:
+            self._workers.add(worker)  # aclose ends it, and nobody waits for a new one
+        else:
+            self._own(self._start_another(worker))
+
+    async def _start_another(self, dead: Worker) -> None:
+        await asyncio.shield(dead.kill())
+        attempt = 0
+        while not self._closed:
+            try:
+                worker = await Worker.start(self._spec)
+            except (ScannerUnfit, NoScan, OSError) as exc:
+                wait_s = _BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)]
+                log.warning("no new scan worker (%s); next attempt in %g s", exc, wait_s)
+                attempt += 1
+                await asyncio.sleep(wait_s)
+            else:
+                self._workers.add(worker)
+                self._idle.put_nowait(worker)
+                return
+
+    def _own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task that `aclose` ends and whose failure is always looked at."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._disown)
+        return task
+
+    def _disown(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # a caller that left does not ask for it
+
+
+def _check_ready(body: bytes) -> None:
+    try:
+        frame = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        frame = None
+    if not isinstance(frame, dict):
+        raise ScannerUnfit("the scanner's first answer is nonsense")
+    if "error" in frame:
+        raise ScannerUnfit(f"the scanner cannot be built: {frame['error']}")
+    if frame.get("ready") is not True:
+        missed = ", ".join(map(str, frame.get("missed", ()))) or "nothing that it names"
+        raise ScannerUnfit(f"the scanner fails its samples: {missed}")
+
+
+def _environment() -> dict[str, str]:
+    """What a worker needs and no more: no proxies, no secrets. REGEX_TIMEOUT_SECONDS is the limit
+    at which Presidio skips a pattern and carries on as if it had not matched; a scan of ours ends
+    long before, by our own clock, and counts as late."""
+    kept = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
+    path = os.pathsep.join(p or os.getcwd() for p in sys.path)
+    return kept | {"PYTHONPATH": path, "REGEX_TIMEOUT_SECONDS": _PRESIDIO_REGEX_S}

@@ -1,0 +1,127 @@
+"""The first scanner: Presidio's recognizers over every form of a text, in windows.
+
+Windows keep the cost linear in the length of the text: several of Presidio's expressions are
+quadratic. A value across the end of a window stands whole in the next one, because windows overlap
+by more than any value that we look for is long (C5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from presidio_analyzer import AnalyzerEngine
+
+from gateway.classify import normalise
+from gateway.classify.engine import build_engine
+from gateway.classify.profile import HIDDEN_TEXT
+from gateway.config import ClassifySettings
+from gateway.types import Finding
+
+WINDOW = 2048
+OVERLAP = 320
+"""Characters. The longest value sought, an e-mail address, has 254 (RFC 5321 with its erratum
+1690); what is left over keeps context words in sight."""
+
+_VERSION = re.compile(r"\b(?:version|release|revision|build|firmware)[\s:=#]{0,3}\Z", re.IGNORECASE)
+"""What stands before four numbers with dots that are no address."""
+
+
+class PresidioScanner:
+    """Findings at or over the threshold, offsets in the text as given.
+
+    A finding in a derived form of the text (normalise.py) has the span of the part that the form
+    was derived from: that part holds the value, not necessarily nothing else.
+    """
+
+    def __init__(self, settings: ClassifySettings, types: frozenset[str] | None = None) -> None:
+        """`types` None looks for all; else recognizers of other types never run."""
+        self._engine = build_engine(settings)
+        self._threshold = settings.threshold
+        self._allow = frozenset(settings.allow_list)
+        self._types = {
+            language: sorted(_supported(self._engine, language, types))
+            for language in settings.languages
+        }
+
+    def supported(self) -> frozenset[str]:
+        return frozenset(t for types in self._types.values() for t in types) | {HIDDEN_TEXT}
+
+    def scan(self, text: str) -> list[Finding]:
+        found = self._analyze(text)
+        forms = normalise.derived(text)
+        for form in forms.pieces:
+            derived = self._analyze(form.text)
+            found += _mapped(derived, form, found)
+        found += [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
+        found += [Finding(t, start, end, 0.8) for t, start, end in forms.values]
+        return _unique(found)
+
+    def _analyze(self, text: str) -> list[Finding]:
+        found = []
+        for start, window in windows(text):
+            for finding in self._analyze_window(window):
+                at_head = start > 0 and finding.start == 0
+                at_tail = start + len(window) < len(text) and finding.end == len(window)
+                if (at_head or at_tail) and finding.end - finding.start < OVERLAP // 2:
+                    continue  # cut by the window; the neighbour has the whole of it
+                found.append(
+                    Finding(finding.type, start + finding.start, start + finding.end, finding.score)
+                )
+        return _unique(found)
+
+    def _analyze_window(self, text: str) -> list[Finding]:
+        return [
+            Finding(r.entity_type, r.start, r.end, float(r.score))
+            for language, types in self._types.items()
+            if types
+            for r in self._engine.analyze(
+                text, language, entities=types, score_threshold=self._threshold
+            )
+            if text[r.start : r.end] not in self._allow
+            and not (
+                r.entity_type == "IP_ADDRESS"
+                and _VERSION.search(text[max(0, r.start - 16) : r.start])
+            )
+        ]
+
+
+def windows(text: str) -> Iterator[tuple[int, str]]:
+    """Overlapping windows with their offsets; one for a short text, none for a blank one."""
+    if not text or text.isspace():
+        return
+    start = 0
+    while True:
+        yield start, text[start : start + WINDOW]
+        if start + WINDOW >= len(text):
+            return
+        start += WINDOW - OVERLAP
+
+
+def _supported(
+    engine: AnalyzerEngine, language: str, types: frozenset[str] | None
+) -> frozenset[str]:
+    there: frozenset[str] = frozenset(engine.get_supported_entities(language))
+    return there if types is None else there & types
+
+
+def _mapped(found: list[Finding], form: normalise.Piece, known: list[Finding]) -> Iterator[Finding]:
+    """Findings of a derived form, unless the text itself showed the same type in that part."""
+    shown = {f.type for f in known if f.start < form.end and form.start < f.end}
+    for type_, score in {f.type: f.score for f in sorted(found, key=lambda f: f.score)}.items():
+        if type_ not in shown:
+            yield Finding(type_, form.start, form.end, score)
+
+
+def _unique(found: list[Finding]) -> list[Finding]:
+    best: dict[tuple[int, int, str], Finding] = {}
+    for f in found:
+        key = (f.start, f.end, f.type)
+        if key not in best or best[key].score < f.score:
+            best[key] = f
+    return [best[key] for key in sorted(best)]
+
+
+def build(settings: ClassifySettings, types: frozenset[str] | None) -> PresidioScanner:
+    """The factory that workers call by its name."""
+    return PresidioScanner(settings, types)

@@ -1,0 +1,136 @@
+"""One scan worker: a process of its own, because a scan may block, blow up or never end.
+
+Nothing that it reads leaves it except findings: its standard error is closed by whoever starts it,
+logging is off, exceptions are reported by the name of their class, core dumps are off, and opening
+a socket is an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import logging
+import os
+import resource
+import signal
+import sys
+from typing import Any, BinaryIO
+
+from gateway.classify import Scanner, frames
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h
+_SOFT = 0.9  # of the budget: then the worker gives up by itself and lives on
+
+
+class OutOfTime(BaseException):
+    """Not an Exception, so that no library swallows it on its way out of a scan."""
+
+
+class ForbiddenSocket(Exception):
+    """Some code in the worker tried to reach the network."""
+
+
+def main() -> None:
+    jobs, answers = _private_pipes()
+    spec_frame = frames.read(jobs)
+    if spec_frame is None:
+        return
+    _confine(spec_frame["parent"])
+    spec = frames.WorkerSpec.of(spec_frame)
+    try:
+        scanner = _build(spec)
+        missed = _missed(scanner, spec)
+    except Exception as exc:  # noqa: BLE001 - reported to the parent, which refuses to start
+        _answer(answers, frames.pack({"error": type(exc).__name__}))
+        return
+    _answer(answers, frames.pack({"ready": not missed, "missed": missed}))
+    alarm = _Alarm()
+    while not missed and (job := frames.read(jobs)) is not None:
+        _answer(answers, _scan(scanner, job, alarm))
+
+
+def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output under other numbers, so that no stray print mixes with answers."""
+    jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    return jobs, answers
+
+
+def _confine(parent_pid: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which drains first
+    logging.disable(logging.CRITICAL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent_pid:  # it died before we asked
+            os._exit(0)
+    sys.addaudithook(_no_network)
+
+
+def _no_network(event: str, _: tuple[Any, ...]) -> None:
+    if event.startswith("socket.") and event not in ("socket.gethostname", "socket.sethostname"):
+        raise ForbiddenSocket(event)
+
+
+class _Alarm:
+    """Interrupts a scan at its soft limit. Disarmed first and stopped second: a signal that was
+    already on its way must not strike between two scans."""
+
+    def __init__(self) -> None:
+        self._armed = False
+        signal.signal(signal.SIGALRM, self._ring)
+
+    def set(self, seconds: float) -> None:
+        self._armed = True
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+
+    def stop(self) -> None:
+        self._armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ring(self, *_: object) -> None:
+        if self._armed:
+            raise OutOfTime
+
+
+def _build(spec: frames.WorkerSpec) -> Scanner:
+    module, _, name = spec.factory.partition(":")
+    scanner: Scanner = getattr(importlib.import_module(module), name)(spec.settings, spec.types)
+    return scanner
+
+
+def _missed(scanner: Scanner, spec: frames.WorkerSpec) -> list[str]:
+    """The canaries that this scanner gets wrong (C8)."""
+    missed = [t for t, text in spec.canaries if t not in {f.type for f in scanner.scan(text)}]
+    supported = getattr(scanner, "supported", None)
+    if supported is not None:
+        missed += sorted(f"{t} (no recognizer)" for t in spec.required - supported())
+    for text in spec.negatives:
+        missed += sorted({f"{f.type} (false alarm)" for f in scanner.scan(text)})
+    return missed
+
+
+def _scan(scanner: Scanner, job: Any, alarm: _Alarm) -> bytes:
+    try:
+        alarm.set(job["budget_s"] * _SOFT)
+        try:
+            return frames.pack_findings([scanner.scan(text) for text in job["texts"]])
+        finally:
+            alarm.stop()
+    except OutOfTime:
+        return frames.pack({"late": True})
+    except Exception as exc:  # noqa: BLE001 - makes the call restricted; the message may hold content
+        return frames.pack({"error": type(exc).__name__})
+
+
+def _answer(answers: BinaryIO, frame: bytes) -> None:
+    answers.write(frame)
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""`spillway check`: whether a file of settings is right, by the very code that serves it (O1)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gateway.commands import console
+from gateway.types import Zone
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("check", help="check a settings file")
+    parser.add_argument("config", type=Path, nargs="?")
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = console.settings_of(args.config)
+    zones = {name: e.zone for name, e in settings.endpoints.items()}
+    models = {
+        name: {
+            "onprem": [s.endpoint for s in m.served_by if zones[s.endpoint] is Zone.ONPREM],
+            "cloud": [s.endpoint for s in m.served_by if zones[s.endpoint] is Zone.CLOUD],
+        }
+        for name, m in settings.models.items()
+    }
+    homeless = sorted(name for name, places in models.items() if not places["onprem"])
+    if args.json:
+        console.put_json(
+            {
+                "ok": True,
+                "policy": settings.policy_hash(),
+                "models": models,
+                "without_onprem": homeless,
+            }
+        )
+        return 0
+    console.err.print(f"[green]ok[/]: policy {settings.policy_hash()}")
+    for name, places in models.items():
+        where = "; ".join(f"{zone}: {', '.join(p) or '-'}" for zone, p in places.items())
+        console.err.print(f"  {name}: {where}", markup=False)
+    for name in homeless:
+        console.err.print(
+            f"[yellow]note:[/] {name} has no on-prem endpoint: restricted calls of it are refused"
+        )
+    return 0

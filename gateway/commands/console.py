@@ -1,0 +1,46 @@
+"""How commands speak: colour and progress on a terminal's stderr, data on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from gateway import config
+from gateway.config import Settings
+
+err = Console(stderr=True, highlight=False)
+DEFAULT_CONFIG = Path(__file__).parent.parent / "default.yaml"
+
+
+def fail(message: str) -> None:
+    err.print("[bold red]error:[/]", end=" ")
+    err.print(message, markup=False)
+
+
+def put_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def settings_of(path: Path | None) -> Settings:
+    """The file's settings; without one, `./spillway.yaml` if it is there, else the default."""
+    if path is None:
+        own = Path("spillway.yaml")
+        path = own if own.exists() else DEFAULT_CONFIG
+    return config.load(path)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A spinner on a terminal, a line per new step elsewhere."""
+    if err.is_terminal:
+        with err.status("starting") as status:
+            yield status.update
+        return
+    yield lambda line: err.print(line, markup=False)

@@ -1,0 +1,108 @@
+"""`spillway doctor`: what this machine has for on-prem serving, and what to do about the rest."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from gateway import __version__
+from gateway.commands import console
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("doctor", help="tell what this machine has")
+    parser.add_argument("--json", action="store_true", help="the findings as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    found = examine()
+    if args.json:
+        console.put_json(found)
+        return 0
+    for name, value in found.items():
+        good = value.get("ok", True)
+        console.err.print(f"[{'green' if good else 'yellow'}]{'✓' if good else '!'}[/] ", end="")
+        console.err.print(f"{name}: {value['told']}", markup=False)
+    return 0
+
+
+def examine() -> dict[str, dict[str, Any]]:
+    return {
+        "spillway": {"told": f"{__version__} on Python {platform.python_version()}"},
+        "machine": {"told": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"},
+        "gpu": _gpu(),
+        "onnxruntime": _onnxruntime(),
+        "tensorrt": _tensorrt(),
+        "triton": _triton(),
+        "models": _models(),
+    }
+
+
+def _gpu() -> dict[str, Any]:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return {"ok": False, "gpus": [], "told": "none found (nvidia-smi is not installed)"}
+    query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        out = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as exc:
+        return {"ok": False, "gpus": [], "told": f"nvidia-smi fails: {type(exc).__name__}"}
+    gpus = [line.strip() for line in out.splitlines() if line.strip()]
+    return {"ok": bool(gpus), "gpus": gpus, "told": "; ".join(gpus) or "none"}
+
+
+def _onnxruntime() -> dict[str, Any]:
+    import onnxruntime  # slow to import, and only looked at here
+
+    both = [n for n in ("onnxruntime", "onnxruntime-gpu") if _version(n)]
+    providers = list(onnxruntime.get_available_providers())
+    told = f"{onnxruntime.__version__}, providers: {', '.join(providers)}"
+    ok = len(both) == 1
+    if not ok:
+        told += " - onnxruntime and onnxruntime-gpu overwrite each other: uninstall one"
+    if "CUDAExecutionProvider" in providers and not Path("/dev/nvidiactl").exists():
+        told += " (CUDA is compiled in, but this machine has no GPU device: it runs on the CPU)"
+    return {"ok": ok, "version": onnxruntime.__version__, "providers": providers, "told": told}
+
+
+def _tensorrt() -> dict[str, Any]:
+    for name in ("tensorrt", "tensorrt_rtx"):
+        if importlib.util.find_spec(name) is not None:
+            return {"package": name, "told": f"{name} {_version(name) or ''}".strip()}
+    return {"ok": False, "package": None, "told": "not installed (extra: tensorrt)"}
+
+
+def _triton() -> dict[str, Any]:
+    version = _version("nvidia-pytriton")
+    if version is not None:
+        return {"embedded": version, "told": f"embedded, from nvidia-pytriton {version}"}
+    if sys.version_info >= (3, 13):
+        return {"ok": False, "embedded": None, "told": "none: it needs Python 3.11 or 3.12"}
+    told = "none; pip install 'spillway-gateway[embedded]', or name a server in the settings"
+    return {"ok": False, "embedded": None, "told": told}
+
+
+def _models() -> dict[str, Any]:
+    root = Path("models")
+    if not root.is_dir():
+        return {"ok": False, "found": [], "told": "no ./models here"}
+    found = sorted(p.parent.name for p in root.glob("*/config.pbtxt"))
+    built = (root / "minilm" / "1" / "model.onnx").exists()
+    told = f"{len(found)} in ./models" + ("" if built else "; not built: python models/build.py")
+    return {"ok": built, "found": found, "told": told}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

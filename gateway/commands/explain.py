@@ -1,0 +1,99 @@
+"""`spillway explain FILE`: what would be done with a call, and why; nothing is sent on (O3).
+
+FILE holds `{"path": "/v1/chat/completions", "headers": {...}, "body": {...}}`. With `--url` a
+running gateway explains from its live state. Without, a gateway of the settings does, every
+endpoint up and idle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from gateway import strictjson
+from gateway.app import Gateway
+from gateway.commands import console
+from gateway.config import RecordSettings, Settings
+from gateway.errors import GatewayError
+from gateway.fronts import ops
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("explain", help="tell where a call would go, and why")
+    parser.add_argument("file", help='{"path", "headers", "body"} as JSON; - for stdin')
+    parser.add_argument("--config", type=Path, help="settings (default: ./spillway.yaml, or ours)")
+    parser.add_argument("--url", help="ask this running gateway instead")
+    parser.add_argument("--key", help="authorization key for --url")
+    parser.add_argument("--json", action="store_true", help="the whole trace as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        raw = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    except OSError as exc:
+        console.fail(f"{args.file}: {exc.strerror}")
+        return 2
+    try:
+        document = strictjson.load_object(raw, 66)
+        if args.url:
+            trace = _ask(args.url, args.key, raw)
+        else:
+            trace = asyncio.run(_explain(console.settings_of(args.config), document))
+    except GatewayError as refused:
+        console.fail(f"{args.file}: {refused.message} ({refused.reason})")
+        return 2
+    if args.json:
+        console.put_json(trace)
+    else:
+        _tell(trace)
+    return 0
+
+
+def _ask(url: str, key: str | None, raw: bytes) -> dict[str, Any]:
+    headers = {"content-type": "application/json"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    try:
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            answer = client.post(
+                f"{url.rstrip('/')}/spillway/explain", content=raw, headers=headers
+            )
+    except httpx.HTTPError as exc:
+        raise GatewayError(f"{url} cannot be reached: {type(exc).__name__}") from None
+    found = strictjson.load_object(answer.content)
+    if answer.status_code != 200:
+        raise GatewayError(str(found.get("error")), reason=str(found.get("reason")))
+    return found
+
+
+async def _explain(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        records = RecordSettings(path=Path(scratch) / "decisions.jsonl")
+        gateway = Gateway(settings.model_copy(update={"records": records}))
+        async with gateway.idle():
+            request = ops.described(document, gateway.services)
+            return ops.explanation(await gateway.pipeline.explain(request))
+
+
+def _tell(trace: dict[str, Any]) -> None:
+    put = console.err.print
+    entities = ", ".join(f"{n} {t}" for t, n in trace["entities"].items()) or "none"
+    put(f"[bold]{trace['sensitivity']}[/] ({trace['classify_reason']}); findings: {entities}")
+    vetoes = trace["decision"]["vetoes"] if trace["decision"] else {}
+    for e in trace["endpoints"]:
+        why = vetoes.get(e["endpoint"]) or e["why_not"]
+        state = f"no: {why}" if why else f"{e['predicted_ms']:g} ms, {e['waiting']} waiting"
+        put(f"  {e['endpoint']} ({e['zone']}): {state}", markup=False)
+    if trace["decision"]:
+        d = trace["decision"]
+        put(f"-> [bold]{d['zone']}[/], {' then '.join(d['attempts'])}: {d['reason']}")
+    else:
+        r = trace["refusal"]
+        put(f"-> refused with {r['http_status']}: {r['reason']}: {r['message']}", markup=False)

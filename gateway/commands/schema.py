@@ -1,0 +1,18 @@
+"""`spillway schema`: the JSON schema of the settings file, for editors."""
+
+from __future__ import annotations
+
+import argparse
+
+from gateway import config
+from gateway.commands import console
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("schema", help="print the JSON schema of the settings file")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    console.put_json(config.schema())
+    return 0

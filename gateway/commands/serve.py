@@ -1,0 +1,86 @@
+"""`spillway serve`: the gateway itself."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import uvloop
+
+from gateway import logs
+from gateway.app import Gateway
+from gateway.classify import ScannerUnfit
+from gateway.commands import console
+from gateway.config import Settings
+from gateway.triton_server import TritonServerError
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("serve", help="run the gateway")
+    parser.add_argument("--config", type=Path, help="settings (default: ./spillway.yaml, or ours)")
+    parser.add_argument("--host", help="instead of listen.host")
+    parser.add_argument("--http-port", type=int, help="instead of listen.http_port; 0: a free one")
+    parser.add_argument("--grpc-port", type=int, help="instead of listen.grpc_port; 0: a free one")
+    parser.add_argument("--ready-file", type=Path, help="write the ports here as JSON when serving")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = _overridden(console.settings_of(args.config), args)
+    logs.configure(settings.log_level)
+    try:
+        uvloop.run(_serve(settings, args.ready_file))
+    except (TritonServerError, ScannerUnfit) as exc:
+        console.fail(str(exc))
+        return 1
+    return 0
+
+
+async def _serve(settings: Settings, ready_file: Path | None) -> None:
+    loop = asyncio.get_running_loop()
+    with console.progress() as tell:
+        gateway = Gateway(settings, tell)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, gateway.stop)
+        serving = asyncio.Event()
+
+        def ready(started: Gateway) -> None:
+            _announce(started, ready_file)
+            serving.set()
+
+        running = asyncio.create_task(gateway.run(ready))
+        waiting = asyncio.create_task(serving.wait())
+        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+    await running
+
+
+def _announce(gateway: Gateway, ready_file: Path | None) -> None:
+    host = gateway.settings.listen.host
+    console.err.print(
+        f"[bold green]spillway[/] serves http://{host}:{gateway.http_port} and "
+        f"gRPC {host}:{gateway.grpc_port}"
+    )
+    if not gateway.settings.keys:
+        console.err.print(
+            "[bold yellow]development mode:[/] no keys are configured, so whoever reaches these "
+            "ports may call; add keys before you expose them"
+        )
+    if ready_file is not None:
+        told = {"http_port": gateway.http_port, "grpc_port": gateway.grpc_port, "pid": os.getpid()}
+        part = ready_file.with_name(ready_file.name + ".part")
+        part.write_text(json.dumps(told))
+        part.replace(ready_file)
+
+
+def _overridden(settings: Settings, args: argparse.Namespace) -> Settings:
+    given = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
+    changes = {k: v for k, v in given.items() if v is not None}
+    if not changes:
+        return settings
+    listen = settings.listen.model_copy(update=changes)
+    return Settings.model_validate({**dict(settings), "listen": listen.model_dump()})

@@ -1,0 +1,273 @@
+"""Attempts: try the decided endpoints in order until one starts to answer.
+
+Before an endpoint's first frame another attempt may follow; after it, none (the commit point, A4).
+Attempts share the call's one deadline, and the zones that they may touch never grow (M2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from gateway.backends import Cleared
+from gateway.deadline import Clock
+from gateway.errors import (
+    DeadlineExceeded,
+    EgressForbidden,
+    GatewayError,
+    NoEligibleEndpoint,
+    OnpremUnavailable,
+    Saturated,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamRefused,
+)
+from gateway.fleet import Fleet, price_usd
+from gateway.queue import Turn
+from gateway.types import (
+    Attempt,
+    Classification,
+    Decision,
+    Endpoint,
+    Frame,
+    InferenceRequest,
+    ReplyStream,
+    ServedModel,
+    Zone,
+)
+
+
+class AttemptLog(Protocol):
+    """Keeps what was tried; the account of the call."""
+
+    def attempted(self, attempt: Attempt) -> None: ...
+
+
+class Dispatcher:
+    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+        self._fleet = fleet
+        self._clock = clock
+
+    async def send(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        decision: Decision,
+        log: AttemptLog,
+    ) -> OpenedReply:
+        """The reply from its first frame on; whoever gets it must close it. Raises what the last
+        attempt met, or OnpremUnavailable for a restricted call that no on-prem server could take.
+        """
+        zones = decision.zones
+        last: GatewayError | None = None
+        for endpoint in decision.attempts:
+            if endpoint.zone not in zones:
+                raise EgressForbidden(request.id)
+            if last is not None and not self._worth_another(request, endpoint):
+                break
+            attempt = _Attempt(self._fleet, self._clock, request, found, decision, endpoint, log)
+            try:
+                return await attempt.start()
+            except (UpstreamRefused, DeadlineExceeded):
+                raise
+            except (UpstreamError, Saturated) as exc:
+                last = exc
+        raise self._exhausted(found, last)
+
+    def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
+        """No attempt starts that cannot finish (D5)."""
+        p50_s = self._fleet.lane(endpoint.name, request.model).times.quantile_s(0.5)
+        return request.deadline.allows(p50_s)
+
+    def _exhausted(self, found: Classification, last: GatewayError | None) -> GatewayError:
+        if found.restricted:
+            error: GatewayError = OnpremUnavailable(
+                "this call must stay on the premises and no on-prem server could answer it",
+                retry_after_s=2.0,
+            )
+            error.__cause__ = last
+            return error
+        return last or NoEligibleEndpoint("no endpoint was tried", retry_after_s=2.0)
+
+
+class _Attempt:
+    """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        clock: Clock,
+        request: InferenceRequest,
+        found: Classification,
+        decision: Decision,
+        endpoint: Endpoint,
+        log: AttemptLog,
+    ) -> None:
+        self.fleet, self.clock, self.log = fleet, clock, log
+        self.request, self.found, self.decision = request, found, decision
+        self.endpoint = endpoint
+        self.served = endpoint.models[request.model]
+        self.turn: Turn | None = None
+        self.stream: ReplyStream | None = None
+        self.sent_s: float | None = None
+        self.started = False
+
+    async def start(self) -> OpenedReply:
+        try:
+            await self._take_turn()
+            self.fleet.started(self.endpoint, self.request.model)
+            self.started = True
+            self.sent_s = self.clock()
+            async with asyncio.timeout(max(0.0, self.request.deadline.remaining_s())):
+                self.stream = await self._open()
+                first = await anext(self.stream)
+        except StopAsyncIteration:
+            error = UpstreamFailed("the endpoint ended its answer before it began")
+            await self.finish(error)
+            raise error from None
+        except TimeoutError:
+            late = DeadlineExceeded("the latency budget ran out before the answer began")
+            await self.finish(late)
+            raise late from None
+        except GatewayError as exc:
+            await self.finish(exc)
+            raise
+        except BaseException:  # cancelled: the caller left
+            await self.finish(None, "cancelled")
+            raise
+        return OpenedReply(self, first)
+
+    async def _take_turn(self) -> None:
+        queue = self.fleet.lane(self.endpoint.name, self.request.model).queue
+        if queue is not None:
+            self.turn = await queue.enter(self.request, self.found.restricted)
+
+    async def _open(self) -> ReplyStream:
+        place = self.fleet.place(self.endpoint.name)
+        if self.endpoint.zone is Zone.CLOUD:
+            if place.cloud is None:
+                raise EgressForbidden(self.request.id)
+            return await place.cloud.infer(
+                Cleared(self.request, self.found, self.decision), self.served
+            )
+        if place.onprem is None:
+            raise EgressForbidden(self.request.id)
+        return await place.onprem.infer(self.request, self.served)
+
+    async def finish(self, error: GatewayError | None, result: str = "") -> None:
+        """Give the turn back, close the upstream, tell fleet and account; acts once."""
+        log, self.log = self.log, _NOWHERE
+        if log is _NOWHERE:
+            return
+        took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
+        if self.turn is not None:
+            self.turn.release()
+        self._tell_fleet(error, result, took_s)
+        log.attempted(self.as_attempt(result or (error.reason if error else "served"), took_s))
+        if self.stream is not None:
+            await asyncio.shield(self.stream.aclose())
+
+    def as_attempt(self, result: str, took_s: float) -> Attempt:
+        return Attempt(
+            endpoint=self.endpoint.name,
+            zone=self.endpoint.zone,
+            zones=self.decision.zones,
+            result=result,
+            queued_s=self.turn.queued_s if self.turn else 0.0,
+            took_s=took_s,
+            price_usd=price_usd(self.served, self.tokens()) if self.started else 0.0,
+        )
+
+    def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
+        if not self.started:
+            return
+        fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
+        fleet.ended(endpoint, model)
+        if error is None and not result:
+            fleet.succeeded(endpoint, model, took_s)
+        elif isinstance(error, UpstreamRefused):
+            fleet.abandoned(endpoint, model)
+        elif isinstance(error, UpstreamError) or (
+            isinstance(error, DeadlineExceeded) and took_s >= self._patience_s()
+        ):
+            fleet.failed(endpoint, model, error)
+        else:
+            fleet.abandoned(endpoint, model)
+
+    def _patience_s(self) -> float:
+        """A deadline that passes says something of the endpoint only when it was a fair one."""
+        times = self.fleet.lane(self.endpoint.name, self.request.model).times
+        return 4 * times.quantile_s(0.95)
+
+    def tokens(self) -> int | None:
+        found = getattr(self.stream, "total_tokens", None)
+        return found if isinstance(found, int) else None
+
+
+class _Nowhere:
+    def attempted(self, attempt: Attempt) -> None:
+        raise AssertionError("an attempt was finished twice")
+
+
+_NOWHERE = _Nowhere()
+
+
+class OpenedReply:
+    """A committed reply. Every frame comes within the deadline; closing cancels the upstream."""
+
+    def __init__(self, attempt: _Attempt, first: Frame) -> None:
+        self._attempt = attempt
+        self._first: Frame | None = first
+        self._done = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._attempt.endpoint
+
+    @property
+    def served(self) -> ServedModel:
+        return self._attempt.served
+
+    @property
+    def total_tokens(self) -> int | None:
+        return self._attempt.tokens()
+
+    def so_far(self) -> Attempt:
+        attempt = self._attempt
+        return attempt.as_attempt("streaming", attempt.clock() - (attempt.sent_s or 0.0))
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        attempt = self._attempt
+        if self._done or attempt.stream is None:
+            raise StopAsyncIteration
+        try:
+            async with asyncio.timeout(max(0.0, attempt.request.deadline.remaining_s())):
+                return await anext(attempt.stream)
+        except StopAsyncIteration:
+            await self._finish(None)
+            raise
+        except TimeoutError:
+            late = DeadlineExceeded("the latency budget ran out while the answer was streaming")
+            await self._finish(late)
+            raise late from None
+        except GatewayError as exc:
+            await self._finish(exc)
+            raise
+
+    async def served_whole(self) -> None:
+        """The first frame was the whole answer."""
+        await self._finish(None)
+
+    async def aclose(self) -> None:
+        await self._finish(None, "cancelled")
+
+    async def _finish(self, error: GatewayError | None, result: str = "") -> None:
+        self._done = True
+        await self._attempt.finish(error, result)

@@ -1,0 +1,84 @@
+"""gzip and deflate, both ways. Inflating is bounded in memory by the cap on what comes out, and
+gives way to other calls between pieces, so that a bomb costs its sender a refusal and nobody time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from typing import Protocol
+
+from gateway.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
+
+_WINDOWS = {"gzip": 31, "deflate": 15}  # of zlib: 16 more means the gzip framing
+_PIECE = 1 << 18
+_IN_PLACE = 1 << 16  # compressing more than this leaves the event loop
+_OFFER = re.compile(r"\s*(\*|[a-z0-9-]+)\s*(?:;\s*q=([01](?:\.[0-9]{0,3})?)\s*)?", re.IGNORECASE)
+
+
+class _Inflate(Protocol):
+    """What `zlib.decompressobj` gives."""
+
+    def decompress(self, data: bytes, max_length: int = 0, /) -> bytes: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def eof(self) -> bool: ...
+
+
+def check(encoding: str) -> None:
+    """Refuse a `content-encoding` that cannot be read, before the body is."""
+    if encoding not in ("", "identity", *_WINDOWS):
+        raise UnsupportedMedia("content-encoding: send gzip, deflate, or no encoding")
+
+
+async def inflated(body: bytes, encoding: str, max_bytes: int) -> bytes:
+    """The body without its encoding. Raises MalformedBody or BodyTooLarge."""
+    if encoding in ("", "identity"):
+        return body
+    stream: _Inflate = zlib.decompressobj(_WINDOWS[encoding])
+    pieces: list[bytes] = []
+    size, todo = 0, body
+    try:
+        while not stream.eof:
+            piece = stream.decompress(todo, _PIECE)
+            todo = stream.unconsumed_tail
+            size += len(piece)
+            if size > max_bytes:
+                raise BodyTooLarge(f"the body inflates to more than {max_bytes} bytes")
+            if not piece and not todo and not stream.eof:
+                raise MalformedBody(f"the body ends before its {encoding} stream does")
+            pieces.append(piece)
+            await asyncio.sleep(0)
+    except zlib.error:
+        raise MalformedBody(f"the body is not {encoding}, which content-encoding says") from None
+    if stream.unused_data:
+        raise MalformedBody(f"the body goes on after its {encoding} stream has ended")
+    return b"".join(pieces)
+
+
+def chosen(accept_encoding: str) -> str:
+    """The encoding that the client likes best of ours; empty for none. `*` asks for none."""
+    best, liked = "", 0.0
+    for offer in accept_encoding.split(","):
+        found = _OFFER.fullmatch(offer)
+        if found is None or found[1].lower() not in _WINDOWS:
+            continue
+        weight = float(found[2] or 1)
+        if weight > liked:
+            best, liked = found[1].lower(), weight
+    return best
+
+
+async def deflated(body: bytes, encoding: str) -> bytes:
+    if len(body) <= _IN_PLACE:
+        return _deflated(body, encoding)
+    return await asyncio.to_thread(_deflated, body, encoding)
+
+
+def _deflated(body: bytes, encoding: str) -> bytes:
+    stream = zlib.compressobj(wbits=_WINDOWS[encoding])
+    return stream.compress(body) + stream.flush()

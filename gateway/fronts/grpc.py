@@ -1,0 +1,212 @@
+"""The Open Inference Protocol over gRPC, as Triton's clients speak it; health and reflection.
+
+Messages are read by us, since they must be scanned, and answers go out as the bytes that came.
+Nothing that changes the server, or reaches into its memory, is passed on (C7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+from tritonclient.grpc import service_pb2
+
+from gateway.errors import Draining, GatewayError, NotOffered
+from gateway.fronts import Services, intake
+from gateway.fronts.grpc_calls import (
+    Context,
+    Head,
+    abort,
+    answered,
+    bounded,
+    only_answer,
+    parse,
+    too_late,
+)
+from gateway.fronts.grpc_inspection import Inspections
+from gateway.fronts.grpc_stream import StreamSession
+from gateway.oip.grpc import decode_request
+from gateway.types import WireProtocol
+
+SERVICE_NAME = "inference.GRPCInferenceService"
+_SERVICE = service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+_READINESS_S = 0.5
+_NOT_OFFERED = "is not offered by this gateway: models, memory, logs and traces of the servers "
+_NOT_OFFERED += "behind it are their operator's"
+
+
+if TYPE_CHECKING:  # generic in its stubs only
+    _GenericHandler = grpc.GenericRpcHandler[Any, Any]
+else:
+    _GenericHandler = grpc.GenericRpcHandler
+
+
+class InferenceService(_GenericHandler):
+    """Every method of the service: ours, or a clear refusal."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._sessions: set[StreamSession] = set()
+        ours = {**Inspections(services).methods, "ModelInfer": self._infer}
+        handlers = {name: _unary(answered(services, method)) for name, method in ours.items()}
+        handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream)
+        for method in _SERVICE.methods:
+            if method.name not in handlers:
+                handlers[method.name] = self._refusal(method.name)
+        self._handlers = {f"/{SERVICE_NAME}/{name}": h for name, h in handlers.items()}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return self._handlers.get(handler_call_details.method)
+
+    def drain(self) -> None:
+        for session in self._sessions:
+            session.drain()
+
+    def _refusal(self, name: str) -> Any:
+        async def refuse(head: Head, raw: bytes) -> bytes:
+            raise NotOffered(f"{name} {_NOT_OFFERED}")
+
+        return _unary(answered(self._services, refuse))
+
+    async def _infer(self, head: Head, raw: bytes) -> bytes:
+        services = self._services
+        caller = head.caller(services)
+        message = parse(service_pb2.ModelInferRequest, raw)
+        request = intake.build(
+            services,
+            head.arrival,
+            caller,
+            head.headers,
+            WireProtocol.KSERVE_GRPC,
+            message.model_name,
+            decode_request(message),
+            head.remaining_s(),
+        )
+        try:
+            async with bounded(request.deadline.remaining_s()):
+                reply = await services.handle(request)
+                try:
+                    answer = await only_answer(reply.frames)
+                finally:
+                    await asyncio.shield(reply.frames.aclose())
+        except TimeoutError:
+            raise too_late() from None
+        told = intake.placement_headers(head.arrival, reply.placement)
+        head.context.set_trailing_metadata(tuple(told.items()))
+        return answer
+
+    async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
+        head = Head.of(context, self._services)
+        try:
+            session = StreamSession(self._services, head, head.caller(self._services))
+        except GatewayError as error:
+            await abort(context, head.arrival, error)
+            return
+        self._sessions.add(session)
+        try:
+            await session.run(messages)
+        finally:
+            self._sessions.discard(session)
+        if session.drained:
+            await abort(context, head.arrival, Draining("the gateway is shutting down"))
+        told = intake.placement_headers(head.arrival, session.placement)
+        context.set_trailing_metadata(tuple(told.items()))
+
+
+class Health(HealthServicer):  # type: ignore[misc]
+    """`grpc.health.v1`, which says what `/v2/health/ready` says."""
+
+    def __init__(self, ready: Callable[[], bool]) -> None:
+        super().__init__()
+        self._ready = ready
+
+    async def Check(self, request: Any, context: Context) -> Any:
+        await self.refresh()
+        return await super().Check(request, context)
+
+    async def refresh(self) -> None:
+        serving = health_pb2.HealthCheckResponse.SERVING
+        status = serving if self._ready() else health_pb2.HealthCheckResponse.NOT_SERVING
+        for name in ("", SERVICE_NAME):
+            await self.set(name, status)
+
+    async def follow(self) -> None:
+        """For those who watch."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(_READINESS_S)
+
+
+class GrpcFront:
+    """The listening server."""
+
+    def __init__(
+        self,
+        services: Services,
+        host: str,
+        port: int,
+        *,
+        max_receive_bytes: int | None = None,
+    ) -> None:
+        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._service = InferenceService(services)
+        self._health = Health(services.inspection.ready)
+        self._options = _options(
+            max_receive_bytes or services.limits.max_body_bytes, services.limits.max_concurrent
+        )
+        self._server: grpc.aio.Server | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def start(self) -> int:
+        """Listen, and say on which port. Raises OSError when the address cannot be had."""
+        server = grpc.aio.server(options=self._options)
+        server.add_generic_rpc_handlers((self._service,))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
+        try:
+            port = server.add_insecure_port(self._address)
+        except RuntimeError as exc:
+            raise OSError(f"cannot listen on {self._address}") from exc
+        await server.start()
+        self._server = server
+        self._following = asyncio.create_task(self._health.follow())
+        return port
+
+    async def drain(self, grace_s: float) -> None:
+        """Accept nothing more, finish what is in flight within `grace_s`, then cancel it."""
+        if self._server is None or self._following is None:
+            return
+        self._following.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._following
+        await self._health.enter_graceful_shutdown()
+        self._service.drain()
+        await self._server.stop(grace_s)
+
+
+def _unary(handle: Callable[[bytes, Context], Any]) -> Any:
+    return grpc.unary_unary_rpc_method_handler(handle)
+
+
+def _options(max_receive_bytes: int, max_streams: int) -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.so_reuseport", 0),  # a second gateway on the port is a mistake, not a peer
+        ("grpc.max_receive_message_length", max_receive_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_metadata_size", 16 * 1024),
+        ("grpc.absolute_max_metadata_size", 32 * 1024),
+        ("grpc.max_concurrent_streams", max_streams),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    )

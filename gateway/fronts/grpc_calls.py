@@ -1,0 +1,134 @@
+"""What every method of the gRPC front does with a call: its head, its answer, its failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from gateway.callers import Caller
+from gateway.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    InternalError,
+    MalformedBody,
+    RequestRejected,
+    UpstreamFailed,
+)
+from gateway.fronts import Services, intake
+from gateway.fronts.intake import Arrival
+from gateway.oip.grpc import grpc_from_rest
+from gateway.types import Frame, GrpcMessage, ReplyStream, RestBody
+
+_log = logging.getLogger("gateway.grpc")
+
+GRACE_S = 0.025
+"""What the pipeline gets to say by itself that a deadline has passed."""
+
+Context = Any
+"""A `grpc.aio.ServicerContext` of bytes."""
+
+Unary = Callable[["Head", bytes], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A call of which only the metadata has been read."""
+
+    context: Context
+    headers: Mapping[str, str]
+    repeated: str  # a header of ours that came twice, or empty
+    arrival: Arrival
+
+    @classmethod
+    def of(cls, context: Context, services: Services) -> Head:
+        headers: dict[str, str] = {}
+        repeated = ""
+        for name, value in context.invocation_metadata() or ():
+            if isinstance(value, bytes):
+                continue
+            if name in headers and name.startswith(("x-", "authorization", "traceparent")):
+                repeated = name
+            headers[name] = value
+        return cls(context, headers, repeated, intake.arrive(headers, services))
+
+    def caller(self, services: Services) -> Caller:
+        if self.repeated:
+            raise RequestRejected(f"{self.repeated}: stands twice in the metadata; send it once")
+        return intake.identify(self.headers, services)
+
+    def remaining_s(self) -> float | None:
+        """What is left of the caller's `grpc-timeout`, if it sent one."""
+        left_s: float | None = self.context.time_remaining()
+        return None if left_s is None or math.isinf(left_s) else left_s
+
+
+def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Awaitable[bytes]]:
+    """The one place where the failure of a unary call becomes its status."""
+
+    async def handle(raw: bytes, context: Context) -> bytes:
+        head = Head.of(context, services)
+        try:
+            return await method(head, raw)
+        except GatewayError as error:
+            failure = error
+        except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
+            failure = unexpected(exc)
+        await abort(context, head.arrival, failure)
+        raise AssertionError("abort raises")
+
+    return handle
+
+
+def unexpected(exc: Exception) -> InternalError:
+    _log.error("a call failed in the gateway: %s", type(exc).__name__)  # its text may be content
+    return InternalError("the gateway failed to serve this call")
+
+
+async def abort(context: Context, arrival: Arrival, error: GatewayError) -> None:
+    told = tuple(intake.error_headers(arrival, error).items())
+    await context.abort(grpc.StatusCode[error.grpc_status], error.message, told)
+
+
+def parse(kind: Any, raw: bytes) -> Any:
+    """A message without the fields that nobody here knows, which would travel on unseen."""
+    try:
+        message = kind.FromString(raw)
+    except DecodeError:
+        raise MalformedBody(f"the message is not a {kind.DESCRIPTOR.name}") from None
+    message.DiscardUnknownFields()
+    return message
+
+
+async def only_answer(frames: ReplyStream) -> bytes:
+    """The answer of a unary call, read to the end so that the call settles as served."""
+    first: Frame | None = None
+    async for frame in frames:
+        first = first or frame
+    if first is None:
+        raise UpstreamFailed("the endpoint ended the call without an answer")
+    return answer_bytes(first)
+
+
+def answer_bytes(frame: Frame) -> bytes:
+    """A serialised ModelInferResponse, whatever protocol the endpoint spoke."""
+    if isinstance(frame, GrpcMessage):
+        return frame.message
+    if isinstance(frame, RestBody):
+        return grpc_from_rest(frame).message
+    raise InternalError("a frame of another protocol came as the answer to a gRPC call")
+
+
+def bounded(remaining_s: float) -> asyncio.Timeout:
+    """No wait of a front outlives the deadline, even where the pipeline's own bound fails (D1)."""
+    return asyncio.timeout(max(0.0, remaining_s) + GRACE_S)
+
+
+def too_late() -> DeadlineExceeded:
+    return DeadlineExceeded("the latency budget passed before the answer was complete")

@@ -1,0 +1,199 @@
+"""ModelStreamInfer: one stream, many calls.
+
+Each message is a call of its own through the pipeline. Calls run side by side, a bounded number of
+them; beyond it the stream is not read. What keeps an order is what keeps one on Triton:
+
+* calls of one sequence run strictly one after the other;
+* calls that have a single response are answered in the order in which they came, whereas the
+  responses of decoupled models go out as they come.
+
+A call that fails says so in the stream, which goes on. One writer sends everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from tritonclient.grpc import service_pb2
+
+from gateway.callers import Caller
+from gateway.errors import GatewayError
+from gateway.fronts import Services, intake
+from gateway.fronts.grpc_calls import Head, answer_bytes, bounded, parse, too_late, unexpected
+from gateway.oip.grpc import decode_request
+from gateway.oip.stream_frames import StreamFrame
+from gateway.types import InferenceRequest, Placement, TensorCall, WireProtocol
+
+MAX_IN_FLIGHT = 64
+_MAX_UNSENT = 16  # responses; a caller that does not read stops what produces them
+
+_FINAL = "triton_final_response"
+_Key = tuple[str, int | str]
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """One message of the stream."""
+
+    id: str
+    earlier: tuple[asyncio.Event, ...]  # calls that came before and may have to answer before
+    after: asyncio.Event | None  # the call before it in its sequence
+    in_order: bool | None = None  # has a single response; None while nobody knows
+    settled: asyncio.Event = field(default_factory=asyncio.Event)  # it holds nobody up any more
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class StreamSession:
+    def __init__(self, services: Services, head: Head, caller: Caller) -> None:
+        self._services = services
+        self._head = head
+        self._caller = caller
+        self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._unsent: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_UNSENT)
+        self._unsettled: dict[_Call, None] = {}  # in the order in which they came
+        self._last_of: dict[_Key, asyncio.Event] = {}
+        self._reading: asyncio.Task[None] | None = None
+        self.placement: Placement | None = None  # of the last call
+        self.drained = False
+
+    async def run(self, messages: AsyncIterator[bytes]) -> None:
+        """Until the caller has half-closed and everything in flight is answered. Cancelling it
+        closes all of that."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._serve(messages))
+            while (wire := await self._unsent.get()) is not None:
+                await self._head.context.write(wire)
+
+    def drain(self) -> None:
+        """Finish what is in flight and read no more."""
+        self.drained = True
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _serve(self, messages: AsyncIterator[bytes]) -> None:
+        async with asyncio.TaskGroup() as calls:
+            self._reading = calls.create_task(self._read(messages, calls))
+        await self._unsent.put(None)
+
+    async def _read(self, messages: AsyncIterator[bytes], calls: asyncio.TaskGroup) -> None:
+        await self._room.acquire()
+        async for raw in messages:
+            request, call = await self._accepted(raw)
+            if request is not None:
+                calls.create_task(self._answer(request, call))
+                await self._room.acquire()
+
+    async def _accepted(self, raw: bytes) -> tuple[InferenceRequest | None, _Call]:
+        given = ""
+        request = None
+        failure: GatewayError | None = None
+        try:
+            message = parse(service_pb2.ModelInferRequest, raw)
+            given = message.id
+            request = self._request(message)
+        except GatewayError as error:
+            failure = error
+        except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of it
+            failure = unexpected(exc)
+        call = self._enter(given, request)
+        if failure is not None:
+            await self._put_error(call, failure)
+            self._leave(call)
+        return request, call
+
+    def _request(self, message: object) -> InferenceRequest:
+        headers = {k: v for k, v in self._head.headers.items() if k != "x-request-id"}
+        headers["traceparent"] = self._head.arrival.traceparent  # each call a child of the stream
+        payload = decode_request(message, streamed=True)
+        return intake.build(
+            self._services,
+            intake.arrive(headers, self._services),
+            self._caller,
+            headers,
+            WireProtocol.KSERVE_GRPC,
+            message.model_name,  # type: ignore[attr-defined]
+            payload,
+            self._head.remaining_s(),
+        )
+
+    def _enter(self, given: str, request: InferenceRequest | None) -> _Call:
+        key = _sequence(request)
+        call = _Call(
+            given,
+            earlier=tuple(other.settled for other in self._unsettled),
+            after=None if key is None else self._last_of.get(key),
+        )
+        if key is not None:
+            self._last_of[key] = call.ended
+        self._unsettled[call] = None
+        return call
+
+    def _leave(self, call: _Call) -> None:
+        self._settle(call)
+        call.ended.set()
+
+    def _settle(self, call: _Call) -> None:
+        self._unsettled.pop(call, None)
+        call.settled.set()
+
+    async def _answer(self, request: InferenceRequest, call: _Call) -> None:
+        try:
+            if call.after is not None:
+                await call.after.wait()
+            await self._infer(request, call)
+        except GatewayError as error:
+            await self._put_error(call, error)
+        except TimeoutError:
+            await self._put_error(call, too_late())
+        except Exception as exc:  # noqa: BLE001 - a front's: the other calls go on
+            await self._put_error(call, unexpected(exc))
+        finally:
+            key = _sequence(request)
+            if key is not None and self._last_of.get(key) is call.ended:
+                del self._last_of[key]
+            self._leave(call)
+            self._room.release()
+
+    async def _infer(self, request: InferenceRequest, call: _Call) -> None:
+        async with bounded(request.deadline.remaining_s()):
+            reply = await self._services.handle(request)
+            try:
+                self.placement = reply.placement
+                async for frame in reply.frames:
+                    await self._put(call, StreamFrame(answer_bytes(frame)))
+            finally:
+                await asyncio.shield(reply.frames.aclose())
+
+    async def _put(self, call: _Call, frame: StreamFrame) -> None:
+        if call.in_order is None:
+            call.in_order = _is_final(frame.response)
+            if not call.in_order:
+                self._settle(call)
+        await self._send(call, frame)
+
+    async def _put_error(self, call: _Call, error: GatewayError) -> None:
+        call.in_order = call.in_order is not False
+        response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()
+        await self._send(call, StreamFrame(response, error.message or error.reason))
+
+    async def _send(self, call: _Call, frame: StreamFrame) -> None:
+        if call.in_order:
+            for other in call.earlier:
+                await other.wait()
+        await self._unsent.put(frame.encode())
+
+
+def _sequence(request: InferenceRequest | None) -> _Key | None:
+    if request is None or not isinstance(request.payload, TensorCall):
+        return None
+    found = request.payload.sequence
+    return None if found is None else (request.model, found)
+
+
+def _is_final(response: bytes) -> bool:
+    """Whether a call's first response is its only one. Servers without that parameter have no
+    decoupled models."""
+    message = parse(service_pb2.ModelInferResponse, response)
+    return _FINAL not in message.parameters or bool(message.parameters[_FINAL].bool_param)

@@ -1,0 +1,219 @@
+"""The Open Inference Protocol (KServe v2) over REST, as Triton 2.51 answers it.
+
+Names of models are looked up in the catalog and never put into a path as they came. What would
+change a server (its models, shared memory, logging, tracing) is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway import strictjson
+from gateway.errors import (
+    GatewayError,
+    InternalError,
+    MalformedBody,
+    NotOffered,
+    RouteNotFound,
+    UnsupportedMedia,
+    UpstreamFailed,
+    UpstreamRefused,
+)
+from gateway.fronts import Services, compression, intake
+from gateway.fronts.http import Front, read_body, until_left
+from gateway.fronts.intake import Arrival
+from gateway.fronts.kserve_inspection import Inspecting, known, version_of
+from gateway.oip import grpc, rest
+from gateway.types import (
+    Frame,
+    GrpcMessage,
+    InferenceReply,
+    InferenceRequest,
+    Placement,
+    RestBody,
+    TensorCall,
+    WireProtocol,
+)
+
+_JSON, _BINARY = "application/json", "application/octet-stream"
+_HEADER_LENGTH = "inference-header-content-length"
+_AT_ONCE_BYTES = 64 * 1024  # coding more JSON than this leaves the event loop
+_EVERY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+Answer = Callable[[Request, Arrival], Awaitable[Response]]
+
+
+def front(services: Services) -> Front:
+    return Front("/v2", routes(services), error_response)
+
+
+def routes(services: Services) -> list[Route]:
+    """Inference first, for it is most of the calls."""
+    infer = Inferring(services).infer
+    asked = Inspecting(services)
+
+    def route(path: str, answer: Answer, method: str = "GET") -> Route:
+        return Route(path, _told(answer, services), methods=[method])
+
+    def of_model(path: str, answer: Answer, method: str = "GET") -> list[Route]:
+        return [
+            route(f"/v2/models/{{model:path}}{version}{path}", answer, method)
+            for version in ("/versions/{version}", "")
+        ]
+
+    return [
+        *of_model("/infer", infer, "POST"),
+        route("/v2/health/live", asked.live),
+        route("/v2/health/ready", asked.ready),
+        route("/v2", asked.server),
+        route("/v2/repository/index", asked.index, "POST"),
+        route("/v2/models/stats", asked.all_stats),
+        *_refused(services),
+        *of_model("/ready", asked.model_ready),
+        *of_model("/config", asked.config),
+        *of_model("/stats", asked.stats),
+        *of_model("", asked.model),
+    ]
+
+
+def error_response(error: GatewayError, arrival: Arrival) -> Response:
+    """A failure in Triton's shape; a server's own refusal as it wrote it."""
+    if isinstance(error, UpstreamRefused) and error.body and _in_shape(error.body):
+        body = error.body
+    else:
+        body = strictjson.dumps({"error": error.message})
+    return Response(body, error.http_status, intake.error_headers(arrival, error), _JSON)
+
+
+class Inferring:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def infer(self, request: Request, arrival: Arrival) -> Response:
+        services, headers = self._services, request.headers
+        caller = intake.identify(headers, services)
+        model = known(services, caller, request)
+        call = await self._call(request)
+        inference = intake.build(
+            services, arrival, caller, headers, WireProtocol.KSERVE_REST, model, call
+        )
+        frame, placement = await until_left(request, self._answered(inference))
+        body = await _body(frame, inference)
+        told = intake.placement_headers(arrival, placement)
+        return await _inferred(body, told, headers.get("accept-encoding", ""))
+
+    async def _answered(self, inference: InferenceRequest) -> tuple[Frame, Placement]:
+        reply = await self._services.handle(inference)
+        return await _only_frame(reply), reply.placement
+
+    async def _call(self, request: Request) -> TensorCall:
+        limits = self._services.limits
+        media = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
+        if media not in (_JSON, _BINARY):
+            raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
+        header_length = _header_length(request.headers.get(_HEADER_LENGTH))
+        body = await read_body(request, limits)
+        if (header_length or len(body)) <= _AT_ONCE_BYTES:
+            call = rest.decode_request(body, header_length, limits.max_json_depth)
+        else:
+            call = await asyncio.to_thread(
+                rest.decode_request, body, header_length, limits.max_json_depth
+            )
+        return dataclasses.replace(call, version=version_of(request))
+
+
+async def _only_frame(reply: InferenceReply) -> Frame:
+    """Read on to the end, which settles the call."""
+    try:
+        frames = [frame async for frame in reply.frames]
+    finally:
+        await asyncio.shield(reply.frames.aclose())
+    if not frames:
+        raise UpstreamFailed("the endpoint gave no answer")
+    if len(frames) > 1:
+        raise NotOffered("HTTP end point doesn't support models with decoupled transaction policy")
+    return frames[0]
+
+
+async def _body(frame: Frame, inference: InferenceRequest) -> RestBody:
+    if isinstance(frame, RestBody):
+        return frame
+    if isinstance(frame, GrpcMessage) and isinstance(inference.payload, TensorCall):
+        if len(frame.message) <= _AT_ONCE_BYTES:
+            return grpc.rest_from_grpc(frame, inference.payload)
+        return await asyncio.to_thread(grpc.rest_from_grpc, frame, inference.payload)
+    raise InternalError("an answer came in other frames than this protocol has")
+
+
+async def _inferred(body: RestBody, told: dict[str, str], accept_encoding: str) -> Response:
+    content, media = body.body, _JSON
+    if body.header_length is not None:
+        media = _BINARY
+        told[_HEADER_LENGTH] = str(body.header_length)
+    if encoding := compression.chosen(accept_encoding):
+        content = await compression.deflated(content, encoding)
+        told["content-encoding"] = encoding
+    return Response(content, 200, told, media)
+
+
+def _header_length(value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or len(value) > 18:
+        raise MalformedBody(f"{_HEADER_LENGTH}: must be a number of bytes")
+    return int(value)
+
+
+def _told(answer: Answer, services: Services) -> Callable[[Request], Awaitable[Response]]:
+    """The one place where a failure becomes an answer."""
+
+    async def endpoint(request: Request) -> Response:
+        arrival = intake.arrive(request.headers, services)
+        try:
+            return await answer(request, arrival)
+        except GatewayError as error:
+            return error_response(error, arrival)
+
+    return endpoint
+
+
+def _refused(services: Services) -> list[Route]:
+    """Parts of Triton that this gateway leaves out, each with a refusal that says so."""
+
+    def refuse(what: str, *paths: str) -> list[Route]:
+        async def answer(request: Request, arrival: Arrival) -> Response:
+            raise NotOffered(f"{what} is not offered by this gateway")
+
+        told = _told(answer, services)
+        return [Route(path, told, methods=_EVERY_METHOD) for path in paths]
+
+    async def absent(request: Request) -> Response:
+        raise RouteNotFound("Not Found: Triton's generate extension is not offered")
+
+    return [
+        Route("/v2/models/{rest:path}/generate", absent, methods=_EVERY_METHOD),
+        Route("/v2/models/{rest:path}/generate_stream", absent, methods=_EVERY_METHOD),
+        *refuse("model control", "/v2/repository/models/{rest:path}"),
+        *refuse(
+            "shared memory",
+            "/v2/systemsharedmemory/{rest:path}",
+            "/v2/cudasharedmemory/{rest:path}",
+        ),
+        *refuse("the server's logging", "/v2/logging"),
+        *refuse("tracing", "/v2/trace/setting", "/v2/models/{rest:path}/trace/setting"),
+    ]
+
+
+def _in_shape(body: bytes) -> bool:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(document, dict) and isinstance(document.get("error"), str)

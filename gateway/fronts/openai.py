@@ -1,0 +1,141 @@
+"""The OpenAI API: models, chat and text completions, embeddings, responses.
+
+Every call takes the same way: its head is read, its caller known, its body parsed strictly, and
+what the gateway must know of it checked. The answer is the endpoint's own bytes, whole or event by
+event. Nothing else of the API is offered: another route is a 404, never a proxied call (C7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway import strictjson
+from gateway.callers import Caller
+from gateway.catalog import CatalogModel
+from gateway.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
+from gateway.fronts import Services, intake
+from gateway.fronts.http import ClosingResponse, read_body, until_left
+from gateway.fronts.intake import Arrival
+from gateway.fronts.openai_documents import TASKS, read
+from gateway.fronts.openai_errors import error_body, should_retry
+from gateway.fronts.openai_events import EventBytes
+from gateway.types import (
+    InferenceReply,
+    JsonBody,
+    JsonDocument,
+    Operation,
+    WireProtocol,
+)
+
+_JSON = "application/json"
+_EVENTS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
+}
+_OPERATIONS = {
+    "/v1/chat/completions": Operation.CHAT,
+    "/v1/completions": Operation.COMPLETIONS,
+    "/v1/embeddings": Operation.EMBEDDINGS,
+    "/v1/responses": Operation.RESPONSES,
+}
+
+Answer = Callable[[Request, Arrival], Awaitable[Response]]
+
+
+def routes(services: Services) -> list[Route]:
+    front = OpenAiFront(services)
+    return [
+        Route("/v1/models", front.endpoint(front.models), methods=["GET"]),
+        Route("/v1/models/{name:path}", front.endpoint(front.model), methods=["GET"]),
+        *(
+            Route(path, front.endpoint(partial(front.infer, operation)), methods=["POST"])
+            for path, operation in _OPERATIONS.items()
+        ),
+    ]
+
+
+def error_response(error: GatewayError, arrival: Arrival) -> Response:
+    """A failure in OpenAI's shape, with what its SDKs read from the headers."""
+    told = intake.error_headers(arrival, error)
+    told["x-should-retry"] = "true" if should_retry(error) else "false"
+    return Response(error_body(error), error.http_status, told, _JSON)
+
+
+class OpenAiFront:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        """The one place where a failure becomes an answer."""
+
+        async def answered(request: Request) -> Response:
+            arrival = intake.arrive(request.headers, self._services)
+            try:
+                return await answer(request, arrival)
+            except GatewayError as error:
+                return error_response(error, arrival)
+
+        return answered
+
+    async def infer(self, operation: Operation, request: Request, arrival: Arrival) -> Response:
+        caller = intake.identify(request.headers, self._services)
+        document = await self._document(request)
+        name, call = read(operation, document, self._services.catalog)
+        inference = intake.build(
+            self._services, arrival, caller, request.headers, WireProtocol.OPENAI, name, call
+        )
+        reply = await until_left(request, self._services.handle(inference))
+        told = intake.placement_headers(arrival, reply.placement)
+        if call.streamed:
+            return ClosingResponse(EventBytes(reply.frames, operation), headers={**told, **_EVENTS})
+        return Response(await until_left(request, _whole(reply)), 200, told, _JSON)
+
+    async def _document(self, request: Request) -> JsonDocument:
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media != _JSON:
+            raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
+        limits = self._services.limits
+        return strictjson.load_object(await read_body(request, limits), limits.max_json_depth)
+
+    async def models(self, request: Request, arrival: Arrival) -> Response:
+        caller = intake.identify(request.headers, self._services)
+        listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
+        return _document_response({"object": "list", "data": listed}, arrival)
+
+    async def model(self, request: Request, arrival: Arrival) -> Response:
+        caller = intake.identify(request.headers, self._services)
+        model = self._services.catalog.find(request.path_params["name"])
+        if not _shown(model, caller):
+            raise UnknownModel("this API has no model of that name for this key")
+        return _document_response(_entry(model), arrival)
+
+
+async def _whole(reply: InferenceReply) -> bytes:
+    """The one frame of an answer that is not streamed, read on to the end that settles it."""
+    try:
+        found = [frame async for frame in reply.frames]
+        if len(found) != 1 or not isinstance(found[0], JsonBody):
+            raise InternalError("an answer came in other frames than this protocol has")
+        return found[0].body
+    finally:
+        await reply.frames.aclose()
+
+
+def _shown(model: CatalogModel, caller: Caller) -> bool:
+    return model.task in TASKS.values() and caller.may_use(model.name)
+
+
+def _entry(model: CatalogModel) -> JsonDocument:
+    """`created` is required by the API and known to nobody here: the epoch says so."""
+    return {"id": model.name, "object": "model", "created": 0, "owned_by": "spillway"}
+
+
+def _document_response(document: JsonDocument, arrival: Arrival) -> Response:
+    told = intake.placement_headers(arrival, None)
+    return Response(strictjson.dumps(document), 200, told, _JSON)

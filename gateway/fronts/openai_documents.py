@@ -1,0 +1,140 @@
+"""What the body of an OpenAI call must hold for us to place it.
+
+Only that is checked which the gateway itself must know. Every other key goes on as it is, read for
+personal data like the rest, and the endpoint judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway.catalog import Catalog, CatalogModel
+from gateway.fronts.openai_errors import MISSING, NOT_OFFERED, WRONG_TYPE, InvalidField
+from gateway.types import DocumentCall, JsonDocument, Operation
+
+TASKS = {
+    Operation.CHAT: "generate",
+    Operation.COMPLETIONS: "generate",
+    Operation.RESPONSES: "generate",
+    Operation.EMBEDDINGS: "embeddings",
+}
+"""The task that a model must have to serve an operation."""
+
+
+def read(
+    operation: Operation, document: JsonDocument, catalog: Catalog
+) -> tuple[str, DocumentCall]:
+    """The catalog's name of the model, and the call. Raises InvalidField or UnknownModel."""
+    model = _model(document, operation, catalog)
+    streamed = _stream(document, operation)
+    _REQUIRED[operation](document)
+    return model.name, DocumentCall(operation, document, streamed)
+
+
+def _model(document: JsonDocument, operation: Operation, catalog: Catalog) -> CatalogModel:
+    if (name := document.get("model")) is None:
+        raise InvalidField("model", "is required; GET /v1/models lists the names", MISSING)
+    if not isinstance(name, str):
+        raise InvalidField("model", "must be a string", WRONG_TYPE)
+    model = catalog.find(name)
+    if model.task != TASKS[operation]:
+        raise InvalidField(
+            "model", f"is a model of task {model.task}, which /v1/{_route(operation)} cannot serve"
+        )
+    return model
+
+
+def _route(operation: Operation) -> str:
+    return operation.value.replace(".", "/")
+
+
+def _stream(document: JsonDocument, operation: Operation) -> bool:
+    streamed = document.get("stream")
+    if streamed is None:
+        return False
+    if not isinstance(streamed, bool):
+        raise InvalidField("stream", "must be true or false", WRONG_TYPE)
+    if streamed and operation is Operation.EMBEDDINGS:
+        raise InvalidField("stream", "embeddings are not streamed; leave it out")
+    return streamed
+
+
+def _chat(document: JsonDocument) -> None:
+    messages = _present(document, "messages")
+    if not isinstance(messages, list):
+        raise InvalidField("messages", "must be a list of messages", WRONG_TYPE)
+    if not messages:
+        raise InvalidField("messages", "must hold at least one message")
+    for at, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise InvalidField(f"messages[{at}]", "must be an object", WRONG_TYPE)
+        if not isinstance(message.get("role"), str):
+            raise InvalidField(f"messages[{at}].role", "must be a string", WRONG_TYPE)
+
+
+def _completions(document: JsonDocument) -> None:
+    _text_or_tokens(document, "prompt")
+
+
+def _embeddings(document: JsonDocument) -> None:
+    _text_or_tokens(document, "input")
+
+
+def _responses(document: JsonDocument) -> None:
+    """We keep no state. What refers to a state at the endpoint (`previous_response_id`,
+    `conversation`, `prompt`) goes on, and the call counts as not scannable."""
+    background = document.get("background")
+    if background is not None and not isinstance(background, bool):
+        raise InvalidField("background", "must be true or false", WRONG_TYPE)
+    if background:
+        raise InvalidField(
+            "background", "is not offered: no state is kept after the call", NOT_OFFERED
+        )
+    given = document.get("input")
+    if given is None:
+        if all(document.get(k) is None for k in ("prompt", "previous_response_id", "conversation")):
+            raise InvalidField("input", "is required", MISSING)
+    elif isinstance(given, list):
+        for at, item in enumerate(given):
+            if not isinstance(item, dict):
+                raise InvalidField(f"input[{at}]", "must be an object", WRONG_TYPE)
+    elif not isinstance(given, str):
+        raise InvalidField("input", "must be a string or a list of items", WRONG_TYPE)
+
+
+def _text_or_tokens(document: JsonDocument, key: str) -> None:
+    """A string, token ids, or a list of either."""
+    given = _present(document, key)
+    if isinstance(given, str):
+        return
+    if isinstance(given, list) and not given:
+        raise InvalidField(key, "must not be empty")
+    if not isinstance(given, list) or not (
+        all(isinstance(item, str) for item in given)
+        or _token_ids(given)
+        or all(isinstance(item, list) and item and _token_ids(item) for item in given)
+    ):
+        raise InvalidField(
+            key,
+            "must be a string, a list of strings, or token ids (one list or several)",
+            WRONG_TYPE,
+        )
+
+
+def _token_ids(items: list[Any]) -> bool:
+    return all(type(item) is int for item in items)
+
+
+def _present(document: JsonDocument, key: str) -> Any:
+    if (value := document.get(key)) is None:
+        raise InvalidField(key, "is required", MISSING)
+    return value
+
+
+_REQUIRED: dict[Operation, Callable[[JsonDocument], None]] = {
+    Operation.CHAT: _chat,
+    Operation.COMPLETIONS: _completions,
+    Operation.EMBEDDINGS: _embeddings,
+    Operation.RESPONSES: _responses,
+}

@@ -1,0 +1,156 @@
+"""The operator's side: health, metrics, status, and `explain`. Content-free, all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway import strictjson
+from gateway.errors import GatewayError, MalformedBody, RequestRejected
+from gateway.fronts import Services, intake
+from gateway.fronts.http import read_body
+from gateway.fronts.intake import Arrival
+from gateway.fronts.openai_documents import TASKS, read
+from gateway.oip import rest
+from gateway.pipeline import Explanation
+from gateway.types import InferenceRequest, Payload, WireProtocol
+
+OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
+Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
+
+
+class OpsFront:
+    def __init__(
+        self,
+        services: Services,
+        metrics: Callable[[], bytes],
+        status: Callable[[], dict[str, Any]],
+        explain: Explain,
+    ) -> None:
+        self._services = services
+        self._metrics = metrics
+        self._status = status
+        self._explain = explain
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/healthz", self._healthz, methods=["GET"]),
+            Route("/readyz", self._readyz, methods=["GET"]),
+            Route("/metrics", self._metrics_text, methods=["GET"]),
+            Route("/status", self._status_json, methods=["GET"]),
+            Route("/spillway/explain", self._explained, methods=["POST"]),
+        ]
+
+    async def _healthz(self, request: Request) -> Response:
+        return _json({"live": True})
+
+    async def _readyz(self, request: Request) -> Response:
+        ready = self._services.inspection.ready()
+        return _json({"ready": ready}, 200 if ready else 503)
+
+    async def _metrics_text(self, request: Request) -> Response:
+        return Response(self._metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _status_json(self, request: Request) -> Response:
+        intake.identify(request.headers, self._services)
+        return _json(self._status())
+
+    async def _explained(self, request: Request) -> Response:
+        intake.identify(request.headers, self._services)
+        limits = self._services.limits
+        document = strictjson.load_object(
+            await read_body(request, limits), limits.max_json_depth + 2
+        )
+        return _json(explanation(await self._explain(described(document, self._services))))
+
+
+def described(document: dict[str, Any], services: Services) -> InferenceRequest:
+    """The request that `{"path", "headers", "body"}` describes; raises GatewayError as the front
+    of that path would."""
+    path, body = document.get("path"), document.get("body")
+    headers = document.get("headers", {})
+    if not isinstance(path, str) or not isinstance(body, dict) or not isinstance(headers, dict):
+        raise MalformedBody('send {"path": "/v1/...", "headers": {...}, "body": {...}}')
+    headers = {str(k).lower(): str(v) for k, v in headers.items()}
+    arrival = intake.arrive(headers, services)
+    caller = intake.identify(headers, services)
+    payload: Payload
+    if path in OPERATIONS:
+        model, payload = read(OPERATIONS[path], body, services.catalog)
+        protocol = WireProtocol.OPENAI
+    else:
+        model, version = _v2(path)
+        call = rest.decode_request(strictjson.dumps(body), None, services.limits.max_json_depth)
+        payload = replace(call, version=version)
+        protocol = WireProtocol.KSERVE_REST
+    return intake.build(services, arrival, caller, headers, protocol, model, payload)
+
+
+def explanation(found: Explanation) -> dict[str, Any]:
+    """The whole trace as JSON values; no content."""
+    decision, refusal = found.decision, found.refusal
+    return {
+        "sensitivity": found.found.sensitivity.value,
+        "classify_reason": found.found.reason,
+        "entities": dict(found.found.entities),
+        "classify_ms": round(found.found.classify_s * 1000, 3),
+        "endpoints": [
+            {
+                "endpoint": s.endpoint.name,
+                "zone": s.endpoint.zone.value,
+                "available": s.available,
+                "why_not": s.unavailable_why,
+                "predicted_ms": round(s.predicted_s * 1000, 3),
+                "waiting": s.waiting,
+                "in_flight": s.in_flight,
+                "cold": s.cold,
+                "price_usd": s.price_usd,
+            }
+            for s in found.states
+        ],
+        "decision": None
+        if decision is None
+        else {
+            "zone": decision.attempts[0].zone.value,
+            "attempts": [e.name for e in decision.attempts],
+            "reason": decision.reason,
+            "zones": sorted(z.value for z in decision.zones),
+            "vetoes": dict(decision.vetoes),
+            "latency_critical": decision.latency_critical,
+        },
+        "refusal": None
+        if refusal is None
+        else {
+            "reason": refusal.reason,
+            "http_status": refusal.http_status,
+            "message": refusal.message,
+        },
+    }
+
+
+def error_response(error: GatewayError, arrival: Arrival) -> Response:
+    return Response(
+        strictjson.dumps({"error": error.message, "reason": error.reason}),
+        error.http_status,
+        intake.error_headers(arrival, error),
+        "application/json",
+    )
+
+
+def _json(value: dict[str, Any], status: int = 200) -> Response:
+    return Response(strictjson.dumps(value), status, media_type="application/json")
+
+
+def _v2(path: str) -> tuple[str, str]:
+    parts = path.strip("/").split("/")
+    if parts[:2] == ["v2", "models"] and parts[-1] == "infer":
+        if len(parts) == 4:
+            return parts[2], ""
+        if len(parts) == 6 and parts[3] == "versions":
+            return parts[2], parts[4]
+    raise RequestRejected("path: must be a /v1 route or /v2/models/<model>/infer")

@@ -1,0 +1,192 @@
+"""The gRPC form: `inference.ModelInferRequest` and `ModelInferResponse`.
+
+A message is read into values and written anew, so that fields which nobody knows, and which
+protobuf would carry along unseen, end here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from tritonclient.grpc import service_pb2
+
+from gateway.errors import MalformedBody, NotOffered, UpstreamFailed
+from gateway.oip import rest_reply
+from gateway.oip.datatypes import Datatype, check_bytes, element_count, find, join, label
+from gateway.oip.reply import TensorReply
+from gateway.oip.rest import BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE
+from gateway.types import GrpcMessage, Parameter, RequestedOutput, RestBody, Tensor, TensorCall
+
+_SHARED_MEMORY = "shared_memory"
+_REST_ONLY = frozenset({BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE})
+
+
+def decode_request(message: Any, *, streamed: bool = False) -> TensorCall:
+    """The call in a `ModelInferRequest`. Raises MalformedBody or NotOffered."""
+    if not message.model_version.isdecimal() and message.model_version:
+        raise MalformedBody("model_version: must be decimal digits, or empty")
+    inputs = tuple(_tensors(message.inputs, message.raw_input_contents, "inputs"))
+    outputs = tuple(
+        RequestedOutput(
+            _named(output.name, "outputs", at),
+            _parameters(output.parameters, label("outputs", at, output.name)),
+        )
+        for at, output in enumerate(message.outputs)
+    )
+    for kind, names in (
+        ("inputs", [t.name for t in inputs]),
+        ("outputs", [o.name for o in outputs]),
+    ):
+        if len(set(names)) != len(names):
+            raise MalformedBody(f"{kind}: two tensors have the same name")
+    return TensorCall(
+        inputs,
+        outputs,
+        _parameters(message.parameters, "parameters"),
+        message.id,
+        message.model_version,
+        streamed,
+    )
+
+
+def encode_request(
+    call: TensorCall, model: str, version: str = "", *, timeout_us: int | None = None
+) -> Any:
+    """A `ModelInferRequest` with every input in `raw_input_contents`."""
+    message = service_pb2.ModelInferRequest(model_name=model, model_version=version, id=call.id)
+    _set(message.parameters, call.parameters)
+    if timeout_us is not None:
+        _set(message.parameters, {"timeout": timeout_us})
+    _add(message.inputs, message.raw_input_contents, call.inputs)
+    for wanted in call.outputs:
+        output = message.outputs.add(name=wanted.name)
+        _set(output.parameters, wanted.parameters)
+    return message
+
+
+def decode_response(message: GrpcMessage) -> TensorReply:
+    """Raises UpstreamFailed for what is not an answer of the protocol."""
+    found = service_pb2.ModelInferResponse()
+    try:
+        found.ParseFromString(message.message)
+        return TensorReply(
+            model=found.model_name,
+            version=found.model_version,
+            outputs=tuple(_tensors(found.outputs, found.raw_output_contents, "outputs")),
+            id=found.id,
+            parameters=_parameters(found.parameters, "parameters"),
+        )
+    except (DecodeError, MalformedBody, NotOffered):
+        raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
+
+
+def encode_response(reply: TensorReply) -> GrpcMessage:
+    message = service_pb2.ModelInferResponse(
+        model_name=reply.model, model_version=reply.version, id=reply.id
+    )
+    _set(message.parameters, reply.parameters)
+    _add(message.outputs, message.raw_output_contents, reply.outputs)
+    return GrpcMessage(message.SerializeToString())
+
+
+def rest_from_grpc(message: GrpcMessage, call: TensorCall) -> RestBody:
+    """A gRPC endpoint's answer for the REST caller of this call."""
+    return rest_reply.encode_response(decode_response(message), call)
+
+
+def grpc_from_rest(body: RestBody) -> GrpcMessage:
+    """A REST endpoint's answer for a gRPC caller."""
+    return encode_response(rest_reply.decode_response(body))
+
+
+def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> list[Tensor]:
+    """Tensors with their elements in `raw`, one each; or all of them in typed contents."""
+    if raw and len(raw) != len(given):
+        raise MalformedBody(
+            f"{kind}: {len(given)} tensors, but raw_{kind[:-1]}_contents has {len(raw)} entries"
+        )
+    found = []
+    for at, item in enumerate(given):
+        name = _named(item.name, kind, at)
+        where = label(kind, at, name)
+        datatype = find(item.datatype, where)
+        count = element_count(item.shape, where)
+        asked = _parameters(item.parameters, where)
+        typed = [field.name for field, _ in item.contents.ListFields()]
+        if not raw:
+            data = _from_contents(item.contents, typed, datatype, count, where)
+        elif typed:
+            raise MalformedBody(f"{where}: has both contents and raw contents; send one of them")
+        else:
+            data = raw[at]
+            check_bytes(data, datatype, count, where)
+        found.append(Tensor(name, datatype.name, tuple(item.shape), data, asked))
+    return found
+
+
+def _from_contents(
+    contents: Any, typed: Sequence[str], datatype: Datatype, count: int, where: str
+) -> bytes:
+    if not datatype.contents and (typed or count):
+        raise MalformedBody(f"{where}: {datatype.name} must be sent in raw contents")
+    if any(name != datatype.contents for name in typed):
+        raise MalformedBody(f"{where}: {datatype.name} belongs into {datatype.contents} alone")
+    values = getattr(contents, datatype.contents) if datatype.contents else ()
+    if len(values) != count:
+        raise MalformedBody(
+            f"{where}: its shape expects {count} elements, contents have {len(values)}"
+        )
+    if not datatype.size:
+        return join(values)
+    try:
+        return struct.pack(f"<{count}{datatype.code or 'B'}", *values)
+    except (struct.error, OverflowError):
+        raise MalformedBody(
+            f"{where}: contents have a number that {datatype.name} cannot hold"
+        ) from None
+
+
+def _add(messages: Any, raw: Any, tensors: Sequence[Tensor]) -> None:
+    for tensor in tensors:
+        item = messages.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        _set(item.parameters, tensor.parameters)
+        raw.append(tensor.data)
+
+
+def _named(name: str, kind: str, at: int) -> str:
+    if not name:
+        raise MalformedBody(f"{kind}[{at}]: has no name")
+    return name
+
+
+def _parameters(given: Any, where: str) -> Mapping[str, Parameter]:
+    found: dict[str, Parameter] = {}
+    for name, parameter in given.items():
+        if name.startswith(_SHARED_MEMORY):
+            raise NotOffered(f"{where}: shared memory is not offered; send the tensor itself")
+        choice = parameter.WhichOneof("parameter_choice")
+        if choice is None:
+            raise MalformedBody(f"{where}: a parameter has no value")
+        found[name] = getattr(parameter, choice)
+    return found
+
+
+def _set(messages: Any, given: Mapping[str, Parameter]) -> None:
+    for name, value in given.items():
+        if name in _REST_ONLY:
+            continue
+        parameter = messages[name]
+        if isinstance(value, bool):
+            parameter.bool_param = value
+        elif isinstance(value, int):
+            if value >= 1 << 63:
+                parameter.uint64_param = value
+            else:
+                parameter.int64_param = value
+        elif isinstance(value, float):
+            parameter.double_param = value
+        else:
+            parameter.string_param = value

@@ -1,0 +1,125 @@
+"""The read-only questions of the protocol: a gRPC question as a REST path, and the REST answer as
+a gRPC message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+
+import orjson
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from tritonclient.grpc import service_pb2 as pb
+
+from gateway.errors import MalformedBody, NotOffered, UpstreamFailed
+from gateway.types import RestBody
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    request: Any
+    response: Any
+    path: str  # after /v2, or after /v2/models/NAME when the question is about a model
+    wrapped: str = ""  # the field of the answer that holds what REST gives bare
+    of_model: bool = True
+
+
+_QUESTIONS = {
+    "ServerLive": _Question(
+        pb.ServerLiveRequest, pb.ServerLiveResponse, "/health/live", of_model=False
+    ),
+    "ServerReady": _Question(
+        pb.ServerReadyRequest, pb.ServerReadyResponse, "/health/ready", of_model=False
+    ),
+    "ServerMetadata": _Question(
+        pb.ServerMetadataRequest, pb.ServerMetadataResponse, "", of_model=False
+    ),
+    "ModelReady": _Question(pb.ModelReadyRequest, pb.ModelReadyResponse, "/ready"),
+    "ModelMetadata": _Question(pb.ModelMetadataRequest, pb.ModelMetadataResponse, ""),
+    "ModelConfig": _Question(pb.ModelConfigRequest, pb.ModelConfigResponse, "/config", "config"),
+    "ModelStatistics": _Question(pb.ModelStatisticsRequest, pb.ModelStatisticsResponse, "/stats"),
+}
+_YES: dict[str, Callable[[Any], None]] = {
+    "ServerLive": lambda answer: setattr(answer, "live", True),
+    "ServerReady": lambda answer: setattr(answer, "ready", True),
+    "ModelReady": lambda answer: setattr(answer, "ready", True),
+}
+
+
+def path(method: str, message: bytes) -> str:
+    """The REST path that asks the same."""
+    question = _question(method)
+    asked = question.request()
+    try:
+        asked.ParseFromString(message)
+    except DecodeError:
+        raise MalformedBody("the message is not of the method's type") from None
+    if not question.of_model:
+        return f"/v2{question.path}"
+    found = f"/v2/models/{quote(asked.name, safe='')}" if asked.name else "/v2/models"
+    if asked.version:
+        found += f"/versions/{quote(asked.version, safe='')}"
+    return found + question.path
+
+
+def message(method: str, body: RestBody) -> bytes:
+    """The gRPC answer. A health answer is a yes, as its status was 200."""
+    question = _question(method)
+    answer = question.response()
+    if method in _YES:
+        _YES[method](answer)
+    else:
+        _parse(body.body, getattr(answer, question.wrapped) if question.wrapped else answer)
+    serialised: bytes = answer.SerializeToString()
+    return serialised
+
+
+def _parse(body: bytes, answer: Any) -> None:
+    try:
+        json_format.ParseDict(orjson.loads(body), answer, ignore_unknown_fields=True)
+    except (json_format.ParseError, orjson.JSONDecodeError):
+        raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
+
+
+def _question(method: str) -> _Question:
+    found = _QUESTIONS.get(method)
+    if found is None:
+        raise NotOffered("this method is not offered")
+    return found
+
+
+def question(rest_path: str) -> tuple[str, bytes]:
+    """The gRPC method and message that ask the same as a REST path of ours."""
+    parts = rest_path.strip("/").split("/")[1:]
+    name = version = ""
+    if parts[:1] == ["models"] and len(parts) > 1 and parts[1] != "stats":
+        name, parts = unquote(parts[1]), parts[2:]
+        if parts[:1] == ["versions"]:
+            version, parts = unquote(parts[1]), parts[2:]
+        tail = "".join(f"/{part}" for part in parts)
+        method = next(m for m, q in _QUESTIONS.items() if q.of_model and q.path == tail)
+    elif parts == ["models", "stats"]:
+        method = "ModelStatistics"
+    else:
+        tail = "".join(f"/{part}" for part in parts)
+        method = next(m for m, q in _QUESTIONS.items() if not q.of_model and q.path == tail)
+    asked = _QUESTIONS[method].request()
+    if name:
+        asked.name, asked.version = name, version
+    serialised: bytes = asked.SerializeToString()
+    return method, serialised
+
+
+def answer(method: str, message: bytes) -> RestBody:
+    """The REST answer; a health answer that says no raises UpstreamFailed, as REST's status."""
+    asked = _question(method)
+    found = asked.response.FromString(message)
+    if method in _YES:
+        if not next(value for _, value in found.ListFields() or [(None, False)]):
+            raise UpstreamFailed("the endpoint is not ready")
+        return RestBody(b"")
+    found = getattr(found, asked.wrapped) if asked.wrapped else found
+    document = json_format.MessageToDict(found, preserving_proto_field_name=True)
+    return RestBody(orjson.dumps(document))

@@ -1,0 +1,83 @@
+"""The REST form of an answer, read from any server of the protocol and written as Triton does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gateway import strictjson
+from gateway.errors import GatewayError, NotOffered, UpstreamFailed
+from gateway.oip import elements
+from gateway.oip.datatypes import DATATYPES, element_count, label
+from gateway.oip.reply import TensorReply
+from gateway.oip.rest import BINARY_SIZE, Tensors, divide, parameters, wants_binary
+from gateway.types import RestBody, Tensor, TensorCall
+
+
+def decode_response(body: RestBody) -> TensorReply:
+    """Raises UpstreamFailed for what is not an answer of the protocol."""
+    try:
+        text, tail = divide(body.body, body.header_length)
+        document = json.loads(text)  # servers write NaN, which is none of ours to refuse
+        if not isinstance(document, dict) or not isinstance(document.get("outputs"), list):
+            raise UpstreamFailed("the endpoint's answer has no outputs")
+        return TensorReply(
+            model=str(document.get("model_name") or ""),
+            version=str(document.get("model_version") or ""),
+            outputs=tuple(Tensors(tail, "outputs", None).read(document["outputs"])),
+            id=str(document.get("id") or ""),
+            parameters=parameters(document.get("parameters"), "parameters"),
+        )
+    except (GatewayError, ValueError, RecursionError) as exc:
+        if isinstance(exc, UpstreamFailed):
+            raise
+        raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
+
+
+def encode_response(reply: TensorReply, call: TensorCall) -> RestBody:
+    """The answer in the bytes that Triton would have written for this call."""
+    heads: list[bytes] = []
+    tail: list[bytes] = []
+    for at, tensor in enumerate(reply.outputs):
+        binary = wants_binary(call, tensor.name)
+        heads.append(_output(tensor, binary, label("outputs", at, tensor.name)))
+        if binary:
+            tail.append(tensor.data)
+    head = _head(reply)
+    text = b'%b"outputs":[%b]}' % (head, b",".join(heads))
+    if not tail:
+        return RestBody(text)
+    return RestBody(b"".join((text, *tail)), len(text))
+
+
+def _head(reply: TensorReply) -> bytes:
+    found: dict[str, Any] = {"id": reply.id} if reply.id else {}
+    found["model_name"], found["model_version"] = reply.model, reply.version
+    if reply.parameters:
+        found["parameters"] = dict(reply.parameters)
+    return strictjson.dumps(found)[:-1] + b","
+
+
+def _output(tensor: Tensor, binary: bool, where: str) -> bytes:
+    found: dict[str, Any] = {
+        "name": tensor.name,
+        "datatype": tensor.datatype,
+        "shape": list(tensor.shape),
+    }
+    asked: dict[str, Any] = dict(tensor.parameters)
+    if binary:
+        asked[BINARY_SIZE] = len(tensor.data)
+    if asked:
+        found["parameters"] = asked
+    text = strictjson.dumps(found)
+    return text if binary else b'%b,"data":%b}' % (text[:-1], _data(tensor, where))
+
+
+def _data(tensor: Tensor, where: str) -> bytes:
+    datatype = DATATYPES[tensor.datatype]
+    if datatype.name in elements.BINARY_ONLY:
+        raise NotOffered(
+            f"sending {datatype.name} data via JSON is not supported. "
+            "Please use the binary data format for output"
+        )
+    return elements.write(tensor.data, datatype, element_count(tensor.shape, where), where)

@@ -1,0 +1,53 @@
+"""What a Triton server is asked when it comes up: which models it has and how it batches them."""
+
+from __future__ import annotations
+
+import logging
+
+from tritonclient.grpc import service_pb2
+
+from gateway.backends import Inspector
+from gateway.catalog import Catalog
+from gateway.errors import GatewayError
+from gateway.fleet import Place
+from gateway.types import Zone
+
+log = logging.getLogger(__name__)
+_TIMEOUT_S = 5.0
+
+
+class ServerCensus:
+    """Fills in what the settings leave open. Undeclared models join only from on-prem servers."""
+
+    def __init__(self, catalog: Catalog, undeclared: bool) -> None:
+        self._catalog = catalog
+        self._undeclared = undeclared
+
+    async def __call__(self, name: str, place: Place) -> None:
+        if place.inspector is None or place.settings.kind != "triton":
+            return
+        if self._undeclared and place.settings.zone is Zone.ONPREM:
+            self._catalog.add_undeclared(name, await self._models(place.inspector))
+        for model, served in self._catalog.endpoints[name].models.items():
+            try:
+                place.batch_of[model] = await self._max_batch(place.inspector, served.model)
+            except GatewayError as exc:
+                log.warning("%s: no config of %s: %s", name, model, exc.reason)
+
+    async def _models(self, inspector: Inspector) -> list[str]:
+        raw = await inspector.grpc(
+            "RepositoryIndex",
+            service_pb2.RepositoryIndexRequest(ready=True).SerializeToString(),
+            _TIMEOUT_S,
+        )
+        index = service_pb2.RepositoryIndexResponse.FromString(raw)
+        return [m.name for m in index.models]
+
+    async def _max_batch(self, inspector: Inspector, model: str) -> int:
+        raw = await inspector.grpc(
+            "ModelConfig",
+            service_pb2.ModelConfigRequest(name=model).SerializeToString(),
+            _TIMEOUT_S,
+        )
+        config = service_pb2.ModelConfigResponse.FromString(raw).config
+        return max(1, int(config.max_batch_size))

@@ -1,0 +1,54 @@
+"""langchain-openai, unmodified."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from pydantic import SecretStr
+
+KEY = SecretStr("none")
+
+
+@pytest.fixture
+def chat(openai_url: str) -> ChatOpenAI:
+    return ChatOpenAI(
+        model="scribe", base_url=openai_url, api_key=KEY, max_retries=0, max_completion_tokens=16
+    )
+
+
+def test_a_chat_is_answered(chat: ChatOpenAI) -> None:
+    answer = chat.invoke("Say hello.")
+    assert answer.content
+    assert answer.usage_metadata is not None
+    assert answer.usage_metadata["total_tokens"] > 0
+
+
+def test_a_chat_is_streamed(chat: ChatOpenAI) -> None:
+    chunks = list(chat.stream([("system", "Be brief."), ("human", "Say hello.")]))
+    assert "".join(str(chunk.content) for chunk in chunks)
+
+
+@pytest.mark.anyio
+async def test_the_async_calls_do_the_same(chat: ChatOpenAI) -> None:
+    assert (await chat.ainvoke("Say hello.")).content
+    assert [chunk async for chunk in chat.astream("Say hello.")]
+
+
+def test_the_responses_api_is_answered(openai_url: str) -> None:
+    chat = ChatOpenAI(
+        model="scribe", base_url=openai_url, api_key=KEY, max_retries=0, use_responses_api=True
+    )
+    assert chat.invoke("Say hello.").text
+
+
+def test_documents_are_embedded(openai_url: str) -> None:
+    embeddings = OpenAIEmbeddings(
+        model="minilm",
+        openai_api_base=openai_url,
+        openai_api_key=KEY,
+        max_retries=0,
+        check_embedding_ctx_length=False,  # else it sends token ids of a tokenizer it downloads
+    )
+    vectors = embeddings.embed_documents(["a cat sat", "on a mat"])
+    assert [len(vector) for vector in vectors] == [384, 384]
+    assert embeddings.embed_query("a cat sat") == pytest.approx(vectors[0], abs=1e-4)

@@ -1,0 +1,205 @@
+"""Real processes for tests: a gateway with its embedded Triton, and a simulated cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import yaml
+
+from gateway.demo.cloud.process import SimulatedCloud
+
+ROOT = Path(__file__).parent.parent
+MODELS = ROOT / "models"
+_T = TypeVar("_T")
+
+
+class LoopThread:
+    """One event loop in a thread that lives as long as the tests, for their async handles."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+
+@dataclass
+class LiveGateway:
+    """A `spillway serve` of its own."""
+
+    process: subprocess.Popen[bytes]
+    http_url: str
+    grpc_target: str
+    records_path: Path
+    log_path: Path
+    client: httpx.Client = field(repr=False)
+
+    def records(self) -> list[dict[str, Any]]:
+        lines = self.records_path.read_bytes().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def record(self, request_id: str) -> dict[str, Any]:
+        return next(r for r in self.records() if r["id"] == request_id)
+
+    def metrics(self) -> str:
+        return self.client.get("/metrics").text
+
+    def triton_pid(self) -> int:
+        """The embedded server: a child of the gateway that runs the tritonserver binary."""
+        for child in _children(self.process.pid):
+            if os.readlink(f"/proc/{child}/exe").endswith("/tritonserver"):
+                return child
+        raise AssertionError("the gateway has no Triton")
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += [int(p) for p in (task / "children").read_text().split()]
+    return found
+
+
+def settings(cloud: SimulatedCloud | None, scratch: Path, **changes: Any) -> dict[str, Any]:
+    """Settings of a gateway over ./models and, when given, the simulated cloud."""
+    endpoints: dict[str, Any] = {
+        "local": {
+            "kind": "triton",
+            "zone": "onprem",
+            "embedded": True,
+            "repository": str(MODELS),
+            "expected_ms": 20,
+        }
+    }
+    if cloud is not None:
+        endpoints["cloud"] = {"kind": "openai", "zone": "cloud", "url": cloud.http_url}
+        endpoints["cloud-v2"] = {"kind": "kserve", "zone": "cloud", "url": cloud.http_url}
+        endpoints["cloud-grpc"] = {"kind": "kserve", "zone": "cloud", "grpc": cloud.grpc_target}
+        for name in ("cloud", "cloud-v2", "cloud-grpc"):
+            endpoints[name] |= {"expected_ms": 150}
+
+    def served(*names: str, **more: Any) -> list[dict[str, Any]]:
+        return [
+            {"endpoint": n, **(more if n != "local" else {})}
+            for n in names
+            if n in endpoints
+        ]  # fmt: skip
+
+    document: dict[str, Any] = {
+        "listen": {"http_port": 0, "grpc_port": 0},
+        "records": {"path": str(scratch / "decisions.jsonl")},
+        "endpoints": endpoints,
+        "models": {
+            "minilm": {
+                "task": "embeddings",
+                "text_inputs": ["text"],
+                "tensors": "clear",
+                "served_by": served("local", "cloud", "cloud-v2", price_usd=0.001),
+            },
+            "scribe": {
+                "task": "generate",
+                "text_inputs": ["text_input", "sampling_parameters"],
+                "tensors": "clear",
+                "max_batch": 8,
+                "served_by": served("local", "cloud", substitute=True, price_usd=0.002),
+            },
+            "fraud_score": {"served_by": served("local", "cloud-v2", price_usd=0.001)},
+            "simple": {
+                "tensors": "clear",
+                "served_by": served("local", "cloud-v2", "cloud-grpc", price_usd=0.001),
+            },
+        },
+    }
+    document.update(changes)
+    return document
+
+
+@contextlib.contextmanager
+def serving(document: dict[str, Any], scratch: Path) -> Iterator[LiveGateway]:
+    """Run `spillway serve` on free ports until the block ends; SIGTERM then, and it must obey."""
+    config = scratch / "spillway.yaml"
+    config.write_text(yaml.safe_dump(document))
+    ready, log = scratch / "ready.json", scratch / "gateway.log"
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "gateway", "serve"]
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [*command, "--config", str(config), "--ready-file", str(ready)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=ROOT,
+        )
+    try:
+        wait_until(lambda: ready.exists() or process.poll() is not None, 90)
+        assert process.poll() is None, log.read_text()[-4000:]
+        ports = json.loads(ready.read_text())
+        url = f"http://127.0.0.1:{ports['http_port']}"
+        with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+            yield LiveGateway(
+                process,
+                url,
+                f"127.0.0.1:{ports['grpc_port']}",
+                Path(document["records"]["path"]),
+                log,
+                client,
+            )
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+            raise
+
+
+@contextlib.contextmanager
+def simulated_cloud(loop: LoopThread, **changes: Any) -> Iterator[SimulatedCloud]:
+    start = {"round_trip_median_ms": 5.0, "service_ms": 1.0, "service_per_token_ms": 0.1}
+    held = _Held(SimulatedCloud.start(MODELS, **{**start, "between_tokens_ms": 1.0, **changes}))
+    cloud = loop.run(held.enter())
+    try:
+        yield cloud
+    finally:
+        loop.run(held.leave())
+
+
+class _Held:
+    """An async context entered and left from synchronous code."""
+
+    def __init__(self, context: contextlib.AbstractAsyncContextManager[SimulatedCloud]) -> None:
+        self._context = context
+
+    async def enter(self) -> SimulatedCloud:
+        return await self._context.__aenter__()
+
+    async def leave(self) -> None:
+        await self._context.__aexit__(None, None, None)
+
+
+def wait_until(reached: Any, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)

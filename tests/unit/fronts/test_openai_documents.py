@@ -1,0 +1,115 @@
+"""What a body must hold, as a table: every refusal is a 400 or 404 that names the key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.catalog import Catalog, CatalogModel
+from gateway.errors import RequestRejected
+from gateway.fronts import openai_documents
+from gateway.fronts.openai_errors import error_document
+from gateway.types import Operation
+
+CATALOG = Catalog(
+    {
+        "scribe": CatalogModel("scribe", "generate", ("gpu",)),
+        "minilm": CatalogModel("minilm", "embeddings", ("gpu",)),
+        "simple": CatalogModel("simple", "infer", ("gpu",)),
+    }
+)
+CHAT, TEXT = Operation.CHAT, Operation.COMPLETIONS
+VECTORS, RESPONSES = Operation.EMBEDDINGS, Operation.RESPONSES
+SAID = [{"role": "user", "content": "hello"}]
+GOOD: dict[Operation, dict[str, Any]] = {
+    CHAT: {"model": "scribe", "messages": SAID},
+    TEXT: {"model": "scribe", "prompt": "x"},
+    RESPONSES: {"model": "scribe", "input": "x"},
+    VECTORS: {"model": "minilm", "input": "x"},
+}
+
+
+def read(operation: Operation, document: dict[str, Any]) -> tuple[str, bool]:
+    model, call = openai_documents.read(operation, document, CATALOG)
+    assert call.operation is operation
+    assert call.document is document  # nothing is dropped or rewritten
+    return model, call.streamed
+
+
+@pytest.mark.parametrize(
+    ("operation", "document", "streamed"),
+    [
+        (CHAT, {"messages": SAID}, False),
+        (CHAT, {"messages": SAID, "stream": None}, False),
+        (CHAT, {"messages": SAID, "stream": True, "stream_options": {"include_usage": True}}, True),
+        (CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}, False),
+        (CHAT, {"messages": SAID, "unheard_of": {"deep": [1]}, "fallbacks": ["x"]}, False),
+        (TEXT, {"prompt": "x"}, False),
+        (TEXT, {"prompt": ""}, False),
+        (TEXT, {"prompt": ["x", "y"], "stream": True}, True),
+        (TEXT, {"prompt": [1, 2]}, False),
+        (TEXT, {"prompt": [[1, 2], [3]]}, False),
+        (RESPONSES, {"input": "x"}, False),
+        (RESPONSES, {"input": SAID, "stream": True}, True),
+        (RESPONSES, {"previous_response_id": "resp_1"}, False),
+        (RESPONSES, {"input": "x", "background": False, "store": True}, False),
+        (VECTORS, {"input": ["x"], "encoding_format": "base64"}, False),
+        (VECTORS, {"input": [1, 2]}, False),
+        (VECTORS, {"input": "x", "stream": False}, False),
+    ],
+)
+def test_a_good_body_is_taken_as_it_is(
+    operation: Operation, document: dict[str, Any], streamed: bool
+) -> None:
+    model = "minilm" if operation is VECTORS else "scribe"
+    assert read(operation, {"model": model, **document}) == (model, streamed)
+
+
+@pytest.mark.parametrize(
+    ("operation", "document", "status", "param", "code"),
+    [
+        (CHAT, {"model": None}, 400, "model", "missing_required_parameter"),
+        (CHAT, {"model": 7}, 400, "model", "invalid_type"),
+        (CHAT, {"model": "gpt-9"}, 404, "model", "model_not_found"),
+        (CHAT, {"model": "cloud/scribe"}, 404, "model", "model_not_found"),
+        (CHAT, {"model": "gpt-9", "fallbacks": ["scribe"]}, 404, "model", "model_not_found"),
+        (CHAT, {"model": "scribe/../scribe"}, 404, "model", "model_not_found"),
+        (CHAT, {"model": ""}, 404, "model", "model_not_found"),
+        (CHAT, {"model": "minilm"}, 400, "model", "invalid_value"),
+        (CHAT, {"model": "simple"}, 400, "model", "invalid_value"),
+        (VECTORS, {"model": "scribe"}, 400, "model", "invalid_value"),
+        (RESPONSES, {"model": "minilm"}, 400, "model", "invalid_value"),
+        (CHAT, {"stream": "true"}, 400, "stream", "invalid_type"),
+        (CHAT, {"stream": 1}, 400, "stream", "invalid_type"),
+        (VECTORS, {"stream": True}, 400, "stream", "invalid_value"),
+        (CHAT, {"messages": None}, 400, "messages", "missing_required_parameter"),
+        (CHAT, {"messages": "hi"}, 400, "messages", "invalid_type"),
+        (CHAT, {"messages": []}, 400, "messages", "invalid_value"),
+        (CHAT, {"messages": ["hi"]}, 400, "messages[0]", "invalid_type"),
+        (CHAT, {"messages": [*SAID, {"content": "x"}]}, 400, "messages[1].role", "invalid_type"),
+        (TEXT, {"prompt": None}, 400, "prompt", "missing_required_parameter"),
+        (TEXT, {"prompt": []}, 400, "prompt", "invalid_value"),
+        (TEXT, {"prompt": 5}, 400, "prompt", "invalid_type"),
+        (TEXT, {"prompt": ["x", 5]}, 400, "prompt", "invalid_type"),
+        (TEXT, {"prompt": [True]}, 400, "prompt", "invalid_type"),
+        (TEXT, {"prompt": [[]]}, 400, "prompt", "invalid_type"),
+        (VECTORS, {"input": None}, 400, "input", "missing_required_parameter"),
+        (VECTORS, {"input": {"text": "x"}}, 400, "input", "invalid_type"),
+        (VECTORS, {"input": [1.5]}, 400, "input", "invalid_type"),
+        (RESPONSES, {"input": None}, 400, "input", "missing_required_parameter"),
+        (RESPONSES, {"input": 5}, 400, "input", "invalid_type"),
+        (RESPONSES, {"input": ["x"]}, 400, "input[0]", "invalid_type"),
+        (RESPONSES, {"background": True}, 400, "background", "not_offered"),
+        (RESPONSES, {"background": "yes"}, 400, "background", "invalid_type"),
+    ],
+)
+def test_a_bad_body_is_refused_with_the_key(
+    operation: Operation, document: dict[str, Any], status: int, param: str, code: str
+) -> None:
+    with pytest.raises(RequestRejected) as refused:
+        read(operation, GOOD[operation] | document)
+    told = error_document(refused.value)
+    assert (refused.value.http_status, told["param"], told["code"]) == (status, param, code)
+    assert told["type"] == "invalid_request_error"
+    assert "gpt-9" not in told["message"]  # the key, never what it held

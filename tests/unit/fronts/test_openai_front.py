@@ -1,0 +1,539 @@
+"""The OpenAI front on a real socket, over a stand-in for the pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import httpx
+import pytest
+import uvicorn
+from pydantic import SecretStr
+
+from gateway.callers import Callers
+from gateway.catalog import Catalog, CatalogModel
+from gateway.config import KeySettings, LimitSettings
+from gateway.errors import (
+    DeadlineExceeded,
+    DeadlineUnmeetable,
+    Draining,
+    GatewayError,
+    NoEligibleEndpoint,
+    OnpremUnavailable,
+    Saturated,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamUnreachable,
+)
+from gateway.fronts import Services, openai
+from gateway.fronts.http import Front, build_app
+from gateway.types import (
+    DocumentCall,
+    Frame,
+    InferenceReply,
+    InferenceRequest,
+    JsonBody,
+    Placement,
+    RestBody,
+    Sensitivity,
+    ServerEvent,
+    Zone,
+)
+
+pytestmark = pytest.mark.anyio
+
+PLACEMENT = Placement(Zone.ONPREM, "gpu", "onprem_room", 1, Sensitivity.RESTRICTED, 0.0015)
+CHAT = {"model": "scribe", "messages": [{"role": "user", "content": "hello"}]}
+TEXT = {"model": "scribe", "prompt": "hello"}
+RESPONSE = {"model": "scribe", "input": "hello"}
+VECTORS = {"model": "minilm", "input": ["hello"]}
+ROUTES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/completions": TEXT,
+    "/v1/responses": RESPONSE,
+    "/v1/embeddings": VECTORS,
+}
+STREAMED = {path: body for path, body in ROUTES.items() if body is not VECTORS}
+
+HANG = object()
+
+
+@dataclass
+class Frames:
+    """A reply that plays a script: frames are given, exceptions raised, HANG never ends."""
+
+    script: list[Any]
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __aiter__(self) -> Frames:
+        return self
+
+    async def __anext__(self) -> Frame:
+        if not self.script:
+            raise StopAsyncIteration
+        step = self.script.pop(0)
+        if step is HANG:
+            await asyncio.Event().wait()
+        if isinstance(step, Exception):
+            raise step
+        frame: Frame = step
+        return frame
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+
+@dataclass
+class Pipeline:
+    """Stands in for the pipeline: keeps what it was asked and gives what it was told."""
+
+    script: list[Any] = field(default_factory=list)
+    error: Exception | None = None
+    hangs: bool = False
+    seen: list[InferenceRequest] = field(default_factory=list)
+    last: Frames = field(default_factory=lambda: Frames([]))
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle(self, request: InferenceRequest) -> InferenceReply:
+        self.seen.append(request)
+        if self.hangs:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+        if self.error is not None:
+            raise self.error
+        self.last = Frames(list(self.script))
+        return InferenceReply(PLACEMENT, self.last)
+
+
+@dataclass
+class Served:
+    client: httpx.AsyncClient
+    pipeline: Pipeline
+
+    async def post(
+        self, path: str, document: object = None, headers: dict[str, str] | None = None
+    ) -> httpx.Response:
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        named = {"content-type": "application/json"} | (headers or {})
+        return await self.client.post(path, content=body, headers=named)
+
+
+class NoInspection:
+    """The Open Inference Protocol's side, which these routes never ask."""
+
+    def of_server(self) -> NoReturn:
+        raise NotImplementedError
+
+    def of_model(self, model: str) -> NoReturn:
+        raise NotImplementedError
+
+    def live(self) -> bool:
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        raise NotImplementedError
+
+    def model_ready(self, model: str) -> bool:
+        raise NotImplementedError
+
+
+def services(pipeline: Swapped, keys: dict[str, KeySettings]) -> Services:
+    models = [
+        CatalogModel("scribe", "generate", ("gpu",)),
+        CatalogModel("minilm", "embeddings", ("gpu",)),
+        CatalogModel("org/chat", "generate", ("gpu",)),
+        CatalogModel("simple", "infer", ("gpu",)),
+    ]
+    return Services(
+        handle=pipeline.handle,
+        callers=Callers(keys),
+        catalog=Catalog({model.name: model for model in models}),
+        inspection=NoInspection(),
+        limits=LimitSettings(max_body_bytes=150_000),
+        new_id=lambda: str(uuid.uuid4()),
+        clock=time.monotonic,
+    )
+
+
+class Swapped:
+    """The pipeline of the test that runs, behind a server that outlives it."""
+
+    def __init__(self) -> None:
+        self.pipeline = Pipeline()
+
+    async def handle(self, request: InferenceRequest) -> InferenceReply:
+        return await self.pipeline.handle(request)
+
+
+@asynccontextmanager
+async def serving(keys: dict[str, KeySettings]) -> AsyncIterator[tuple[str, Swapped]]:
+    swapped = Swapped()
+    given = services(swapped, keys)
+    app = build_app(given, [Front("", openai.routes(given), openai.error_response)])
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server._serve([listening]))  # `serve` would take the signals
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}", swapped
+    server.should_exit = True
+    await task
+
+
+@asynccontextmanager
+async def calling(there: tuple[str, Swapped]) -> AsyncIterator[Served]:
+    url, swapped = there
+    swapped.pipeline = Pipeline()
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=5) as client:
+        yield Served(client, swapped.pipeline)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def open_server() -> AsyncIterator[tuple[str, Swapped]]:
+    async with serving({}) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+async def keyed_server() -> AsyncIterator[tuple[str, Swapped]]:
+    key = KeySettings(key=SecretStr("secret"), tenant="acme", models=("minilm",))
+    async with serving({"acme": key}) as there:
+        yield there
+
+
+@pytest.fixture
+async def front(open_server: tuple[str, Swapped]) -> AsyncIterator[Served]:
+    async with calling(open_server) as served:
+        yield served
+
+
+@pytest.fixture
+async def keyed(keyed_server: tuple[str, Swapped]) -> AsyncIterator[Served]:
+    async with calling(keyed_server) as served:
+        yield served
+
+
+def told(response: httpx.Response) -> dict[str, Any]:
+    """The error, after checking that its shape is OpenAI's."""
+    document = response.json()
+    assert response.headers["content-type"] == "application/json"
+    assert list(document) == ["error"]
+    assert set(document["error"]) == {"message", "type", "param", "code"}
+    assert isinstance(document["error"]["message"], str)
+    assert response.headers["x-request-id"]
+    found: dict[str, Any] = document["error"]
+    return found
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_an_answer_is_the_endpoints_own_bytes(front: Served, path: str) -> None:
+    body = b'{ "id":"x",\n "choices" : [] }'
+    front.pipeline.script = [JsonBody(body)]
+    response = await front.post(path, ROUTES[path])
+    assert (response.status_code, response.content) == (200, body)
+    assert response.headers["content-type"] == "application/json"
+    (seen,) = front.pipeline.seen
+    assert isinstance(seen.payload, DocumentCall)
+    assert (seen.model, seen.payload.document) == (ROUTES[path]["model"], ROUTES[path])
+    assert not seen.streamed
+    assert response.headers["x-request-id"] == seen.id
+    assert response.headers["traceparent"] == seen.traceparent
+    assert response.headers["x-spillway-zone"] == "onprem"
+    assert response.headers["x-spillway-endpoint"] == "gpu"
+    assert response.headers["x-spillway-reason"] == "onprem_room"
+    assert response.headers["x-spillway-attempts"] == "1"
+    assert front.pipeline.last.closed.is_set()
+
+
+@pytest.mark.parametrize("path", STREAMED)
+async def test_a_stream_is_rendered_event_by_event(front: Served, path: str) -> None:
+    front.pipeline.script = [ServerEvent(b'{"a":\n1}'), ServerEvent("é".encode(), "response.x")]
+    response = await front.post(path, ROUTES[path] | {"stream": True})
+    done = b"" if path == "/v1/responses" else b"data: [DONE]\n\n"
+    assert response.content == (
+        b'data: {"a":\ndata: 1}\n\n' + "event: response.x\ndata: é\n\n".encode() + done
+    )
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert response.headers["cache-control"] == "no-cache"
+    assert response.headers["x-accel-buffering"] == "no"
+    assert response.headers["x-spillway-zone"] == "onprem"
+    assert front.pipeline.seen[0].streamed
+    assert front.pipeline.last.closed.is_set()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UpstreamUnreachable("the stream broke off before its end"),
+        DeadlineExceeded("the budget is spent"),
+        ValueError("with content in it"),
+    ],
+)
+@pytest.mark.parametrize("path", STREAMED)
+async def test_a_broken_stream_tells_it_in_band_and_never_done(
+    front: Served, path: str, error: Exception
+) -> None:
+    front.pipeline.script = [ServerEvent(b'{"sequence_number": 4}'), error]
+    response = await front.post(path, ROUTES[path] | {"stream": True})
+    assert response.status_code == 200
+    assert b"[DONE]" not in response.content
+    assert b"with content" not in response.content
+    assert response.content.endswith(b"\n\n")
+    last = response.content.decode().strip().split("\n\n")[-1]
+    code = error.reason if isinstance(error, GatewayError) else "internal"
+    document = json.loads(last.split("data: ", 1)[1])
+    assert document["error"]["code"] == code
+    if path == "/v1/responses":
+        assert last.startswith("event: error\n")
+        assert (document["type"], document["code"]) == ("error", code)
+        assert document["sequence_number"] == 5
+    assert front.pipeline.last.closed.is_set()
+
+
+async def test_a_response_that_told_its_failure_is_not_told_again(front: Served) -> None:
+    failed = ServerEvent(b'{"type":"response.failed"}', "response.failed")
+    front.pipeline.script = [failed, UpstreamFailed("x")]
+    response = await front.post("/v1/responses", RESPONSE | {"stream": True})
+    assert response.content == b'event: response.failed\ndata: {"type":"response.failed"}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "code", "retry"),
+    [
+        (Saturated("x", retry_after_s=1.5), 429, "rate_limit_error", "rate_limit_exceeded", True),
+        (UpstreamBusy("x"), 429, "rate_limit_error", "rate_limit_exceeded", True),
+        (Draining("x"), 503, "server_error", "draining", True),
+        (NoEligibleEndpoint("x"), 503, "server_error", "no_eligible_endpoint", False),
+        (NoEligibleEndpoint("x", retry_after_s=2), 503, "server_error", "no_eligible_endpoint",
+         True),
+        (OnpremUnavailable("x"), 503, "server_error", "onprem_unavailable_restricted", False),
+        (OnpremUnavailable("x", retry_after_s=5), 503, "server_error",
+         "onprem_unavailable_restricted", True),
+        (DeadlineUnmeetable("x"), 503, "server_error", "deadline_unmeetable", False),
+        (DeadlineExceeded("x"), 504, "server_error", "deadline_exceeded", False),
+        (UpstreamUnreachable("x"), 502, "server_error", "upstream_unreachable", False),
+        (UpstreamFailed("x", reason="upstream_credentials"), 502, "server_error",
+         "upstream_credentials", False),
+        (UpstreamRefused("x", http_status=422), 422, "invalid_request_error", "upstream_refused",
+         False),
+    ],
+)  # fmt: skip
+async def test_a_failure_has_openais_shape(
+    front: Served, error: GatewayError, status: int, kind: str, code: str, retry: bool
+) -> None:
+    front.pipeline.error = error
+    for more in ({}, {"stream": True}):
+        response = await front.post("/v1/chat/completions", CHAT | more)
+        assert response.status_code == status
+        assert told(response) == {"message": "x", "type": kind, "param": None, "code": code}
+        assert response.headers["x-should-retry"] == ("true" if retry else "false")
+        assert response.headers["x-spillway-reason"] == error.reason
+        assert ("retry-after" in response.headers) is (error.retry_after_s is not None)
+        assert ("retry-after-ms" in response.headers) is (error.retry_after_s is not None)
+
+
+async def test_an_endpoints_own_refusal_is_handed_on(front: Served) -> None:
+    body = b'{"error": {"message": "too long", "code": "context_length_exceeded"}}'
+    front.pipeline.error = UpstreamRefused("refused", http_status=400, body=body)
+    response = await front.post("/v1/chat/completions", CHAT)
+    assert (response.status_code, response.content) == (400, body)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"detail": "no"}', b'{"error": "no"}', b"[]"])
+async def test_another_refusal_is_put_in_openais_shape(front: Served, body: bytes) -> None:
+    front.pipeline.error = UpstreamRefused("refused", http_status=404, body=body)
+    response = await front.post("/v1/chat/completions", CHAT)
+    assert response.status_code == 404
+    assert told(response)["message"] == "refused"
+
+
+async def test_a_bug_is_a_500_without_its_text(front: Served) -> None:
+    front.pipeline.error = ValueError("with content in it")
+    response = await front.post("/v1/chat/completions", CHAT)
+    assert response.status_code == 500
+    assert told(response)["code"] == "internal"
+    assert b"with content" not in response.content
+    for script in ([], [RestBody(b"{}")], [JsonBody(b"{}"), JsonBody(b"{}")]):
+        front.pipeline.error, front.pipeline.script = None, script
+        assert (await front.post("/v1/chat/completions", CHAT)).status_code == 500
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": ""}, 415),
+        ({"content-type": "application/jsonl"}, 415),
+        ({"content-type": "multipart/form-data; boundary=x"}, 415),
+        ({"content-type": "application/json; charset=utf-8"}, 200),
+        ({"content-type": "Application/JSON"}, 200),
+        ({"x-latency-budget-ms": "-1"}, 400),
+        ({"x-latency-budget-ms": "nan"}, 400),
+        ({"x-spillway-placement": "moon"}, 400),
+        ({"x-spillway-placement": "cloud"}, 200),
+        ({"content-encoding": "br"}, 415),
+    ],
+)
+async def test_the_head_of_a_call_is_checked(
+    front: Served, headers: dict[str, str], status: int
+) -> None:
+    front.pipeline.script = [JsonBody(b"{}")]
+    response = await front.post("/v1/chat/completions", CHAT, headers)
+    assert response.status_code == status
+    if status != 200:
+        assert told(response)["type"] == "invalid_request_error"
+        assert response.headers["x-should-retry"] == "false"
+        assert front.pipeline.seen == []
+
+
+N_CASES = [
+    b"", b" ", b"[", b"]", b"{", b"}", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,', b'{"a":1,}',
+    b"{'a':1}", b"{a:1}", b'{"a" 1}', b'{"a"::1}', b'{,"a":1}', b'{"a":1}}', b'{"a":1} x',
+    b'{"a":01}', b'{"a":+1}', b'{"a":1.}', b'{"a":.1}', b'{"a":1e}', b'{"a":0x1}', b'{"a":NaN}',
+    b'{"a":Infinity}', b'{"a":-Infinity}', b'{"a":1e999}', b'{"a":tru}', b'{"a":True}',
+    b'{"a":nul}', b'{"a":"\n"}', b'{"a":"\t"}', b'{"a":"\\x"}', b'{"a":"\\u12"}',
+    b'{"a":"\\ud800"}', b'{"a":"\xff"}', b'{"a":"b}', b'\xef\xbb\xbf{"a":1}', b'{"a":1,"a":2}',
+    b'{"a":1/**/}', b'{"a":[1,]}', b'{"a":[,1]}', b"[1]", b"null", b'"a"', b"1",
+    b'{"a":' + b"[" * 100 + b"]" * 100 + b"}", b"[" * 100_000, b'{"a":"\x00"}',
+    '{"a":1}'.encode("utf-16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", N_CASES)
+async def test_what_is_no_strict_json_object_is_refused(front: Served, body: bytes) -> None:
+    response = await front.post("/v1/chat/completions", body)
+    assert response.status_code == 400
+    assert told(response)["code"] == "malformed_body"
+    assert front.pipeline.seen == []
+
+
+async def test_a_duplicate_key_anywhere_is_refused(front: Served) -> None:
+    text = b'{"model":"scribe","messages":[{"role":"user","content":"x","content":"y"}]}'
+    assert (await front.post("/v1/chat/completions", text)).status_code == 400
+    assert front.pipeline.seen == []
+
+
+async def test_bad_fields_are_named(front: Served) -> None:
+    response = await front.post("/v1/chat/completions", CHAT | {"messages": []})
+    assert (response.status_code, told(response)["param"]) == (400, "messages")
+    response = await front.post("/v1/chat/completions", CHAT | {"model": "cloud/scribe"})
+    assert response.status_code == 404
+    assert told(response)["code"] == "model_not_found"
+    assert told(response)["param"] == "model"
+    assert front.pipeline.seen == []
+
+
+async def test_a_body_over_the_cap_is_refused(front: Served) -> None:
+    response = await front.post("/v1/chat/completions", CHAT | {"pad": "x" * 200_000})
+    assert response.status_code == 413
+    assert told(response)["code"] == "body_too_large"
+    assert front.pipeline.seen == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/chat/completions", 405),
+        ("POST", "/v1/models", 405),
+        ("POST", "/v1/moderations", 404),
+        ("GET", "/v1/files", 404),
+        ("GET", "/v1/chat/completions/abc", 404),
+        ("DELETE", "/v1/responses/resp_1", 404),
+        ("GET", "/v1", 404),
+    ],
+)
+async def test_another_route_is_not_offered(
+    front: Served, method: str, path: str, status: int
+) -> None:
+    response = await front.client.request(method, path)
+    assert response.status_code == status
+    told(response)
+    assert front.pipeline.seen == []
+
+
+async def test_models_are_listed_and_found(front: Served) -> None:
+    response = await front.client.get("/v1/models")
+    listed = response.json()
+    assert listed["object"] == "list"
+    assert [m["id"] for m in listed["data"]] == ["scribe", "minilm", "org/chat"]
+    for model in listed["data"]:
+        assert set(model) == {"id", "object", "created", "owned_by"}
+        assert (await front.client.get(f"/v1/models/{model['id']}")).json() == model
+    for name in ("simple", "nonesuch", "scribe/", "scribe%00", "SCRIBE"):
+        response = await front.client.get(f"/v1/models/{name}")
+        assert response.status_code in (400, 404)
+        assert told(response)["code"] in ("model_not_found", "unknown_route", "invalid_request")
+    assert told(await front.client.get("/v1/models/nonesuch"))["param"] == "model"
+
+
+async def test_a_key_is_asked_for_and_sees_its_own_models(keyed: Served) -> None:
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic c2VjcmV0"}):
+        for response in (
+            await keyed.client.get("/v1/models", headers=headers),
+            await keyed.client.get("/v1/models/scribe", headers=headers),
+            await keyed.post("/v1/chat/completions", CHAT, headers),
+            await keyed.post("/v1/chat/completions", b"{", headers),  # before the body is read
+        ):
+            assert response.status_code == 401
+            assert told(response)["code"] == "invalid_api_key"
+            assert response.headers["x-should-retry"] == "false"
+    right = {"authorization": "Bearer secret"}
+    listed = (await keyed.client.get("/v1/models", headers=right)).json()["data"]
+    assert [m["id"] for m in listed] == ["minilm"]
+    assert (await keyed.client.get("/v1/models/scribe", headers=right)).status_code == 404
+    assert (await keyed.post("/v1/chat/completions", CHAT, right)).status_code == 403
+    keyed.pipeline.script = [JsonBody(b"{}")]
+    assert (await keyed.post("/v1/embeddings", VECTORS, right)).status_code == 200
+    assert keyed.pipeline.seen[0].tenant == "acme"
+
+
+async def test_the_clients_own_timeout_is_the_budget(front: Served) -> None:
+    front.pipeline.script = [JsonBody(b"{}")]
+    await front.post("/v1/chat/completions", CHAT, {"x-stainless-read-timeout": "3.5"})
+    seen = front.pipeline.seen[0]
+    assert seen.deadline.at_s - seen.received_s == pytest.approx(3.5)
+
+
+async def test_a_caller_that_leaves_closes_the_reply(front: Served) -> None:
+    front.pipeline.script = [ServerEvent(b"{}"), HANG]
+    body = json.dumps(CHAT | {"stream": True}).encode()
+    head = {"content-type": "application/json"}
+    async with front.client.stream(
+        "POST", "/v1/chat/completions", content=body, headers=head
+    ) as response:
+        assert await anext(response.aiter_bytes()) == b"data: {}\n\n"
+    await asyncio.wait_for(front.pipeline.last.closed.wait(), 0.5)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_caller_that_leaves_before_the_answer_cancels_the_call(
+    front: Served, streamed: bool
+) -> None:
+    front.pipeline.hangs = True
+    with pytest.raises(httpx.ReadTimeout):
+        await front.client.post(
+            "/v1/chat/completions", json=CHAT | {"stream": streamed}, timeout=0.1
+        )
+    await asyncio.wait_for(front.pipeline.cancelled.wait(), 0.5)
+
+
+async def test_a_caller_that_leaves_a_whole_answer_closes_the_reply(front: Served) -> None:
+    front.pipeline.script = [HANG]
+    with pytest.raises(httpx.ReadTimeout):
+        await front.client.post("/v1/chat/completions", json=CHAT, timeout=0.1)
+    await asyncio.wait_for(front.pipeline.last.closed.wait(), 0.5)
