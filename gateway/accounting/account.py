@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.accounting.metrics import Metrics
@@ -30,9 +31,24 @@ class Accounts:
         self.clock = clock
         self.policy_hash = policy_hash
         self.open_calls = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     def open(self, request: InferenceRequest) -> CallAccount:
+        self.open_calls += 1
+        self._quiet.clear()
+        self.metrics.in_flight.inc()
         return CallAccount(self, request)
+
+    def closed(self) -> None:
+        self.open_calls -= 1
+        self.metrics.in_flight.dec()
+        if not self.open_calls:
+            self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Returns once no call is open."""
+        await self._quiet.wait()
 
 
 class CallAccount:
@@ -48,8 +64,6 @@ class CallAccount:
         self.decision: Decision | None = None
         self.attempts: list[Attempt] = []
         self.total_tokens: int | None = None
-        accounts.open_calls += 1
-        accounts.metrics.in_flight.inc()
 
     def holds(self, release: Callable[[], None]) -> None:
         """Remember what must be given back when the call ends."""
@@ -69,9 +83,9 @@ class CallAccount:
         if attempt.price_usd:
             metrics.spend_usd.labels(attempt.endpoint, attempt.zone.value).inc(attempt.price_usd)
 
-    def record_before_release(self) -> None:
+    def record_before_release(self, current: Attempt) -> None:
         """The line of a call whose answer streams. Raises RecordUnwritable: no answer then."""
-        self._write({**self._record(), "outcome": "streaming"})
+        self._write({**self._record((*self.attempts, current)), "outcome": "streaming"})
         self._recorded = True
 
     def settle(self, outcome: Outcome, reason: str) -> None:
@@ -80,17 +94,15 @@ class CallAccount:
         if self._settled:
             return
         self._settled = True
-        accounts = self._accounts
-        accounts.open_calls -= 1
-        accounts.metrics.in_flight.dec()
+        self._accounts.closed()
         for release in self._releases:
             release()
         self._count(outcome, reason)
         record = (
             {"kind": "end", "id": self._request.id, "took_s": self._took_s(),
-             "total_tokens": self.total_tokens}
+             "total_tokens": self.total_tokens, "attempts": [_attempt(a) for a in self.attempts]}
             if self._recorded
-            else self._record()
+            else self._record(self.attempts)
         )  # fmt: skip
         try:
             self._write({**record, "outcome": outcome.value, "end_reason": reason})
@@ -122,7 +134,7 @@ class CallAccount:
     def _took_s(self) -> float:
         return round(self._accounts.clock() - self._request.received_s, 6)
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self, attempts: Sequence[Attempt]) -> dict[str, Any]:
         request, found, decision = self._request, self.found, self.decision
         return {
             "kind": "call",
@@ -144,19 +156,20 @@ class CallAccount:
             "latency_critical": decision.latency_critical if decision else None,
             "vetoes": dict(decision.vetoes) if decision else {},
             "predicted_s": dict(decision.predicted_s) if decision else {},
-            "attempts": [
-                {
-                    "endpoint": a.endpoint,
-                    "zone": a.zone.value,
-                    "zones": sorted(z.value for z in a.zones),
-                    "result": a.result,
-                    "queued_s": round(a.queued_s, 6),
-                    "took_s": round(a.took_s, 6),
-                    "price_usd": a.price_usd,
-                }
-                for a in self.attempts
-            ],
+            "attempts": [_attempt(a) for a in attempts],
             "took_s": self._took_s(),
             "total_tokens": self.total_tokens,
             "policy": self._accounts.policy_hash(),
         }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "endpoint": attempt.endpoint,
+        "zone": attempt.zone.value,
+        "zones": sorted(z.value for z in attempt.zones),
+        "result": attempt.result,
+        "queued_s": round(attempt.queued_s, 6),
+        "took_s": round(attempt.took_s, 6),
+        "price_usd": attempt.price_usd,
+    }

@@ -213,6 +213,7 @@ class TextEvents:
 
     async def aclose(self) -> None:
         self._ended = True
+        self._events.clear()
         await self._generations.aclose()
 
     async def _read(self) -> None:

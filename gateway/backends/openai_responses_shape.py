@@ -127,7 +127,7 @@ def _part(text: str) -> JsonDocument:
 def _usage(outcome: Text) -> JsonDocument:
     return {
         "input_tokens": outcome.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": outcome.output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": outcome.input_tokens + outcome.output_tokens,

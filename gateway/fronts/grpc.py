@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 from tritonclient.grpc import service_pb2
 
@@ -120,28 +119,40 @@ class InferenceService(_GenericHandler):
         context.set_trailing_metadata(tuple(told.items()))
 
 
-class Health(HealthServicer):  # type: ignore[misc]
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """`grpc.health.v1`, which says what `/v2/health/ready` says."""
 
     def __init__(self, ready: Callable[[], bool]) -> None:
-        super().__init__()
         self._ready = ready
+        self._draining = asyncio.Event()
+
+    def drain(self) -> None:
+        """Not serving any more, which whoever watches is told as the last thing."""
+        self._draining.set()
 
     async def Check(self, request: Any, context: Context) -> Any:
-        await self.refresh()
-        return await super().Check(request, context)
+        if request.service not in ("", SERVICE_NAME):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
+        return health_pb2.HealthCheckResponse(status=self._status(request.service))
 
-    async def refresh(self) -> None:
-        serving = health_pb2.HealthCheckResponse.SERVING
-        status = serving if self._ready() else health_pb2.HealthCheckResponse.NOT_SERVING
-        for name in ("", SERVICE_NAME):
-            await self.set(name, status)
-
-    async def follow(self) -> None:
-        """For those who watch."""
+    async def Watch(self, request: Any, context: Context) -> None:
+        told: int | None = None
         while True:
-            await self.refresh()
-            await asyncio.sleep(_READINESS_S)
+            last = self._draining.is_set()
+            if (status := self._status(request.service)) != told:
+                await context.write(health_pb2.HealthCheckResponse(status=status))
+                told = status
+            if last:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._draining.wait(), _READINESS_S)
+
+    def _status(self, service: str) -> int:
+        if service not in ("", SERVICE_NAME):
+            return int(health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+        if self._ready() and not self._draining.is_set():
+            return int(health_pb2.HealthCheckResponse.SERVING)
+        return int(health_pb2.HealthCheckResponse.NOT_SERVING)
 
 
 class GrpcFront:
@@ -162,7 +173,6 @@ class GrpcFront:
             max_receive_bytes or services.limits.max_body_bytes, services.limits.max_concurrent
         )
         self._server: grpc.aio.Server | None = None
-        self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
         """Listen, and say on which port. Raises OSError when the address cannot be had."""
@@ -177,17 +187,13 @@ class GrpcFront:
             raise OSError(f"cannot listen on {self._address}") from exc
         await server.start()
         self._server = server
-        self._following = asyncio.create_task(self._health.follow())
         return port
 
     async def drain(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight within `grace_s`, then cancel it."""
-        if self._server is None or self._following is None:
+        if self._server is None:
             return
-        self._following.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._following
-        await self._health.enter_graceful_shutdown()
+        self._health.drain()
         self._service.drain()
         await self._server.stop(grace_s)
 

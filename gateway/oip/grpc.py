@@ -6,6 +6,7 @@ protobuf would carry along unseen, end here.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,14 +21,15 @@ from gateway.oip.reply import TensorReply
 from gateway.oip.rest import BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE
 from gateway.types import GrpcMessage, Parameter, RequestedOutput, RestBody, Tensor, TensorCall
 
+_VERSION = re.compile(r"[0-9]{0,18}")
 _SHARED_MEMORY = "shared_memory"
 _REST_ONLY = frozenset({BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE})
 
 
 def decode_request(message: Any, *, streamed: bool = False) -> TensorCall:
     """The call in a `ModelInferRequest`. Raises MalformedBody or NotOffered."""
-    if not message.model_version.isdecimal() and message.model_version:
-        raise MalformedBody("model_version: must be decimal digits, or empty")
+    if not _VERSION.fullmatch(message.model_version):
+        raise MalformedBody("model_version: must be at most 18 decimal digits, or empty")
     inputs = tuple(_tensors(message.inputs, message.raw_input_contents, "inputs"))
     outputs = tuple(
         RequestedOutput(

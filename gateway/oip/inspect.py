@@ -78,7 +78,10 @@ def message(method: str, body: RestBody) -> bytes:
 
 def _parse(body: bytes, answer: Any) -> None:
     try:
-        json_format.ParseDict(orjson.loads(body), answer, ignore_unknown_fields=True)
+        document = orjson.loads(body)
+        if not isinstance(document, dict):
+            raise UpstreamFailed("the endpoint's answer is not of the protocol")
+        json_format.ParseDict(document, answer, ignore_unknown_fields=True)
     except (json_format.ParseError, orjson.JSONDecodeError):
         raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
 

@@ -1,0 +1,84 @@
+# Spillway. `make help` lists what there is; everything installs into .venv, as whoever calls it.
+#
+# Three locked sets share one .venv: run.txt is a part of dev.txt, with the same versions, so
+# `make run` and `make test` can follow each other in any order. Stamps in .venv remember what is
+# installed; a lock file that changes is installed again.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+PYTHONS := python3.11 python3.12 python3 python3.13
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+
+# Debian packages that tests need. Only root installs them; a test without its package skips itself.
+DEBIAN :=
+
+# For the settings that ship, which name their secrets. Nothing is called with these.
+SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help run test check format models lock clean debian
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  ARGS=...      go on to spillway demo (run) or pytest (test); e.g. make run ARGS=--once"
+	@echo "  PYTHON=...    the interpreter of a new $(VENV); by default the first that fits"
+
+run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
+	@$(BIN)/spillway demo $(ARGS)
+
+test: $(STAMPS)/dev models debian ## install what tests need and run all of them
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the settings that ship
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict
+	$(BIN)/hadolint Dockerfile deploy/triton.Dockerfile
+	@for file in gateway/default.yaml deploy/spillway.yaml; do \
+	  echo "spillway check $$file"; $(SECRETS) $(BIN)/spillway check $$file || exit; done
+
+format: $(STAMPS)/dev ## format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+models: ## build what models/ does not carry (needs an installation: run or test)
+	@$(BIN)/python models/build.py
+
+lock: ## resolve pyproject.toml into requirements/ again (needs uv; UV=... names it)
+	@command -v "$${UV:-uv}" >/dev/null || { echo "make lock needs uv; UV=/path/to/uv names it" >&2; exit 1; }
+	requirements/lock
+
+clean: ## remove .venv, caches and build products; records in var/ stay
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find gateway models tests loadtests -name __pycache__ -prune -exec rm -rf {} +
+
+debian:
+	@[ -z "$(DEBIAN)" ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
+	  || dpkg -s $(DEBIAN) >/dev/null 2>&1 \
+	  || { apt-get update -q && apt-get install -qy --no-install-recommends $(DEBIAN); }
+
+# A python that is only a shim, too old, or without venv (Debian packs it apart) is passed over.
+$(STAMPS)/venv:
+	@found=; for python in $(or $(PYTHON),$(PYTHONS)); do \
+	  if "$$python" -c '$(FITS)' >/dev/null 2>&1; then found=$$python; break; fi; \
+	done; \
+	if $(BIN)/python -c '$(FITS)' >/dev/null 2>&1; then found=; \
+	elif [ -z "$$found" ]; then \
+	  echo "Spillway needs Python 3.11 or 3.12 (3.13 without the embedded Triton) with venv." >&2; \
+	  echo "Tried: $(or $(PYTHON),$(PYTHONS)). Name another: make run PYTHON=/path/to/python3.12" >&2; \
+	  echo "On Debian and Ubuntu, apt-get install python3-venv may be all that is missing." >&2; \
+	  exit 1; \
+	fi; \
+	if [ -n "$$found" ]; then echo "creating $(VENV) with $$found"; "$$found" -m venv --clear $(VENV); fi
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dev: requirements/dev.txt pyproject.toml | $(STAMPS)/venv
+	@$(BIN)/python requirements/install.py requirements/dev.txt
+	@touch $(STAMPS)/run $@
+
+$(STAMPS)/run: requirements/run.txt pyproject.toml | $(STAMPS)/venv
+	@$(BIN)/python requirements/install.py requirements/run.txt
+	@touch $@

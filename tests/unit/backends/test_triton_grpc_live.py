@@ -1,0 +1,293 @@
+"""The gRPC way to a real Triton: what a caller sees through it is what it sees without it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from gateway.backends.oip_grpc import GrpcTarget
+from gateway.backends.openai_on_triton import OpenAiOnTriton
+from gateway.backends.triton_grpc import triton_grpc
+from gateway.catalog import CatalogModel
+from gateway.deadline import Deadline
+from gateway.triton_server import TritonOptions
+from gateway.types import (
+    DocumentCall,
+    InferenceReply,
+    InferenceRequest,
+    JsonBody,
+    Operation,
+    ServedModel,
+    ServerEvent,
+    WireProtocol,
+)
+from tests.models.serving import MODELS, TEST_MODELS, running
+from tests.unit.grpc_rig import OPTIONS, PLACEMENT, RunningFront, infer_request, running_front
+
+pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
+pytestmark = pytest.mark.anyio
+
+NAMES = ("simple", "repeat_int32", "simple_sequence", "slow", "scribe", "minilm", "all_types")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    if not (MODELS / "minilm" / "1" / "model.onnx").exists():
+        pytest.fail("the models are not built: run `make models`")
+    options = TritonOptions(repositories=(MODELS, TEST_MODELS), models=NAMES)
+    with running(options) as server:
+        yield f"127.0.0.1:{server.ports.grpc}"
+
+
+@dataclasses.dataclass
+class Ways:
+    """The same server, directly and through the front and the connector."""
+
+    direct: Any
+    gateway: Any
+    front: RunningFront
+
+
+@asynccontextmanager
+async def ways_to(address: str) -> AsyncIterator[Ways]:
+    connector = triton_grpc(GrpcTarget(address))
+
+    async def handle(request: InferenceRequest) -> InferenceReply:
+        return InferenceReply(PLACEMENT, await connector.open(request, ServedModel(request.model)))
+
+    async with (
+        running_front(handle) as front,
+        grpc.aio.insecure_channel(address, options=OPTIONS) as channel,
+    ):
+        front.services.catalog.models.update(
+            {name: CatalogModel(name, "infer", ("gpu",)) for name in NAMES}
+        )
+        yield Ways(service_pb2_grpc.GRPCInferenceServiceStub(channel), front.stub, front)
+    await connector.aclose()
+
+
+def tensors(model: str, call: str, **inputs: tuple[str, list[int], bytes]) -> Any:
+    message = service_pb2.ModelInferRequest(model_name=model, id=call)
+    for name, (datatype, shape, data) in inputs.items():
+        message.inputs.add(name=name, datatype=datatype, shape=shape)
+        message.raw_input_contents.append(data)
+    return message
+
+
+def repeat(values: list[int], call: str = "r", delay_ms: int = 0, broken: bool = False) -> Any:
+    count = len(values)
+    delays = 1 if broken else count  # the model refuses other counts by itself
+    return tensors(
+        "repeat_int32",
+        call,
+        IN=("INT32", [count], struct.pack(f"<{count}i", *values)),
+        DELAY=("UINT32", [delays], struct.pack(f"<{delays}I", *[delay_ms] * delays)),
+        WAIT=("UINT32", [1], bytes(4)),
+    )
+
+
+def text(content: bytes, call: str = "t") -> Any:
+    data = struct.pack("<I", len(content)) + content
+    return tensors("minilm", call, text=("BYTES", [1, 1], data))
+
+
+def step(value: int, sequence: int, start: bool = False, end: bool = False) -> Any:
+    data = struct.pack("<i", value)
+    message = tensors("simple_sequence", f"s{sequence}-{value}", INPUT=("INT32", [1, 1], data))
+    message.parameters["sequence_id"].int64_param = sequence
+    message.parameters["sequence_start"].bool_param = start
+    message.parameters["sequence_end"].bool_param = end
+    return message
+
+
+def changed(message: Any, **changes: Any) -> Any:
+    found = type(message).FromString(message.SerializeToString())
+    for name, value in changes.items():
+        setattr(found, name, value)
+    return found
+
+
+def without_input() -> Any:
+    message = infer_request(call="less")
+    del message.inputs[1], message.raw_input_contents[1]
+    return message
+
+
+def wrong_shape() -> Any:
+    return infer_request(values=range(15))
+
+
+def unknown_output() -> Any:
+    message = infer_request()
+    message.outputs.add(name="NOPE")
+    return message
+
+
+UNARY: dict[str, Any] = {
+    "answer": infer_request(call="mine"),
+    "vector": text(b"a sentence"),
+    "unknown version": changed(infer_request(), model_version="9"),
+    "missing input": without_input(),
+    "wrong shape": wrong_shape(),
+    "unknown output": unknown_output(),
+    "the model's own failure": text(b"\xff\xfe"),
+    "decoupled": repeat([1]),
+    "no start": step(1, 77),
+}
+
+
+async def outcome(call: Any) -> Any:
+    try:
+        return (await call).SerializeToString()
+    except grpc.aio.AioRpcError as error:
+        return error.code(), error.details()
+
+
+@pytest.mark.parametrize("name", UNARY)
+async def test_a_unary_call_ends_as_it_does_directly(address: str, name: str) -> None:
+    async with ways_to(address) as ways:
+        assert await outcome(ways.gateway.ModelInfer(UNARY[name])) == await outcome(
+            ways.direct.ModelInfer(UNARY[name])
+        )
+
+
+async def stream_of(stub: Any, messages: list[Any]) -> list[Any]:
+    call = stub.ModelStreamInfer(timeout=10)
+    for message in messages:
+        await call.write(message)
+    await call.done_writing()
+    return [event async for event in call]
+
+
+STREAMS: dict[str, list[Any]] = {
+    "one": [infer_request(call="a")],
+    "one with an empty end": [infer_request(call="a", triton_enable_empty_final_response=True)],
+    "decoupled": [repeat([1, 2, 3])],
+    "nothing": [repeat([])],
+    "order": [
+        tensors("slow", "slow", sleep_ms=("UINT32", [1, 1], struct.pack("<I", 100))),
+        infer_request(call="fast"),
+    ],
+    "a refused call": [infer_request(call="a"), without_input(), infer_request(call="b")],
+    "sequence": [step(1, 7, start=True), step(2, 7), step(3, 7, end=True)],
+}
+ENDED = repeat([1, 2])
+ENDED.parameters["triton_enable_empty_final_response"].bool_param = True
+STREAMS["decoupled with an empty end"] = [ENDED]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_a_stream_goes_as_it_does_directly(address: str, name: str) -> None:
+    async with ways_to(address) as ways:
+        through = await stream_of(ways.gateway, STREAMS[name])
+        assert through == await stream_of(ways.direct, STREAMS[name])
+
+
+async def test_a_failure_of_a_decoupled_model_does_not_end_the_server(address: str) -> None:
+    """On one stream of Triton 2.51's own, a call behind such a failure ends the whole server with
+    SIGABRT. Here every call has a stream of its own."""
+    async with ways_to(address) as ways:
+        for _ in range(30):
+            failed, good = await stream_of(
+                ways.gateway, [repeat([1, 2], "bad", broken=True), infer_request(call="good")]
+            )
+            assert failed.error_message == "IN and DELAY must have the same number of elements"
+            assert failed.infer_response.id == "bad"
+            assert good.infer_response.id == "good"
+        assert (await ways.direct.ServerLive(service_pb2.ServerLiveRequest())).live
+
+
+async def sent_by_repeat(stub: Any) -> int:
+    """The highest number of a response that the model has sent, over all of its calls."""
+    request = service_pb2.ModelStatisticsRequest(name="repeat_int32")
+    (found,) = (await stub.ModelStatistics(request)).model_stats
+    counts = {int(at): stats.success.count for at, stats in found.response_stats.items()}
+    return max((at for at, count in counts.items() if count), default=0)
+
+
+async def test_a_caller_that_leaves_ends_the_decoupled_call(address: str) -> None:
+    async with ways_to(address) as ways:
+        await stream_of(ways.gateway, [repeat([1] * 10)])
+        assert await sent_by_repeat(ways.direct) in (9, 10)
+        call = ways.gateway.ModelStreamInfer()
+        await call.write(repeat([1] * 50, delay_ms=20))
+        await call.read()
+        call.cancel()
+        await asyncio.sleep(1.2)  # the model would have been through by now
+        assert await sent_by_repeat(ways.direct) < 25
+
+
+@pytest.mark.parametrize("timeout_us", [1, 1_000, 5_000_000])
+async def test_tritons_timeout_parameter_is_harmless(address: str, timeout_us: int) -> None:
+    """Why the connector may always send it: plain dynamic batching, sequences and decoupled models
+    take it and answer, however short it is."""
+    async with ways_to(address) as ways:
+        for message in (
+            infer_request(),
+            text(b"x"),
+            tensors("slow", "", sleep_ms=("UINT32", [1, 1], struct.pack("<I", 20))),
+            step(1, 9, start=True),
+            step(2, 9, end=True),
+        ):
+            timed = changed(message)
+            timed.parameters["timeout"].int64_param = timeout_us
+            await ways.direct.ModelInfer(timed)
+        timed = repeat([1, 2])
+        timed.parameters["timeout"].int64_param = timeout_us
+        assert len(await stream_of(ways.direct, [timed])) == 2
+
+
+async def frames_of(address: str, operation: Operation, document: Any, streamed: bool) -> list[Any]:
+    connector = OpenAiOnTriton(triton_grpc(GrpcTarget(address)))
+    name = "minilm" if operation is Operation.EMBEDDINGS else "scribe"
+    request = InferenceRequest(
+        id="0a0b0c0d-0000-4000-8000-000000000001",
+        protocol=WireProtocol.OPENAI,
+        tenant="t",
+        model=name,
+        payload=DocumentCall(operation, document, streamed),
+        deadline=Deadline.after(20),
+    )
+    stream = await connector.open(request, ServedModel(name))
+    found = []
+    async for frame in stream:
+        assert isinstance(frame, JsonBody | ServerEvent)
+        found.append(json.loads(frame.body if isinstance(frame, JsonBody) else frame.data))
+    await stream.aclose()
+    await connector.aclose()
+    return found
+
+
+async def test_openai_calls_are_served_by_real_models(address: str) -> None:
+    messages = [{"role": "user", "content": "hi"}]
+    (vectors,) = await frames_of(address, Operation.EMBEDDINGS, {"input": ["a"] * 40}, False)
+    assert len(vectors["data"]) == 40
+    assert all(len(item["embedding"]) == 384 for item in vectors["data"])
+    ask = {"messages": messages, "max_tokens": 9}
+    (answer,) = await frames_of(address, Operation.CHAT, ask, False)
+    assert answer["choices"][0]["finish_reason"] == "length"
+    assert answer["usage"]["completion_tokens"] == 9
+    events = await frames_of(address, Operation.CHAT, ask, True)
+    pieces = [c["delta"].get("content", "") for e in events for c in e["choices"]]
+    assert "".join(pieces) == answer["choices"][0]["message"]["content"]
+    assert len(events) > 9
+    stopping = {"messages": messages, "stop": ["toy"]}
+    (cut,) = await frames_of(address, Operation.CHAT, stopping, False)
+    assert cut["choices"][0]["message"]["content"] == "[scribe, a "
+    events = await frames_of(address, Operation.RESPONSES, {"input": "hi"}, True)
+    assert events[-1]["type"] == "response.completed"

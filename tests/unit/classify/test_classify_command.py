@@ -1,0 +1,74 @@
+"""`spillway classify` as a process, from the line in to the line out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+MAIN = """
+import argparse, sys
+from gateway.commands import classify
+parser = argparse.ArgumentParser()
+classify.register(parser.add_subparsers())
+args = parser.parse_args()
+sys.exit(args.run(args))
+"""
+
+
+def classify(*args: str, stdin: str = "") -> tuple[int, list[dict[str, Any]], str]:
+    result = subprocess.run(
+        [sys.executable, "-c", MAIN, "classify", *args],
+        input=stdin.encode(),
+        capture_output=True,
+        check=False,
+    )
+    lines = [json.loads(line) for line in result.stdout.decode().splitlines()]
+    return result.returncode, lines, result.stderr.decode()
+
+
+def test_verdicts_come_in_order_with_offsets_in_characters(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    texts = ["héllo 536-90-4399", *("nothing here " * (1 + 40 * (i % 2)) for i in range(20))]
+    path.write_text("".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(texts)))
+    status, lines, errors = classify("--jsonl", str(path), "--json")
+    assert status == 0
+    assert [line["id"] for line in lines] == list(range(21))
+    first = lines[0]
+    assert first["sensitivity"] == "restricted"
+    assert {"start": 6, "end": 17, "type": "US_SSN"}.items() <= first["findings"][0].items()
+    assert first["ms"] >= 0
+    assert {line["sensitivity"] for line in lines[1:]} == {"clear"}
+    assert json.loads(errors) == {"clear": 20, "restricted": 1, "bad_lines": 0}
+
+
+def test_findings_that_do_not_restrict_are_reported_too() -> None:
+    text = {"id": "u", "text": "see https://example.com/page"}
+    status, (line,), _ = classify("--jsonl", "-", stdin=json.dumps(text))
+    assert status == 0
+    assert line["sensitivity"] == "clear"
+    assert "URL" in {f["type"] for f in line["findings"]}
+
+
+def test_bad_lines_are_named_and_the_others_processed() -> None:
+    lines = ['{"id": 1, "text": "hi"}', "nonsense", '{"id": 2}', "", '{"id": 3, "text": "hi"}']
+    status, found, errors = classify("--jsonl", "-", stdin="\n".join(lines))
+    assert status == 2
+    assert [line["id"] for line in found] == [1, 3]
+    assert "line 2: " in errors
+    assert "line 3: " in errors
+    assert "nonsense" not in errors
+
+
+def test_text_over_the_cap_is_restricted_with_its_reason() -> None:
+    line = json.dumps({"id": 1, "text": "word " * 20_000})
+    _, (found,), _ = classify("--jsonl", "-", "--profile", "strict", stdin=line)
+    assert (found["sensitivity"], found["reason"]) == ("restricted", "over_cap")
+
+
+def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
+    status, lines, errors = classify("--jsonl", str(tmp_path / "none.jsonl"))
+    assert (status, lines) == (1, [])
+    assert "none.jsonl" in errors

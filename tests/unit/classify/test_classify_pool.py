@@ -1,0 +1,226 @@
+"""C1 with real worker processes: whatever a scanner does, there is an answer in time or a NoScan."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import misbehaving_scanners
+import pytest
+
+from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, frames
+from gateway.classify.pool import ScanPool
+from gateway.config import ClassifySettings
+
+
+def spec(factory: str = "misbehaving_scanners:scripted") -> frames.WorkerSpec:
+    return frames.WorkerSpec(ClassifySettings(), factory=factory)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    workers: int = 1, max_waiting: int = 8, factory: str = "misbehaving_scanners:scripted"
+) -> AsyncIterator[ScanPool]:
+    pool = ScanPool(spec(factory), workers, max_waiting)
+    await pool.start()
+    try:
+        yield pool
+    finally:
+        await pool.aclose()
+
+
+async def expect(pool: ScanPool, text: str, budget_s: float = 5.0) -> str:
+    """'found', 'nothing', or the reason why there is no scan."""
+    try:
+        (found,) = await pool.scan([text], budget_s)
+    except NoScan as failure:
+        return failure.reason
+    return "found" if found else "nothing"
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("find it", "found"),
+        ("hello", "nothing"),
+        ("raise", "failed"),
+        ("die", "failed"),
+        ("beyond", "failed"),
+        ("untyped", "failed"),
+        ("sure", "failed"),
+        ("connect", "failed"),
+        ("print", "nothing"),
+        ("environment", "nothing"),
+        ("dumpable", "nothing"),
+    ],
+)
+def test_a_scanner_can_only_answer_or_fail(
+    text: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("SPILLWAY_TEST_KEY", "secret")
+
+    async def scenario() -> tuple[str, str]:
+        async with running() as pool:
+            return await expect(pool, text), await expect(pool, "find it")
+
+    assert asyncio.run(scenario()) == (outcome, "found")  # and the next call is served again
+
+
+def test_garbage_from_a_scanner_is_a_failed_scan() -> None:
+    async def scenario() -> tuple[str, str]:
+        async with running(factory="misbehaving_scanners:garbage") as pool:
+            return await expect(pool, "garbage"), await expect(pool, "find it")
+
+    assert asyncio.run(scenario()) == ("failed", "found")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"nonsense", b"[]", b"{}", b'{"found":[]}', b'{"found":[7]}']
+)
+def test_an_answer_that_does_not_fit_is_a_failed_scan(body: bytes) -> None:
+    with pytest.raises(ScanFailed):
+        frames.unpack_findings(body, ["text"])
+
+
+def test_a_slow_scan_is_late_and_its_worker_lives_on() -> None:
+    async def scenario() -> tuple[str, str, int]:
+        async with running() as pool:
+            return await expect(pool, "sleep", 0.3), await expect(pool, "find it"), pool.replaced
+
+    assert asyncio.run(scenario()) == ("late", "found", 0)
+
+
+@pytest.mark.parametrize("text", ["hang", "swallow"])
+def test_a_worker_that_does_not_stop_is_late_and_no_hindrance(text: str) -> None:
+    async def scenario() -> tuple[str, float, str]:
+        async with running() as pool:
+            started_s = time.monotonic()
+            first = await expect(pool, text, 0.3)
+            return first, time.monotonic() - started_s, await expect(pool, "find it", 20.0)
+
+    first, took_s, second = asyncio.run(scenario())
+    assert (first, second) == ("late", "found")
+    assert took_s < 5
+
+
+def test_a_worker_that_hangs_is_killed_and_replaced() -> None:
+    async def scenario() -> tuple[int, list[int]]:
+        async with running() as pool:
+            before = _children()
+            await expect(pool, "hang", 0.2)
+            await expect(pool, "find it", 20.0)
+            return pool.replaced, sorted(before & _children())
+
+    assert asyncio.run(scenario()) == (1, [])
+
+
+def test_waiting_for_a_worker_counts_against_the_budget() -> None:
+    async def scenario() -> list[str]:
+        async with running() as pool:
+            return list(
+                await asyncio.gather(expect(pool, "sleep", 1.0), expect(pool, "find it", 0.2))
+            )
+
+    assert asyncio.run(scenario()) == ["late", "late"]
+
+
+def test_more_calls_than_may_wait_are_busy() -> None:
+    async def scenario() -> list[str]:
+        async with running(max_waiting=2) as pool:
+            return list(await asyncio.gather(*(expect(pool, "nap", 5.0) for _ in range(5))))
+
+    outcomes = asyncio.run(scenario())
+    assert sorted(outcomes) == ["busy"] * 2 + ["nothing"] * 3
+
+
+def test_callers_that_leave_do_not_wear_workers_out() -> None:
+    async def scenario() -> tuple[str, int]:
+        async with running() as pool:
+            for _ in range(3):
+                leaver = asyncio.create_task(pool.scan(["nap"], 5.0))
+                await asyncio.sleep(0.02)
+                leaver.cancel()
+                with contextlib.suppress(asyncio.CancelledError, NoScan):
+                    await leaver
+            return await expect(pool, "find it"), pool.replaced
+
+    assert asyncio.run(scenario()) == ("found", 0)
+
+
+def test_two_workers_scan_at_once() -> None:
+    async def scenario() -> float:
+        async with running(workers=2) as pool:
+            started_s = time.monotonic()
+            await asyncio.gather(*(expect(pool, "nap") for _ in range(4)))
+            return time.monotonic() - started_s
+
+    assert asyncio.run(scenario()) < 1.1  # one after the other: 1.2 s
+
+
+def test_no_worker_outlives_its_pool() -> None:
+    async def scenario() -> set[int]:
+        before = _children()
+        async with running(workers=2) as pool:
+            task = asyncio.create_task(expect(pool, "hang", 20.0))
+            await asyncio.sleep(0.1)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return _children() - before
+
+    assert asyncio.run(scenario()) == set()
+
+
+def test_a_closed_pool_fails_local() -> None:
+    async def scenario() -> str:
+        async with running() as pool:
+            pass
+        return await expect(pool, "find it")
+
+    assert asyncio.run(scenario()) == "failed"
+
+
+def test_a_scanner_that_cannot_be_built_stops_the_start() -> None:
+    async def scenario() -> None:
+        async with running(factory="misbehaving_scanners:unbuildable"):
+            pass
+
+    with pytest.raises(ScannerUnfit, match="RuntimeError") as caught:
+        asyncio.run(scenario())
+    assert misbehaving_scanners.MARKER not in repr(caught.value)
+
+
+def test_exceptions_of_a_scan_carry_no_content() -> None:
+    async def scenario(text: str, budget_s: float) -> NoScan:
+        async with running(max_waiting=1) as pool:
+            with pytest.raises(NoScan) as caught:
+                await pool.scan([text + " " + misbehaving_scanners.MARKER], budget_s)
+            return caught.value
+
+    for text, budget_s in [("raise", 5.0), ("die", 5.0), ("hang", 0.2), ("beyond", 5.0)]:
+        failure = asyncio.run(scenario(text, budget_s))
+        assert misbehaving_scanners.MARKER not in repr(failure)
+        assert failure.__cause__ is None
+
+
+def test_reasons_have_names() -> None:
+    assert [e.reason for e in (ScanLate, ScanFailed, ScannersBusy)] == ["late", "failed", "busy"]
+
+
+def _children() -> set[int]:
+    """Processes of ours that run a scan worker."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+            if (
+                parent == os.getpid()
+                and b"classify.worker" in (stat.parent / "cmdline").read_bytes()
+            ):
+                found.add(int(stat.parent.name))
+    return found

@@ -1,0 +1,405 @@
+"""A whole gateway between scripted endpoints, on a clock that leaps from timer to timer.
+
+Everything but the endpoints, the classifier and the decision log is the real thing. Nothing here
+sleeps: `run` drives an event loop whose time passes only when every task waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import selectors
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from gateway.accounting.account import Accounts
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import RecordUnwritable
+from gateway.admission import Admission
+from gateway.backends import OnPremDoor
+from gateway.backends.egress import CloudDoor
+from gateway.catalog import Catalog, CatalogModel
+from gateway.config import EndpointSettings, LimitSettings, QueueSettings
+from gateway.deadline import Deadline
+from gateway.dispatch import Dispatcher
+from gateway.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
+from gateway.errors import UpstreamRefused as Refused
+from gateway.fleet import Fleet, Place
+from gateway.pipeline import Pipeline
+from gateway.routing.policy import Policy
+from gateway.types import (
+    EVERYWHERE,
+    Classification,
+    DocumentCall,
+    Endpoint,
+    Frame,
+    InferenceReply,
+    InferenceRequest,
+    Operation,
+    Payload,
+    Placement,
+    ReplyStream,
+    Sensitivity,
+    ServedModel,
+    ServerEvent,
+    WireProtocol,
+    Zone,
+)
+
+T = TypeVar("T")
+MODEL = "m"
+FOREVER_S = 1e6
+OPENING = -1
+
+
+class _Leap(selectors.SelectSelector):
+    """Instead of waiting for the next timer, time goes there at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 1000.0
+
+    def select(
+        self, timeout: float | None = None
+    ) -> list[tuple[selectors.SelectorKey, selectors._EventMask]]:
+        if timeout is None:
+            raise AssertionError("every task waits and no timer runs: this would hang for ever")
+        self.now_s += max(0.0, timeout)
+        return []
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._leap = _Leap()
+        super().__init__(self._leap)
+
+    def time(self) -> float:
+        return self._leap.now_s
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        return runner.run(main)
+
+
+def now_s() -> float:
+    """The clock of whichever loop runs."""
+    return asyncio.get_running_loop().time()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How an endpoint treats one call. A position is OPENING or the number of a frame."""
+
+    frames: int = 1
+    open_s: float = 0.01
+    frame_s: float = 0.0
+    close_s: float = 0.0
+    error: Callable[[], Exception] | None = None
+    fails_at: int = OPENING
+    hangs_at: int | None = None
+    tokens: int | None = None
+
+
+ANSWERS = Plan()
+HANGS = Plan(hangs_at=OPENING)
+HANGS_BEFORE_FIRST_FRAME = Plan(hangs_at=0)
+UNREACHABLE = Plan(error=lambda: UpstreamUnreachable("it cannot be connected to"))
+FAILS = Plan(error=lambda: UpstreamFailed("it answered 500"))
+BUSY = Plan(error=lambda: UpstreamBusy("it answered 429"))
+REFUSES = Plan(error=lambda: Refused("it answered 422", http_status=422))
+EMPTY = Plan(frames=0)
+GARBAGE = Plan(error=lambda: UpstreamFailed("its answer makes no sense"), fails_at=0)
+BUG = Plan(error=lambda: ValueError("a connector's bug"))
+
+
+def cut_after(frames: int) -> Plan:
+    """The connection breaks after so many frames."""
+    return Plan(
+        frames=frames + 1, error=lambda: UpstreamUnreachable("the stream broke"), fails_at=frames
+    )
+
+
+def idle_after_s(seconds: float, fails_at: int = 0) -> Plan:
+    """Silent for so long that the connector gives it up."""
+    return Plan(
+        open_s=seconds, error=lambda: UpstreamUnreachable("the stream is idle"), fails_at=fails_at
+    )
+
+
+class ScriptedConnector:
+    """An endpoint that does as its plans say, in turn, and remembers every call that reached it."""
+
+    def __init__(self, *plans: Plan, healthy: bool = True) -> None:
+        self._plans = itertools.cycle(plans or (ANSWERS,))
+        self.seen: list[InferenceRequest] = []
+        self.healthy = healthy
+        self.replies: set[ScriptedReply] = set()
+        self.opening: set[str] = set()
+        self.closing: set[str] = set()
+
+    @property
+    def seen_ids(self) -> list[str]:
+        return [request.id for request in self.seen]
+
+    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+        self.seen.append(request)
+        plan = next(self._plans)
+        self.opening.add(request.id)
+        try:
+            await asyncio.sleep(FOREVER_S if plan.hangs_at == OPENING else plan.open_s)
+        finally:
+            self.opening.discard(request.id)
+        if plan.error is not None and plan.fails_at == OPENING:
+            raise plan.error()
+        return ScriptedReply(self, request.id, plan)
+
+    async def ready(self) -> bool:
+        return self.healthy
+
+    async def aclose(self) -> None:
+        pass
+
+
+class ScriptedReply:
+    def __init__(self, connector: ScriptedConnector, call: str, plan: Plan) -> None:
+        self._connector, self._call, self._plan = connector, call, plan
+        self._next = 0
+        self._closed = False
+        self.total_tokens = plan.tokens
+        connector.replies.add(self)
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        plan, number = self._plan, self._next
+        if plan.hangs_at == number:
+            await asyncio.sleep(FOREVER_S)
+        if plan.frame_s:
+            await asyncio.sleep(plan.frame_s)
+        if plan.error is not None and plan.fails_at == number:
+            raise plan.error()
+        if number >= plan.frames:
+            raise StopAsyncIteration
+        self._next += 1
+        return ServerEvent(b"%s/%d" % (self._call.encode(), number))
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._connector.closing.add(self._call)
+        await asyncio.sleep(self._plan.close_s)
+        self._connector.closing.discard(self._call)
+        self._connector.replies.discard(self)
+
+
+class ScriptedClassifier:
+    """Calls whose id starts with `restricted` are; the others are clear."""
+
+    def __init__(self, takes_s: float = 0.0, reason: str = "entities") -> None:
+        self._takes_s, self._reason = takes_s, reason
+        self.inside: set[str] = set()
+
+    async def classify(self, request: InferenceRequest) -> Classification:
+        self.inside.add(request.id)
+        try:
+            if self._takes_s:
+                await asyncio.sleep(self._takes_s)
+        finally:
+            self.inside.discard(request.id)
+        return verdict(request, self._reason)
+
+
+def verdict(request: InferenceRequest, reason: str = "entities") -> Classification:
+    if request.id.startswith("restricted"):
+        return Classification(request.id, Sensitivity.RESTRICTED, reason, {"PERSON": 1})
+    return Classification(request.id, Sensitivity.CLEAR, "clear")
+
+
+class MemoryLog:
+    def __init__(self) -> None:
+        self.lines: list[Mapping[str, Any]] = []
+        self.full = False
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        if self.full:
+            raise RecordUnwritable("the decision log cannot be written: no space is left")
+        self.lines.append(dict(record))
+
+    def of(self, call: str) -> list[Mapping[str, Any]]:
+        return [line for line in self.lines if line["id"] == call]
+
+    def ends(self) -> dict[str, list[str]]:
+        """Every way in which each call ended: one, when all is well."""
+        found: dict[str, list[str]] = {}
+        for line in self.lines:
+            if line["outcome"] != "streaming":
+                found.setdefault(line["id"], []).append(line["outcome"])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    name: str
+    zone: Zone
+    connector: ScriptedConnector = field(default_factory=ScriptedConnector)
+    price_usd: float = 0.0
+    expected_ms: float = 10.0
+    max_in_flight: int = 256
+    kind: str = "triton"
+
+
+def onprem(*plans: Plan, name: str = "gpu") -> Site:
+    return Site(name, Zone.ONPREM, ScriptedConnector(*plans))
+
+
+def cloud(*plans: Plan, name: str = "cloud") -> Site:
+    return Site(name, Zone.CLOUD, ScriptedConnector(*plans), price_usd=0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    policy: Policy = field(default_factory=Policy)
+    queue: QueueSettings = field(default_factory=QueueSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    max_batch: int = 1
+    block_unknown: bool = False
+    classifier: ScriptedClassifier = field(default_factory=ScriptedClassifier)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What the caller saw of one call."""
+
+    frames: tuple[bytes, ...] = ()
+    placement: Placement | None = None
+    error: BaseException | None = None
+    at_s: float = 0.0
+
+    @property
+    def reason(self) -> str:
+        return self.error.reason if isinstance(self.error, GatewayError) else ""
+
+
+class Rig:
+    """The composition root of the tests. Build it inside a running loop."""
+
+    def __init__(self, *sites: Site, setup: Setup | None = None) -> None:
+        setup = setup or Setup()
+        self.sites = {site.name: site for site in sites}
+        self.catalog = Catalog(
+            {MODEL: CatalogModel(MODEL, "infer", tuple(self.sites), max_batch=setup.max_batch)},
+            {s.name: _endpoint(s) for s in sites},
+        )
+        self.metrics, self.log = Metrics(), MemoryLog()
+        places = {site.name: _place(site) for site in sites}
+        self.fleet = Fleet(self.catalog, places, setup.queue, self.metrics, now_s)
+        self.fleet.assume_up()
+        self.admission = Admission(setup.limits)
+        self.accounts = Accounts(self.log, self.metrics, now_s, lambda: "policy")
+        self.classifier = setup.classifier
+        self.dispatcher = Dispatcher(self.fleet, now_s)
+        self.pipeline = Pipeline(
+            self.admission, self.classifier, self.fleet, setup.policy,
+            self.dispatcher, self.accounts, setup.block_unknown,
+        )  # fmt: skip
+
+    @property
+    def cloud_seen(self) -> list[InferenceRequest]:
+        return [r for s in self.sites.values() if s.zone is Zone.CLOUD for r in s.connector.seen]
+
+    async def call(self, request: InferenceRequest, read: int = 1 << 30) -> Ended:
+        """Be a front: take the reply, read up to so many frames, close it on every exit."""
+        frames: list[bytes] = []
+        placement = None
+        error: BaseException | None = None
+        try:
+            reply = await self.pipeline.handle(request)
+            placement = reply.placement
+            try:
+                await _read(reply, frames, read)
+            finally:
+                await reply.frames.aclose()
+        except (Exception, asyncio.CancelledError) as exc:
+            error = exc
+        return Ended(tuple(frames), placement, error, now_s())
+
+    def eject(self, name: str) -> None:
+        for _ in range(3):
+            self.fleet.failed(self.catalog.endpoints[name], MODEL, UpstreamFailed("500"))
+
+    def leftovers(self) -> dict[str, float]:
+        """Whatever is held although no call is open. Empty when all was given back."""
+        held: dict[str, float] = {
+            "admission": self.admission.inside,
+            "accounts": self.accounts.open_calls,
+            "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
+        }
+        for name, site in self.sites.items():
+            place = self.fleet.place(name)
+            held |= {f"{name} in flight": place.in_flight, f"{name} open": len(site.connector.replies)}
+            for lane in place.lanes.values():
+                held |= {f"{name} lane": lane.in_flight, f"{name} probe": lane.breaker.probing}
+                if lane.queue is not None:
+                    held[f"{name} queue in flight"] = lane.queue.in_flight
+                    held[f"{name} queue waiting"] = lane.queue.waiting
+        return {what: count for what, count in held.items() if count}
+
+
+async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
+    while len(frames) < most:
+        try:
+            frame = await anext(reply.frames)
+        except StopAsyncIteration:
+            return
+        assert isinstance(frame, ServerEvent)
+        frames.append(frame.data)
+
+
+def _endpoint(site: Site) -> Endpoint:
+    return Endpoint(
+        site.name, site.zone, site.kind, {MODEL: ServedModel(MODEL, price_usd=site.price_usd)}
+    )
+
+
+def _place(site: Site) -> Place:
+    settings = EndpointSettings(
+        kind="triton", zone=site.zone, grpc="localhost:1",
+        expected_ms=site.expected_ms, max_in_flight=site.max_in_flight,
+    )  # fmt: skip
+    away = site.zone is Zone.CLOUD
+    return Place(
+        settings=settings,
+        connector=site.connector,
+        onprem=None if away else OnPremDoor(site.connector),
+        cloud=CloudDoor(site.connector) if away else None,
+        inspector=None,
+    )
+
+
+_ids: Iterator[int] = itertools.count()
+
+
+def request(
+    kind: str = "clear",
+    budget_s: float = 1.0,
+    *,
+    streamed: bool = False,
+    payload: Payload | None = None,
+    **changes: Any,
+) -> InferenceRequest:
+    """One call; `kind` (clear or restricted) is what the scripted classifier will find."""
+    made = InferenceRequest(
+        id=f"{kind}-{next(_ids)}",
+        protocol=WireProtocol.OPENAI,
+        tenant="t",
+        model=MODEL,
+        payload=payload or DocumentCall(Operation.CHAT, {"messages": []}, streamed),
+        deadline=Deadline.after(budget_s, now_s),
+        zones=EVERYWHERE,
+        received_s=now_s(),
+    )
+    return replace(made, **changes)
