@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import socket
@@ -208,7 +209,7 @@ class Gateway:
             check_repository(name, repository)
             server = TritonServer(
                 TritonOptions(repositories=(repository,)),
-                on_state=lambda state, name=name: self._server_state(name, state),
+                on_state=functools.partial(self._server_state, name),
                 on_loading=self._loading,
             )
             self._progress(f"starting Triton over {repository}")

@@ -111,7 +111,7 @@ class EndpointSettings(Section):
     connect_timeout_ms: Positive = 2000
     expected_ms: Positive = Field(100, description="service time until one has been observed")
     max_in_flight: Count = 256
-    probe_s: Positive = Field(2.0, description="between health probes")
+    probe_s: Positive = Field(1.0, description="between health probes")
 
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:

@@ -22,6 +22,7 @@ from gateway.errors import (
     UpstreamError,
     UpstreamFailed,
     UpstreamRefused,
+    UpstreamUnreachable,
 )
 from gateway.fleet import Fleet, price_usd
 from gateway.queue import Turn
@@ -119,15 +120,16 @@ class _Attempt:
             self.fleet.started(self.endpoint, self.request.model)
             self.started = True
             self.sent_s = self.clock()
-            async with asyncio.timeout(max(0.0, self.request.deadline.remaining_s())):
-                self.stream = await self._open()
-                first = await anext(self.stream)
+            async with asyncio.timeout(max(0.0, self.request.deadline.remaining_s())) as limit:
+                with self.fleet.waiting_for(self.endpoint, limit):
+                    self.stream = await self._open()
+                    first = await anext(self.stream)
         except StopAsyncIteration:
             error = UpstreamFailed("the endpoint ended its answer before it began")
             await self.finish(error)
             raise error from None
         except TimeoutError:
-            late = DeadlineExceeded("the latency budget ran out before the answer began")
+            late = self._too_late()
             await self.finish(late)
             raise late from None
         except GatewayError as exc:
@@ -137,6 +139,11 @@ class _Attempt:
             await self.finish(None, "cancelled")
             raise
         return OpenedReply(self, first)
+
+    def _too_late(self) -> GatewayError:
+        if self.request.deadline.passed():
+            return DeadlineExceeded("the latency budget ran out before the answer began")
+        return UpstreamUnreachable("the endpoint went down before it answered")
 
     async def _take_turn(self) -> None:
         queue = self.fleet.lane(self.endpoint.name, self.request.model).queue

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gateway.accounting.metrics import Metrics
@@ -18,7 +19,7 @@ from gateway.backends import CloudBackend, Connector, Inspector, OnPremBackend
 from gateway.catalog import Catalog
 from gateway.config import EndpointSettings, QueueSettings
 from gateway.deadline import Clock
-from gateway.errors import GatewayError, NoEligibleEndpoint, UpstreamBusy, UpstreamError
+from gateway.errors import GatewayError, NoEligibleEndpoint, UpstreamBusy
 from gateway.queue import OnPremQueue
 from gateway.routing.estimate import ServiceTimes, completion_s
 from gateway.types import Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 _FAILURES_TO_EJECT = 3
 _COOL_DOWN_S = 2.0
 _COOL_DOWN_MAX_S = 30.0
+_PROBE_S = 1.0
 _EXPECTED_TOKENS = 500  # of a generation, until its answer says; only ranks endpoints by price
 
 
@@ -97,6 +99,8 @@ class Place:
     lanes: dict[str, Lane] = field(default_factory=dict)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
     batch_of: dict[str, int] = field(default_factory=dict)
+    missed_probes: int = 0
+    limits: set[asyncio.Timeout] = field(default_factory=set)  # of those who wait for an answer
 
 
 Learn = Callable[[str, Place], Awaitable[None]]
@@ -185,6 +189,17 @@ class Fleet:
 
     def place(self, name: str) -> Place:
         return self._places[name]
+
+    @contextmanager
+    def waiting_for(self, endpoint: Endpoint, limit: asyncio.Timeout) -> Iterator[None]:
+        """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
+        keeps its connections open and would hold every call to its deadline."""
+        limits = self._places[endpoint.name].limits
+        limits.add(limit)
+        try:
+            yield
+        finally:
+            limits.discard(limit)
 
     def started(self, endpoint: Endpoint, model: str) -> None:
         lane, place = self.lane(endpoint.name, model), self._places[endpoint.name]
@@ -300,20 +315,38 @@ class Fleet:
             await self.probe(name)
 
     async def probe(self, name: str) -> None:
+        """One look at an endpoint. A refusal counts at once; silence when it comes twice."""
         place = self._places[name]
-        try:
-            async with asyncio.timeout(place.settings.connect_timeout_ms / 1000):
-                up = await place.connector.ready()
-        except (UpstreamError, TimeoutError, OSError):
-            up = False
-        except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
-            self._metrics.tasks_failed.labels("probe").inc()
-            up = False
-        if up != place.up:
-            log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
+        answer = await self._ask(place)
+        if answer is None and place.up and not place.missed_probes:
+            place.missed_probes += 1
+            answer = await self._ask(place)
+        up = bool(answer)
+        place.missed_probes = 0
         if up and not place.up:
             await self._learn(name, place)
+        if up != place.up:
+            log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
         place.up = up
+        if not up:
+            now_s = asyncio.get_running_loop().time()
+            for limit in place.limits:
+                limit.reschedule(now_s)
+
+    async def _ask(self, place: Place) -> bool | None:
+        """None: it said nothing in time."""
+        onprem = place.settings.zone is Zone.ONPREM
+        patience_s = _PROBE_S if onprem else place.settings.connect_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(patience_s):
+                return await place.connector.ready()
+        except TimeoutError:
+            return None
+        except (GatewayError, OSError):
+            return False
+        except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
+            self._metrics.tasks_failed.labels("probe").inc()
+            return False
 
     async def _learn(self, name: str, place: Place) -> None:
         """Batch sizes and undeclared models of a server that has just come up."""

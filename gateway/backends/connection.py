@@ -193,5 +193,5 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if not self._head_done:
             self.headers = {}
-        else:
+        elif self._failure is None:
             self._done = True

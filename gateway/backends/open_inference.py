@@ -144,7 +144,7 @@ def failure(answer: WireAnswer) -> GatewayError:
             grpc_status=_GRPC_STATUS.get(status, "INVALID_ARGUMENT"),
             body=answer.body,
         )
-    return UpstreamFailed(f"the endpoint answered with {status}")
+    return UpstreamFailed(_words(answer.body) or f"the endpoint answered with {status}")
 
 
 def _words(body: bytes) -> str:

@@ -248,13 +248,13 @@ class OpenAiConnector:
         return await self._whole(sent, request.deadline)
 
     async def ready(self) -> bool:
-        """Whether the provider lists its models to this gateway's key."""
+        """Whether the provider answers this gateway's key; not all of them list their models."""
         sent = WireRequest("GET", "/models", self._headers)
         try:
             answer = await self._wire.fetch(sent, Deadline.after(self._bounds.probe_s))
         except (UpstreamError, DeadlineExceeded):
             return False
-        return answer.status == 200
+        return answer.status < 500 and answer.status not in (401, 403)
 
     async def aclose(self) -> None:
         await self._wire.aclose()

@@ -108,9 +108,8 @@ def _responses(document: JsonDocument) -> Ask:
     wording = document.get("text")
     if isinstance(wording, Mapping):
         _need_plain_text(wording.get("format"), "text.format")
-    for wanted in document.get("include") or ():
-        if wanted != "reasoning.encrypted_content":  # which there is none of
-            raise refused("include", "this model has nothing to include; leave it out")
+    if document.get("include") not in (None, [], ["reasoning.encrypted_content"]):  # has none
+        raise refused("include", "this model has nothing to include; leave it out")
     lines = []
     if (instructions := document.get("instructions")) is not None:
         lines.append(_line({"role": "system", "content": instructions}, "instructions"))

@@ -142,6 +142,7 @@ CANNOT: list[tuple[Operation, JsonDocument, str]] = [
     (Operation.COMPLETIONS, {"prompt": "x", "best_of": 3}, "best_of"),
     (Operation.RESPONSES, {"input": "x", "previous_response_id": "r"}, "previous_response_id"),
     (Operation.RESPONSES, {"input": [{"type": "function_call_output"}]}, "input[0]"),
+    (Operation.RESPONSES, {"input": "x", "include": 5}, "include"),
     (
         Operation.RESPONSES,
         {"input": "x", "text": {"format": {"type": "json_schema"}}},

@@ -8,6 +8,7 @@ import json
 import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -20,6 +21,7 @@ from gateway.backends.openai_on_triton import OpenAiOnTriton
 from gateway.backends.triton_grpc import triton_grpc
 from gateway.catalog import CatalogModel
 from gateway.deadline import Deadline
+from gateway.oip.datatypes import DATATYPES, Datatype
 from gateway.triton_server import TritonOptions
 from gateway.types import (
     DocumentCall,
@@ -37,7 +39,16 @@ from tests.unit.grpc_rig import OPTIONS, PLACEMENT, RunningFront, infer_request,
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
 pytestmark = pytest.mark.anyio
 
-NAMES = ("simple", "repeat_int32", "simple_sequence", "slow", "scribe", "minilm", "all_types")
+NAMES = (
+    "simple",
+    "repeat_int32",
+    "simple_sequence",
+    "slow",
+    "scribe",
+    "minilm",
+    "all_types",
+    "waits",
+)
 
 
 @pytest.fixture
@@ -45,11 +56,51 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+WAITS_CONFIG = """
+name: "waits"
+backend: "python"
+input { name: "IN" data_type: TYPE_INT32 dims: 1 }
+output { name: "OUT" data_type: TYPE_INT32 dims: 1 }
+model_transaction_policy { decoupled: true }
+instance_group { kind: KIND_CPU }
+"""
+WAITS = """
+import pathlib, threading, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+def wait(sender):
+    out = pb_utils.Tensor("OUT", np.zeros(1, np.int32))
+    sender.send(pb_utils.InferenceResponse([out]))
+    for _ in range(1000):
+        if sender.is_cancelled():
+            pathlib.Path(__file__).with_name("cancelled").touch()
+            break
+        time.sleep(0.01)
+    sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            threading.Thread(target=wait, args=(request.get_response_sender(),)).start()
+"""
+
+
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def waits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that answers once and then waits until its call is cancelled."""
+    model = tmp_path_factory.mktemp("repository") / "waits"
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(WAITS_CONFIG)
+    (model / "1" / "model.py").write_text(WAITS)
+    return model
+
+
+@pytest.fixture(scope="module")
+def address(waits: Path) -> Iterator[str]:
     if not (MODELS / "minilm" / "1" / "model.onnx").exists():
         pytest.fail("the models are not built: run `make models`")
-    options = TritonOptions(repositories=(MODELS, TEST_MODELS), models=NAMES)
+    options = TritonOptions(repositories=(MODELS, TEST_MODELS, waits.parent), models=NAMES)
     with running(options) as server:
         yield f"127.0.0.1:{server.ports.grpc}"
 
@@ -138,7 +189,31 @@ def unknown_output() -> Any:
     return message
 
 
+def of_type(datatype: Datatype) -> Any:
+    data = bytes([1, 0] * datatype.size)[: 2 * datatype.size] or struct.pack(
+        "<I1sI1s", 1, b"\xff", 1, b"b"
+    )
+    return tensors("all_types", "", **{f"INPUT_{datatype.name}": (datatype.name, [1, 2], data)})
+
+
+def typed() -> Any:
+    """Elements in `contents` instead of in raw form."""
+    message = service_pb2.ModelInferRequest(model_name="all_types")
+    for name, field, values in (
+        ("BOOL", "bool_contents", [True, False]),
+        ("INT8", "int_contents", [-1, 5]),
+        ("UINT64", "uint64_contents", [2**64 - 1, 0]),
+        ("FP64", "fp64_contents", [0.1, -2.0]),
+        ("BYTES", "bytes_contents", [b"\xff", b""]),
+    ):
+        item = message.inputs.add(name=f"INPUT_{name}", datatype=name, shape=[1, 2])
+        getattr(item.contents, field).extend(values)
+    return message
+
+
 UNARY: dict[str, Any] = {
+    **{datatype.name: of_type(datatype) for datatype in DATATYPES.values()},
+    "typed contents": typed(),
     "answer": infer_request(call="mine"),
     "vector": text(b"a sentence"),
     "unknown version": changed(infer_request(), model_version="9"),
@@ -149,6 +224,7 @@ UNARY: dict[str, Any] = {
     "decoupled": repeat([1]),
     "no start": step(1, 77),
 }
+ANSWERED = {*DATATYPES, "typed contents", "answer", "vector"}
 
 
 async def outcome(call: Any) -> Any:
@@ -161,9 +237,9 @@ async def outcome(call: Any) -> Any:
 @pytest.mark.parametrize("name", UNARY)
 async def test_a_unary_call_ends_as_it_does_directly(address: str, name: str) -> None:
     async with ways_to(address) as ways:
-        assert await outcome(ways.gateway.ModelInfer(UNARY[name])) == await outcome(
-            ways.direct.ModelInfer(UNARY[name])
-        )
+        through = await outcome(ways.gateway.ModelInfer(UNARY[name]))
+        assert through == await outcome(ways.direct.ModelInfer(UNARY[name]))
+        assert isinstance(through, bytes) == (name in ANSWERED)
 
 
 async def stream_of(stub: Any, messages: list[Any]) -> list[Any]:
@@ -212,24 +288,24 @@ async def test_a_failure_of_a_decoupled_model_does_not_end_the_server(address: s
         assert (await ways.direct.ServerLive(service_pb2.ServerLiveRequest())).live
 
 
-async def sent_by_repeat(stub: Any) -> int:
-    """The highest number of a response that the model has sent, over all of its calls."""
-    request = service_pb2.ModelStatisticsRequest(name="repeat_int32")
-    (found,) = (await stub.ModelStatistics(request)).model_stats
-    counts = {int(at): stats.success.count for at, stats in found.response_stats.items()}
-    return max((at for at, count in counts.items() if count), default=0)
-
-
-async def test_a_caller_that_leaves_ends_the_decoupled_call(address: str) -> None:
+@pytest.mark.parametrize("way", ["leaves", "runs out of time"])
+async def test_a_call_that_ends_early_ends_in_the_model_too(
+    address: str, waits: Path, way: str
+) -> None:
+    noticed = waits / "1" / "cancelled"
+    noticed.unlink(missing_ok=True)
     async with ways_to(address) as ways:
-        await stream_of(ways.gateway, [repeat([1] * 10)])
-        assert await sent_by_repeat(ways.direct) in (9, 10)
-        call = ways.gateway.ModelStreamInfer()
-        await call.write(repeat([1] * 50, delay_ms=20))
+        call = ways.gateway.ModelStreamInfer(timeout=None if way == "leaves" else 0.2)
+        await call.write(tensors("waits", "w", IN=("INT32", [1], bytes(4))))
         await call.read()
-        call.cancel()
-        await asyncio.sleep(1.2)  # the model would have been through by now
-        assert await sent_by_repeat(ways.direct) < 25
+        if way == "leaves":
+            call.cancel()
+        else:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await call.read()
+        async with asyncio.timeout(0.3):
+            while not noticed.exists():  # noqa: ASYNC110 - another process writes it
+                await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("timeout_us", [1, 1_000, 5_000_000])

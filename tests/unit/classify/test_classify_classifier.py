@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import misbehaving_scanners
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +28,7 @@ from gateway.classify.profile import PROFILES, Profile
 from gateway.classify.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 from gateway.types import DocumentCall, Finding, Operation, Sensitivity, Tensor, TensorCall
+from tests.unit.classify import misbehaving_scanners
 
 MARKER = misbehaving_scanners.MARKER
 
@@ -171,7 +171,7 @@ def test_a_scanner_that_misses_a_sample_stops_the_start() -> None:
     spec = frames.WorkerSpec(
         ClassifySettings(),
         canaries=(("US_SSN", "find it"), ("PHONE_NUMBER", "find it")),
-        factory="misbehaving_scanners:scripted",
+        factory="tests.unit.classify.misbehaving_scanners:scripted",
     )
     with pytest.raises(ScannerUnfit, match="samples: PHONE_NUMBER"):
         asyncio.run(ScanPool(spec).start())
@@ -179,7 +179,9 @@ def test_a_scanner_that_misses_a_sample_stops_the_start() -> None:
 
 def test_a_scanner_that_finds_something_in_nothing_stops_the_start() -> None:
     spec = frames.WorkerSpec(
-        ClassifySettings(), negatives=("find it",), factory="misbehaving_scanners:scripted"
+        ClassifySettings(),
+        negatives=("find it",),
+        factory="tests.unit.classify.misbehaving_scanners:scripted",
     )
     with pytest.raises(ScannerUnfit, match=r"US_SSN \(false alarm\)"):
         asyncio.run(ScanPool(spec).start())
@@ -245,7 +247,9 @@ def test_content_reaches_no_log(
 
     async def scenario() -> Any:
         config = ClassifySettings(budget_ms=500)
-        pool = ScanPool(frames.WorkerSpec(config, factory="misbehaving_scanners:scripted"))
+        pool = ScanPool(
+            frames.WorkerSpec(config, factory="tests.unit.classify.misbehaving_scanners:scripted")
+        )
         classifier = kit.make_classifier(pool, config)
         await classifier.start()
         try:
@@ -297,7 +301,7 @@ _CALLS = st.builds(TensorCall, st.lists(_TENSORS, max_size=3).map(tuple))
 @settings(max_examples=150, deadline=None)
 @given(payload=_DOCUMENTS | _CALLS, model=st.sampled_from(["chat", "text", "open", "stray", "no"]))
 def test_classify_never_raises(payload: Any, model: str) -> None:
-    from conftest import InProcess, make_classifier, make_request
+    from tests.unit.classify.conftest import InProcess, make_classifier, make_request
 
     class Short(InProcess):
         def __init__(self) -> None: ...
@@ -315,7 +319,7 @@ def test_classify_never_raises(payload: Any, model: str) -> None:
     kind=st.sampled_from([ValueError, KeyError, OSError, RecursionError, MemoryError, TypeError])
 )
 def test_any_exception_is_a_restricted_call(kind: type[Exception]) -> None:
-    from conftest import Kit
+    from tests.unit.classify.conftest import Kit
 
     assert verdict(Kit, kind(MARKER)).restricted
 

@@ -9,21 +9,23 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import misbehaving_scanners
 import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, frames
 from gateway.classify.pool import ScanPool
 from gateway.config import ClassifySettings
+from tests.unit.classify import misbehaving_scanners
 
 
-def spec(factory: str = "misbehaving_scanners:scripted") -> frames.WorkerSpec:
+def spec(factory: str = "tests.unit.classify.misbehaving_scanners:scripted") -> frames.WorkerSpec:
     return frames.WorkerSpec(ClassifySettings(), factory=factory)
 
 
 @contextlib.asynccontextmanager
 async def running(
-    workers: int = 1, max_waiting: int = 8, factory: str = "misbehaving_scanners:scripted"
+    workers: int = 1,
+    max_waiting: int = 8,
+    factory: str = "tests.unit.classify.misbehaving_scanners:scripted",
 ) -> AsyncIterator[ScanPool]:
     pool = ScanPool(spec(factory), workers, max_waiting)
     await pool.start()
@@ -73,7 +75,7 @@ def test_a_scanner_can_only_answer_or_fail(
 
 def test_garbage_from_a_scanner_is_a_failed_scan() -> None:
     async def scenario() -> tuple[str, str]:
-        async with running(factory="misbehaving_scanners:garbage") as pool:
+        async with running(factory="tests.unit.classify.misbehaving_scanners:garbage") as pool:
             return await expect(pool, "garbage"), await expect(pool, "find it")
 
     assert asyncio.run(scenario()) == ("failed", "found")
@@ -187,7 +189,7 @@ def test_a_closed_pool_fails_local() -> None:
 
 def test_a_scanner_that_cannot_be_built_stops_the_start() -> None:
     async def scenario() -> None:
-        async with running(factory="misbehaving_scanners:unbuildable"):
+        async with running(factory="tests.unit.classify.misbehaving_scanners:unbuildable"):
             pass
 
     with pytest.raises(ScannerUnfit, match="RuntimeError") as caught:
