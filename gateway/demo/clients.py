@@ -64,7 +64,7 @@ class Clients:
     async def __aexit__(self, *error: object) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for closing in (self._openai, self._triton_http, self._triton_grpc):
-            with contextlib.suppress(Exception):  # noqa: BLE001 - the run is over
+            with contextlib.suppress(Exception):
                 await closing.close()
 
     async def send(self, call: Call) -> Observed:

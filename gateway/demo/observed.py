@@ -19,7 +19,9 @@ class Observed:
     status: str
     started_s: float  # monotonic
     took_s: float
-    headers: Mapping[str, str] = field(default_factory=dict)  # x-spillway-*, where a client shows it
+    headers: Mapping[str, str] = field(
+        default_factory=dict
+    )  # x-spillway-*, where a client shows it
     first_s: float | None = None  # until the first piece of a streamed answer
 
     @property

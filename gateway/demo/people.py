@@ -10,7 +10,18 @@ import random
 from dataclasses import dataclass
 
 _FIRST = ("Alma", "Boris", "Chiara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ingrid", "Jonas")
-_LAST = ("Abbott", "Brandt", "Castell", "Dorn", "Eklund", "Ferrari", "Grau", "Holm", "Ivers", "Jost")
+_LAST = (
+    "Abbott",
+    "Brandt",
+    "Castell",
+    "Dorn",
+    "Eklund",
+    "Ferrari",
+    "Grau",
+    "Holm",
+    "Ivers",
+    "Jost",
+)
 _DIALLED = 1000  # +44 20 7946 0000 to 0999
 
 

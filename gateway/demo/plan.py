@@ -129,9 +129,7 @@ def plan(seed: int, calls: int, seconds: float) -> dict[str, list[Call]]:
     return {
         phase.name: [
             makers.call(phase.name, at_s)
-            for at_s in sorted(
-                dice.uniform(0, seconds * phase.share_of_time) for _ in range(count)
-            )
+            for at_s in sorted(dice.uniform(0, seconds * phase.share_of_time) for _ in range(count))
         ]
         for phase, count in zip(PHASES, counts, strict=True)
     }

@@ -340,7 +340,10 @@ class Rig:
         }
         for name, site in self.sites.items():
             place = self.fleet.place(name)
-            held |= {f"{name} in flight": place.in_flight, f"{name} open": len(site.connector.replies)}
+            held |= {
+                f"{name} in flight": place.in_flight,
+                f"{name} open": len(site.connector.replies),
+            }
             for lane in place.lanes.values():
                 held |= {f"{name} lane": lane.in_flight, f"{name} probe": lane.breaker.probing}
                 if lane.queue is not None:

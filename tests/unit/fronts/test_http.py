@@ -1,0 +1,409 @@
+"""What all HTTP fronts share: bodies, disconnects, closing, and what no route answers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import time
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.errors import GatewayError
+from gateway.fronts import kserve
+from gateway.fronts.http import ClosingResponse, Front, build_app, read_body, until_left
+from gateway.fronts.intake import Arrival
+
+from .http_rig import HANG, Client, Frames, Pipeline, ask, head, services, serving
+
+pytestmark = pytest.mark.anyio
+CAP = 100_000
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Chunks:
+    """The bytes of a streamed answer, by a script like that of `Frames`."""
+
+    script: list[Any]
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    closings: int = 0
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self.script:
+            raise StopAsyncIteration
+        step = self.script.pop(0)
+        if step is HANG:
+            await asyncio.Event().wait()
+        if isinstance(step, Exception):
+            raise step
+        chunk: bytes = step
+        return chunk
+
+    async def aclose(self) -> None:
+        await asyncio.sleep(0)  # as a real one does
+        self.closings += 1
+        self.closed.set()
+
+
+@dataclass
+class Rig:
+    port: int
+    pipeline: Pipeline
+    chunks: Chunks
+    work: Callable[[], Any]
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    pipeline, chunks = Pipeline(), Chunks([])
+    given = services(pipeline, max_body_bytes=CAP, default_latency_budget_ms=400)
+    found = Rig(0, pipeline, chunks, lambda: None)
+
+    async def echo(request: Request) -> Response:
+        body = await read_body(request, given.limits)
+        told = json.dumps({"size": len(body), "late": request.headers.get("x-late")})
+        return Response(told)
+
+    async def stream(request: Request) -> Response:
+        await read_body(request, given.limits)
+        return ClosingResponse(found.chunks, 202, {"X-Told": "yes"}, stall_s=0.3)
+
+    async def slow(request: Request) -> Response:
+        await read_body(request, given.limits)
+        await until_left(request, found.work())
+        return Response("done")
+
+    async def broken(request: Request) -> Response:
+        secret = "4111111111111111"
+        raise RuntimeError(secret)
+
+    def told(error: GatewayError, arrival: Arrival) -> Response:
+        return Response(f"ops: {error.message}", error.http_status)
+
+    ops = [
+        Route("/echo", echo, methods=["POST"]),
+        Route("/stream", stream, methods=["POST"]),
+        Route("/slow", slow, methods=["POST"]),
+        Route("/broken", broken, methods=["POST"]),
+    ]
+    app = build_app(given, [kserve.front(given), Front("", ops, told)])
+    async with serving(app) as found.port:
+        yield found
+
+
+def size(body: bytes) -> int:
+    return int(json.loads(body)["size"])
+
+
+# Bodies
+
+
+async def test_a_body_arrives_whole(rig: Rig) -> None:
+    answer = await ask(rig.port, "POST", "/echo", b"x" * CAP)
+    assert (answer.status, size(answer.body)) == (200, CAP)
+
+
+@pytest.mark.parametrize("wbits", [31, 15])
+async def test_a_compressed_body_arrives_whole(rig: Rig, wbits: int) -> None:
+    stream = zlib.compressobj(wbits=wbits)
+    body = stream.compress(b"x" * CAP) + stream.flush()
+    coding = [("Content-Encoding", "gzip" if wbits == 31 else "Deflate")]
+    answer = await ask(rig.port, "POST", "/echo", body, coding)
+    assert (answer.status, size(answer.body)) == (200, CAP)
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "status", "words"),
+    [
+        (b"x", "br", 415, "send gzip, deflate"),
+        (b"x", "gzip, gzip", 415, "send gzip, deflate"),
+        (b"x", "gzip", 400, "not gzip"),
+        (zlib.compress(b"x"), "gzip", 400, "not gzip"),
+        (gzip.compress(b"x"), "deflate", 400, "not deflate"),
+        (b"", "gzip", 400, "ends before"),
+        (gzip.compress(b"x" * 99)[:-1], "gzip", 400, "ends before"),
+        (gzip.compress(b"x") + b"y", "gzip", 400, "goes on after"),
+        (gzip.compress(b"x") * 2, "gzip", 400, "goes on after"),
+        (gzip.compress(b"x" * (CAP + 1)), "gzip", 413, "inflates to more than"),
+        (b"x" * (CAP + 1), "identity", 413, "has more than"),
+    ],
+)
+async def test_a_bad_body_is_refused(
+    rig: Rig, body: bytes, coding: str, status: int, words: str
+) -> None:
+    answer = await ask(rig.port, "POST", "/echo", body, [("Content-Encoding", coding)])
+    assert answer.status == status
+    assert words in answer.body.decode()
+
+
+async def test_a_bomb_costs_bounded_memory(rig: Rig) -> None:
+    stream = zlib.compressobj(9, wbits=31)
+    bomb = b"".join(stream.compress(bytes(1 << 20)) for _ in range(64)) + stream.flush()
+    assert len(bomb) < CAP
+    tracemalloc.start()
+    started = time.perf_counter()
+    answer = await ask(rig.port, "POST", "/echo", bomb, [("Content-Encoding", "gzip")])
+    took, (_, peak) = time.perf_counter() - started, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answer.status == 413
+    assert peak < 4 * 1024 * 1024
+    assert took < 1
+
+
+async def test_an_endless_chunked_body_is_cut_off(rig: Rig) -> None:
+    client = await Client.to(rig.port)
+    await client.send(head("POST", "/echo", [("Transfer-Encoding", "chunked")]))
+    for _ in range(3):
+        await client.send(b"c350\r\n" + b"x" * 50_000 + b"\r\n")
+    answer = await asyncio.wait_for(client.answer(), 3)
+    assert answer.status == 413
+    assert answer.headers["connection"] == "close"
+    client.close()
+
+
+async def test_a_body_announced_too_large_is_refused_while_it_comes(rig: Rig) -> None:
+    """The answer is readable although the client is still sending, and then the server closes."""
+    client = await Client.to(rig.port)
+    await client.send(head("POST", "/echo", length=1 << 40))
+    for _ in range(20):
+        await client.send(b"x" * 65536)
+    answer = await asyncio.wait_for(client.answer(), 3)
+    assert (answer.status, answer.headers["connection"]) == (413, "close")
+    assert await asyncio.wait_for(client.reader.read(), 3) == b""
+    client.close()
+
+
+async def test_a_body_that_trickles_costs_the_budget(rig: Rig) -> None:
+    client = await Client.to(rig.port)
+    started = time.monotonic()
+    await client.send(head("POST", "/echo", [("x-latency-budget-ms", "150")], length=10) + b"x")
+    answer = await client.answer()
+    assert answer.status == 504
+    assert time.monotonic() - started < 0.35
+    client.close()
+
+
+async def test_trailers_do_not_become_headers(rig: Rig) -> None:
+    client = await Client.to(rig.port)
+    await client.send(
+        head("POST", "/echo", [("Transfer-Encoding", "chunked")])
+        + b"1\r\nx\r\n0\r\nx-late: yes\r\n\r\n"
+    )
+    assert json.loads((await client.answer()).body) == {"size": 1, "late": None}
+    client.close()
+
+
+async def test_a_connection_serves_again_after_a_refusal(rig: Rig) -> None:
+    client = await Client.to(rig.port)
+    for _ in range(2):
+        assert (await client.ask("POST", "/nowhere", b"unread")).status == 404
+        assert (await client.ask("POST", "/echo", b"abc")).status == 200
+    client.close()
+
+
+# Leaving
+
+
+async def test_a_caller_that_leaves_cancels_its_call(rig: Rig) -> None:
+    asked, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    rig.work = work
+    client = await Client.to(rig.port)
+    await client.send(head("POST", "/slow", length=2) + b"{}")
+    await asyncio.wait_for(asked.wait(), 1)
+    client.close()
+    await asyncio.wait_for(cancelled.wait(), 0.1)
+
+
+async def test_a_caller_that_stays_is_not_disturbed(rig: Rig) -> None:
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+
+    rig.work = work
+    client = await Client.to(rig.port)
+    for _ in range(3):
+        assert (await client.ask("POST", "/slow", b"{}")).body == b"done"
+    client.close()
+
+
+async def test_a_second_request_on_the_line_disturbs_nobody(rig: Rig) -> None:
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+
+    rig.work = work
+    client = await Client.to(rig.port)
+    await client.send((head("POST", "/slow", length=2) + b"{}") * 2)
+    assert (await client.answer()).body == b"done"
+    assert (await client.answer()).body == b"done"
+    client.close()
+
+
+async def test_a_reply_that_comes_as_its_caller_leaves_is_closed() -> None:
+    """Whichever of the two the event loop runs first."""
+    from gateway.fronts.http import ClientLeft
+    from gateway.types import InferenceReply
+
+    from .http_rig import PLACEMENT
+
+    for turns in range(4):
+        left, frames = asyncio.Event(), Frames([])
+
+        async def receive(left: asyncio.Event = left) -> dict[str, str]:
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def work(
+            left: asyncio.Event = left, frames: Frames = frames, turns: int = turns
+        ) -> Any:
+            left.set()
+            try:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                await frames.aclose()  # the pipeline's duty: it has not handed the reply over yet
+                raise
+            return InferenceReply(PLACEMENT, frames)
+
+        request = Request({"type": "http", "headers": []}, receive)
+        try:
+            await until_left(request, work())
+        except ClientLeft:
+            assert frames.closed.is_set()
+        await asyncio.sleep(0)  # no cancellation is left behind
+
+
+async def test_a_cancellation_from_elsewhere_stays_one() -> None:
+    async def receive() -> dict[str, str]:
+        await asyncio.Event().wait()
+        return {}
+
+    request = Request({"type": "http", "headers": []}, receive)
+    task = asyncio.create_task(until_left(request, asyncio.sleep(5)))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# Streams
+
+
+async def test_a_stream_is_sent_and_closed(rig: Rig) -> None:
+    rig.chunks.script = [b"a", b"", b"bc"]
+    answer = await ask(rig.port, "POST", "/stream", b"{}")
+    assert (answer.status, answer.headers["x-told"], answer.body) == (202, "yes", b"abc")
+    await asyncio.wait_for(rig.chunks.closed.wait(), 0.1)
+    assert rig.chunks.closings == 1
+
+
+@pytest.mark.parametrize("script", [[HANG], [b"a", HANG]])
+async def test_a_stream_is_closed_when_its_caller_leaves(rig: Rig, script: list[Any]) -> None:
+    rig.chunks.script = script
+    client = await Client.to(rig.port)
+    await client.send(head("POST", "/stream", length=2) + b"{}")
+    await client.head()
+    client.close()
+    await asyncio.wait_for(rig.chunks.closed.wait(), 0.1)
+
+
+async def test_a_stream_is_closed_when_its_caller_left_before_it_began(rig: Rig) -> None:
+    rig.chunks.script = [b"a", HANG]
+    client = await Client.to(rig.port)
+    await client.send(head("POST", "/stream", length=2) + b"{}")
+    client.writer.transport.abort()
+    await asyncio.wait_for(rig.chunks.closed.wait(), 0.2)
+
+
+async def test_a_stream_that_breaks_has_no_end(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.chunks.script = [b"a", RuntimeError("4111111111111111")]
+    client = await Client.to(rig.port)
+    with caplog.at_level(logging.DEBUG):
+        await client.send(head("POST", "/stream", length=2) + b"{}")
+        await client.head()
+        rest = await asyncio.wait_for(client.reader.read(), 1)
+    assert rest == b"1\r\na\r\n"  # and not the chunk that ends a body
+    assert rig.chunks.closed.is_set()
+    assert "4111111111111111" not in caplog.text
+    client.close()
+
+
+async def test_a_caller_that_reads_nothing_is_cut_off(rig: Rig) -> None:
+    rig.chunks.script = [bytes(1 << 20)] * 64
+    client = await Client.to(rig.port)
+    await client.send(head("POST", "/stream", length=2) + b"{}")
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    await asyncio.wait_for(rig.chunks.closed.wait(), 2)
+    assert rig.chunks.script  # not all of it was taken into memory
+    client.close()
+
+
+# What no route answers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "v2"),
+    [
+        ("GET", "/v2/nowhere", 404, True),
+        ("POST", "/v2/models/simple", 405, True),
+        ("GET", "/v2/models/simple/infer", 405, True),
+        ("DELETE", "/v2/models/simple/infer", 405, True),
+        ("POST", "/v2/models/simple/generate", 404, True),
+        ("GET", "/v2x", 404, False),
+        ("GET", "/", 404, False),
+        ("GET", "/echo", 405, False),
+        ("POST", "/http://127.0.0.1:1/", 404, False),
+        ("TRACE", "/echo", 405, False),
+    ],
+)
+async def test_unknown_routes_and_methods_end_here_in_their_protocols_shape(
+    rig: Rig, method: str, path: str, status: int, v2: bool
+) -> None:
+    answer = await ask(rig.port, method, path)
+    assert answer.status == status
+    if v2:
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-spillway-reason"] in ("unknown_route", "method_not_allowed")
+        assert answer.error
+    else:
+        assert answer.body.startswith(b"ops: ")
+    assert rig.pipeline.seen == []
+
+
+async def test_a_bug_is_a_500_without_content(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answer = await ask(rig.port, "POST", "/broken", b"{}")
+    assert (answer.status, answer.body) == (500, b"ops: internal error")
+    assert "RuntimeError" in caplog.text
+    assert "4111111111111111" not in caplog.text
+
+
+@pytest.fixture(autouse=True)
+def logs_reach_the_test() -> Iterator[None]:
+    logger = logging.getLogger("uvicorn.error")
+    before, logger.disabled = logger.disabled, False
+    yield
+    logger.disabled = before
