@@ -32,6 +32,8 @@ from gateway.catalog import Catalog
 from gateway.classify.classifier import Classifier, scan_pool
 from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
+from gateway.embedded import TritonServerError
+from gateway.embedded.server import Loading, ServerState, TritonOptions, TritonServer
 from gateway.fleet import Fleet, Place
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
@@ -39,13 +41,6 @@ from gateway.fronts.http import Front, build_app
 from gateway.pipeline import Pipeline
 from gateway.probes import ServerCensus
 from gateway.routing.policy import Policy
-from gateway.triton_server import (
-    Loading,
-    ServerState,
-    TritonOptions,
-    TritonServer,
-    TritonServerError,
-)
 from gateway.types import Zone
 
 log = logging.getLogger(__name__)

@@ -98,10 +98,18 @@ class Worker:
             raise ScanFailed("the worker has died") from None
 
     async def kill(self) -> None:
+        """End the process and close its pipes. Again is harmless, after a cancelled one needed."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        stdin.close()
+        # asyncio closes the transport at the end of both pipes, which may come after the process's.
+        while await stdout.read(frames.HEADER_BYTES * 1024):
+            pass
+        with contextlib.suppress(OSError):
+            await stdin.wait_closed()
         await self._process.wait()
 
 
@@ -188,14 +196,12 @@ class ScanPool:
 
     def _replace(self, worker: Worker) -> None:
         self.replaced += 1
-        self._workers.discard(worker)
-        if self._closed:
-            self._workers.add(worker)  # aclose ends it, and nobody waits for a new one
-        else:
+        if not self._closed:  # else aclose ends it, and nobody waits for a new one
             self._own(self._start_another(worker))
 
     async def _start_another(self, dead: Worker) -> None:
-        await asyncio.shield(dead.kill())
+        await dead.kill()
+        self._workers.discard(dead)
         attempt = 0
         while not self._closed:
             try:

@@ -16,7 +16,7 @@ from gateway.app import Gateway
 from gateway.classify import ScannerUnfit
 from gateway.commands import console
 from gateway.config import Settings
-from gateway.triton_server import TritonServerError
+from gateway.embedded import TritonServerError
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -73,16 +73,25 @@ def _counted(gateway: LiveGateway) -> int:
     return sum(int(s["inference_stats"]["success"]["count"]) for s in stats)
 
 
-def test_a_budget_that_runs_out_mid_stream_ends_it_in_band(gateway: LiveGateway) -> None:
-    started = time.monotonic()
-    headers = {"x-latency-budget-ms": "400"}
-    with gateway.client.stream(
-        "POST", "/v1/chat/completions", json=LONG, headers=headers
-    ) as answer:
-        lines = [line for line in answer.iter_lines() if line]
-    assert time.monotonic() - started < 5
-    assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "deadline_exceeded"
-    assert "data: [DONE]" not in lines
+def test_a_budget_that_runs_out_mid_stream_ends_it_in_band(
+    loop_thread: LoopThread, tmp_path: Path
+) -> None:
+    """The cloud would stream for ten seconds; the caller gave two."""
+    with (
+        simulated_cloud(loop_thread, between_tokens_ms=100.0) as cloud,
+        serving(_cloud_only(settings(cloud, tmp_path)), tmp_path) as gateway,
+    ):
+        started = time.monotonic()
+        body = {**LONG, "max_tokens": 100}
+        budget = {"x-latency-budget-ms": "2000"}
+        with gateway.client.stream(
+            "POST", "/v1/chat/completions", json=body, headers=budget
+        ) as answer:
+            lines = [line for line in answer.iter_lines() if line]
+        assert time.monotonic() - started < 5
+        assert len(lines) > 2
+        assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "deadline_exceeded"
+        assert "data: [DONE]" not in lines
 
 
 def test_a_budget_that_passes_before_the_answer_is_a_504(gateway: LiveGateway) -> None:
@@ -120,17 +129,18 @@ def test_a_caller_who_leaves_closes_the_call_in_the_cloud(
     loop_thread: LoopThread, tmp_path: Path
 ) -> None:
     """The upstream sees the caller go (A3): its place, one of one, is free for the next call."""
-    with simulated_cloud(loop_thread, concurrency_limit=1, between_tokens_ms=50.0) as cloud:
-        with serving(_cloud_only(settings(cloud, tmp_path)), tmp_path) as gateway:
-            with gateway.client.stream("POST", "/v1/chat/completions", json=LONG) as answer:
-                assert answer.headers["x-spillway-reason"] == "cloud_only"
-                next(answer.iter_bytes())
-            short = {**LONG, "stream": False, "max_tokens": 2}
-            wait_until(
-                lambda: gateway.client.post("/v1/chat/completions", json=short).status_code == 200,
-                5,
-            )
-            wait_until(lambda: in_flight(gateway) == 0, 5)
+    with (
+        simulated_cloud(loop_thread, concurrency_limit=1, between_tokens_ms=50.0) as cloud,
+        serving(_cloud_only(settings(cloud, tmp_path)), tmp_path) as gateway,
+    ):
+        with gateway.client.stream("POST", "/v1/chat/completions", json=LONG) as answer:
+            assert answer.headers["x-spillway-reason"] == "cloud_only"
+            next(answer.iter_bytes())
+        short = {**LONG, "stream": False, "max_tokens": 2}
+        wait_until(
+            lambda: gateway.client.post("/v1/chat/completions", json=short).status_code == 200, 5
+        )
+        wait_until(lambda: in_flight(gateway) == 0, 5)
 
 
 def test_sigterm_lets_streams_finish_and_then_cuts_them_with_a_reason(

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from gateway.config import ClassifySettings
 
 PROFILE = Profile.of(ClassifySettings())
 SSN = "ssn 536-90-4399"
+MAIL = "maria.keller@posteo.example"
 
 
 def b64(text: str) -> str:
@@ -35,8 +37,8 @@ HIDDEN = {
     "no-break hyphen": "ssn 536\u201190\u20114399",
     "en dash": "ssn 536\u201390\u20134399",
     "thin space": "card 4111\u20091111\u20091111\u20091111",
-    "Arabic digits": "٤١١١ ١١١١ ١١١١ ١١١١",
-    "Devanagari digits": "४१११ ११११ ११११ ११११",
+    "Arabic digits": " ".join(["\u0664\u0661\u0661\u0661"] + ["\u0661" * 4] * 3),
+    "Devanagari digits": " ".join(["\u096a\u0967\u0967\u0967"] + ["\u0967" * 4] * 3),
     "keycaps": "card " + "".join(d + "\ufe0f\u20e3" for d in "4111111111111111"),
     "mathematical digits": "card " + "".join(chr(0x1D7CE + int(d)) for d in "4111111111111111"),
     "tag characters": "hello " + "".join(chr(0xE0000 + ord(c)) for c in "536-90"),
@@ -64,7 +66,7 @@ HIDDEN = {
     "base32": base64.b32encode(SSN.encode()).decode(),
     "hex": ("my " + SSN).encode().hex(),
     "spaced hex": " ".join(f"{ord(c):02x}" for c in SSN),
-    "JWT": "Bearer eyJhbGciOiJIUzI1NiJ9." + b64('{"email": "maria.keller@posteo.example"}') + ".c2ln",
+    "JWT": f"Bearer eyJhbGciOiJIUzI1NiJ9.{b64(json.dumps({'email': MAIL}))}.c2ln",
     "UTF-16": SSN.encode("utf-16-le").decode(),
     "reversed": "mail \u202eelpmaxe.oetsop@airam\u202c",
 }  # fmt: skip
@@ -82,7 +84,7 @@ HARMLESS = {
     "see you at": "see you at example.com tomorrow",
     "flag of Scotland": "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
     "emoji": "a family \U0001f468\u200d\U0001f469\u200d\U0001f467 and a heart \u2764\ufe0f",
-    "prose with dashes": "It was \u2013 as so often \u2013 a \u201cgood\u201d idea; na\u00efve, though.",
+    "prose with dashes": "It was \u2013 as so often \u2013 a \u201cgood\u201d idea; na\u00efve.",
     "code": "for i in range(1000000): x[i] = y[i] ** 2 + 0x7fffffff",
     "long word": "a" * 3000,
     "rule": "=" * 200 + "-" * 200,
@@ -137,7 +139,7 @@ def test_windows_cover_the_text_and_overlap() -> None:
     text = "".join(chr(33 + i % 90) for i in range(3 * WINDOW + 17))
     parts = list(windows(text))
     assert all(text[at : at + len(part)] == part for at, part in parts)
-    assert all(a[0] + len(a[1]) - b[0] == OVERLAP for a, b in zip(parts, parts[1:], strict=False))
+    assert all(a[0] + len(a[1]) - b[0] == OVERLAP for a, b in pairwise(parts))
     assert parts[-1][0] + len(parts[-1][1]) == len(text)
 
 

@@ -1,4 +1,4 @@
-"""C1 with real worker processes: whatever a scanner does, there is an answer in time or a NoScan."""
+"""C1 with real worker processes: whatever a scanner does, an answer in time or a NoScan."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ OTHERS: dict[str, tuple[Operation, dict[str, Any]]] = {
     ),
     "responses call": (
         Operation.RESPONSES,
-        {"input": [{"type": "function_call", "name": "f", "arguments": '{"a": "%s"}' % CARD}]},
+        {"input": [{"type": "function_call", "name": "f", "arguments": json.dumps({"a": CARD})}]},
     ),
     "responses call output": (
         Operation.RESPONSES,

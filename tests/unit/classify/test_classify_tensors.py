@@ -12,6 +12,8 @@ from gateway.classify.classifier import Classifier
 from gateway.types import RequestedOutput, Tensor, TensorCall
 
 SSN = "my ssn is 536-90-4399"
+ESCAPED = '{"stop": ["\\u0035\\u0033\\u0036-90-4399"]}'
+CARD = 4111111111111111
 
 
 def elements(*values: str | bytes) -> bytes:
@@ -29,7 +31,7 @@ HI = text("hello")
 CASES: dict[str, tuple[str, TensorCall, str]] = {
     "clear text": ("text", TensorCall((HI,)), "clear"),
     "text": ("text", TensorCall((text("hi", SSN),)), "entities"),
-    "JSON in text": ("text", TensorCall((text('{"a": "\\u0035\\u0033\\u0036-90-4399"}'),)), "entities"),
+    "JSON in text": ("text", TensorCall((text(ESCAPED),)), "entities"),
     "UTF-16 in text": ("text", TensorCall((text(SSN.encode("utf-16-le")),)), "entities"),
     "not UTF-8": ("text", TensorCall((text(b"\xff\xfe\xfa"),)), "unscannable:not_utf8"),
     "overlong": (
@@ -37,9 +39,17 @@ CASES: dict[str, tuple[str, TensorCall, str]] = {
         TensorCall((Tensor("TEXT", "BYTES", (1,), struct.pack("<I", 9) + b"hi"),)),
         "unscannable:tensor_bytes",
     ),
-    "cut length": ("text", TensorCall((Tensor("TEXT", "BYTES", (1,), b"\1\0"),)), "unscannable:tensor_bytes"),
+    "cut length": (
+        "text",
+        TensorCall((Tensor("TEXT", "BYTES", (1,), b"\1\0"),)),
+        "unscannable:tensor_bytes",
+    ),
     "other tensor": ("text", TensorCall((HI, FLOATS)), "tensor_class"),
-    "text name, numbers": ("text", TensorCall((Tensor("TEXT", "INT32", (1,), bytes(4)),)), "tensor_class"),
+    "text name, numbers": (
+        "text",
+        TensorCall((Tensor("TEXT", "INT32", (1,), bytes(4)),)),
+        "tensor_class",
+    ),
     "other tensor, declared clear": ("open", TensorCall((HI, FLOATS)), "clear"),
     "other BYTES": ("text", TensorCall((text("hi", name="RAW"),)), "tensor_class"),
     "other BYTES, declared clear": ("open", TensorCall((text("hi", name="RAW"),)), "clear"),
@@ -47,7 +57,7 @@ CASES: dict[str, tuple[str, TensorCall, str]] = {
     "other BYTES, binary": ("open", TensorCall((text(b"\xff\xfe", name="RAW"),)), "clear"),
     "sampling parameters": (
         "open",
-        TensorCall((HI, text('{"stop": ["\\u0035\\u0033\\u0036-90-4399"]}', name="sampling_parameters"))),
+        TensorCall((HI, text(ESCAPED, name="sampling_parameters"))),
         "entities",
     ),
     "undeclared": ("stray", TensorCall((HI,)), "undeclared_model"),
@@ -55,10 +65,14 @@ CASES: dict[str, tuple[str, TensorCall, str]] = {
     "id": ("text", TensorCall((HI,), id=SSN), "entities"),
     "parameter": ("text", TensorCall((HI,), parameters={"note": SSN}), "entities"),
     "parameter name": ("text", TensorCall((HI,), parameters={SSN: True}), "entities"),
-    "parameter number": ("text", TensorCall((HI,), parameters={"card": 4111111111111111}), "entities"),
+    "parameter number": ("text", TensorCall((HI,), parameters={"card": CARD}), "entities"),
     "tensor parameter": ("text", TensorCall((text("hi", note=SSN),)), "entities"),
     "output name": ("text", TensorCall((HI,), (RequestedOutput(SSN),)), "entities"),
-    "output parameter": ("text", TensorCall((HI,), (RequestedOutput("Y", {"note": SSN}),)), "entities"),
+    "output parameter": (
+        "text",
+        TensorCall((HI,), (RequestedOutput("Y", {"note": SSN}),)),
+        "entities",
+    ),
     "tensor name": ("open", TensorCall((HI, Tensor(SSN, "FP32", (0,), b""))), "entities"),
     "shared memory": (
         "text",

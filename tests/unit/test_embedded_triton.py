@@ -21,18 +21,16 @@ import pytest
 import tritonclient.grpc.aio as grpcclient
 from tritonclient.utils import InferenceServerException
 
-from gateway.triton_server import (
-    Installation,
+from gateway.embedded import TritonNotInstalled, TritonServerError, TritonStartError
+from gateway.embedded.installation import Installation
+from gateway.embedded.log import LogFilter
+from gateway.embedded.server import (
+    Backoff,
     Loading,
-    LogFilter,
     Ports,
     ServerState,
-    TritonNotInstalled,
     TritonOptions,
     TritonServer,
-    TritonServerError,
-    TritonStartError,
-    _Backoff,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,7 +178,7 @@ def test_a_server_that_hangs_is_closed_all_the_same() -> None:
 GATEWAY = """
 import asyncio, sys
 from pathlib import Path
-from gateway.triton_server import TritonOptions, TritonServer
+from gateway.embedded.server import TritonOptions, TritonServer
 
 async def main():
     options = TritonOptions(repositories=(Path(sys.argv[1]),), models=("simple",), stop_grace_s=1)
@@ -350,6 +348,6 @@ def test_while_it_loads_its_words_are_logged() -> None:
 
 
 def test_pauses_double_up_to_the_cap_and_start_again_after_a_long_run() -> None:
-    backoff = _Backoff(replaced(backoff_first_s=1.0, backoff_cap_s=5.0, backoff_forgotten_s=60.0))
+    backoff = Backoff(replaced(backoff_first_s=1.0, backoff_cap_s=5.0, backoff_forgotten_s=60.0))
     assert [backoff.pause_s(0.1) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
     assert backoff.pause_s(60.0) == 1.0

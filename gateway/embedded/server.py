@@ -20,62 +20,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-import fcntl
-import importlib.util
 import itertools
 import logging
-import os
-import re
-import shutil
-import signal
 import socket
 import ssl
-import subprocess
-import sys
-import sysconfig
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import IO
 
 import httpx
+
+from gateway.embedded import TritonServerError, TritonStartError
+from gateway.embedded.home import Home
+from gateway.embedded.installation import Installation
+from gateway.embedded.process import KILL_MARGIN_S, Process
 
 logger = logging.getLogger("gateway.triton")
 
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
-_KILL_MARGIN_S = 2.0  # past the grace that Triton itself was given
-
-# Models need these of the gateway's environment and nothing else: it may hold the keys of cloud
-# providers, and proxy settings.
-_PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "CUDA_VISIBLE_DEVICES")
-
-# The kernel signals the server when the thread that started it ends. A function run between fork
-# and exec would do the same and can deadlock in a process with threads (grpc has them), hence a
-# launcher that becomes the server. The parent is compared: it may be gone before the request.
-_LAUNCHER = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-if os.getppid() != int(sys.argv[1]):
-    sys.exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-class TritonServerError(RuntimeError):
-    """The embedded Triton cannot run; the message says what to do about it."""
-
-
-class TritonNotInstalled(TritonServerError):
-    """The optional package that carries the server is missing, or cannot run on this Python."""
-
-
-class TritonStartError(TritonServerError):
-    """The server ended, or took too long, before it listened."""
 
 
 class ServerState(enum.Enum):
@@ -114,296 +79,6 @@ class TritonOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Installation:
-    """Where the parts of the server lie on this machine."""
-
-    binary: Path
-    backend: Path
-    stub: Path
-    libraries: Path
-    site_packages: tuple[Path, ...]
-
-    @classmethod
-    def find(
-        cls, package_name: str = "pytriton", python: tuple[int, int] = sys.version_info[:2]
-    ) -> Installation:
-        version = f"{python[0]}.{python[1]}"
-        if python >= (3, 13):
-            raise TritonNotInstalled(
-                f"the embedded Triton does not run on Python {version}: use Python 3.11 or 3.12, "
-                "or connect to a Triton server by naming it in the config"
-            )
-        package = importlib.util.find_spec(package_name)  # found, not imported: importing is slow
-        if package is None or package.origin is None:
-            raise TritonNotInstalled(
-                "the embedded Triton is not installed: pip install 'spillway-gateway[embedded]', "
-                "or connect to a Triton server by naming it in the config"
-            )
-        home = Path(package.origin).parent
-        found = cls(
-            binary=home / "tritonserver/bin/tritonserver",
-            backend=home / "tritonserver/backends/python",
-            stub=home / f"tritonserver/python_backend_stubs/{version}/triton_python_backend_stub",
-            libraries=home.parent / "nvidia_pytriton.libs",
-            site_packages=tuple(
-                dict.fromkeys(
-                    (home.parent, *(Path(sysconfig.get_path(k)) for k in ("purelib", "platlib")))
-                )
-            ),
-        )
-        for part in (found.binary, found.backend, found.stub):
-            if not part.exists():
-                raise TritonNotInstalled(
-                    f"the installed nvidia-pytriton lacks {part.name} for Python {version}: "
-                    "pip install --force-reinstall 'spillway-gateway[embedded]'"
-                )
-        return found
-
-    def environment(self) -> dict[str, str]:
-        passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # The stub embeds Python: it must load the library of the Python that runs now, not of
-        # another one that happens to be on the machine.
-        libraries = [self.libraries, Path(sysconfig.get_config_var("LIBDIR") or sys.base_prefix)]
-        libraries.append(Path(sys.base_prefix, "lib"))
-        # It ignores PYTHONPATH where it was built isolated (3.11), and derives its modules from the
-        # first python3 in PATH: that has to be ours, or models import another Python's packages.
-        path = [str(Path(sys.executable).parent), passed_on.get("PATH", os.defpath)]
-        return passed_on | {
-            "PATH": ":".join(path),
-            "LD_LIBRARY_PATH": ":".join(map(str, dict.fromkeys(libraries))),
-            "PYTHONPATH": ":".join(map(str, self.site_packages)),
-            "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-        }
-
-    def backend_directory(self, under: Path) -> Path:
-        """The wheel's Python backend joined with the stub of this Python, outside site-packages."""
-        python = under / "backends/python"
-        python.mkdir(parents=True)
-        for part in self.backend.iterdir():
-            if part.is_file():
-                (python / part.name).symlink_to(part)
-        (python / self.stub.name).symlink_to(self.stub)
-        return python.parent
-
-    def check(self, environment: Mapping[str, str]) -> None:
-        """Without its libraries the stub fails once per model, each time after a long wait."""
-        tried = subprocess.run(
-            [self.stub],
-            env=dict(environment),
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        if tried.returncode == 127:
-            raise TritonNotInstalled(
-                f"the Python stub of the embedded Triton does not start: {tried.stderr.strip()}. "
-                "It needs Python's shared library (on Debian and Ubuntu: the package "
-                f"libpython{sys.version_info.major}.{sys.version_info.minor})"
-            )
-
-
-# --- logs ---------------------------------------------------------------------------------------
-
-_LINE = re.compile(
-    r"(?P<level>[IWEF])\d{4} [\d:.]+ \d+ (?P<place>(?P<file>[\w.]+):\d+)\] ?(?P<text>.*)"
-)
-_LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
-_LOADED = re.compile(r"successfully loaded '(?P<model>[^']+)'")
-# Written before Triton listens, so before there can be a call; one of them always is.
-_BEFORE_CALLS = frozenset({"tritonserver.cc", "grpc_server.cc", "http_server.cc"})
-_STARTED = '"Started '  # ... Service at address:port
-# Sources that write of the server's and its models' life, never of a call.
-_WITHOUT_CONTENT = frozenset(
-    {
-        "main.cc",
-        "metrics.cc",
-        "model_lifecycle.cc",
-        "model_repository_manager.cc",
-        "server.cc",
-        "stub_launcher.cc",
-        "tritonserver.cc",
-    }
-)
-# What Triton calls errors and warnings on every machine without a GPU.
-_HARMLESS = ("CudaDriverHelper has not been initialized", "pinned system memory")
-
-
-@dataclass(slots=True)
-class LogFilter:
-    """Decides what of the server's output may be logged: all, until the first call can come."""
-
-    serving: bool = False
-    listeners: int = 0  # how many of its ports the server said that it listens on
-
-    def record(self, line: str) -> tuple[int, str] | None:
-        line = line.rstrip()
-        parts = _LINE.match(line)
-        if parts is None:
-            # A model's own output, or the tables that Triton draws.
-            drawn = line.startswith(("+", "|"))
-            return None if self.serving or drawn or not line else (logging.INFO, line)
-        place, text, level = parts["place"], parts["text"], _LEVELS[parts["level"]]
-        self.serving = self.serving or parts["file"] in _BEFORE_CALLS
-        self.listeners += parts["file"] in _BEFORE_CALLS and text.startswith(_STARTED)
-        if self.serving and not self._without_content(parts["file"], text):
-            return level, f"{place} (message withheld: it may quote a call)"
-        return logging.DEBUG if any(
-            said in text for said in _HARMLESS
-        ) else level, f"{place} {text}"
-
-    @staticmethod
-    def _without_content(file: str, text: str) -> bool:
-        return file in _WITHOUT_CONTENT or (file in _BEFORE_CALLS and text.startswith(_STARTED))
-
-
-# --- files --------------------------------------------------------------------------------------
-
-
-class _Home:
-    """A private directory and a prefix for shared memory, recognisable when their owner is gone.
-
-    The owner holds a lock, which the kernel releases however it ends: so a later server of the same
-    user finds what a killed gateway left in /tmp and /dev/shm, and takes it away.
-    """
-
-    _PREFIX = "spillway-triton-"
-    _SETTLED_S = 10.0  # until then its owner may not have locked it yet
-
-    def __init__(self) -> None:
-        self._sweep()
-        self.path = Path(tempfile.mkdtemp(prefix=self._PREFIX))
-        self.shm = f"{self.path.name}-"
-        self._lock = (self.path / "lock").open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-
-    def close(self) -> None:
-        self._remove(self.path)
-        self._lock.close()
-
-    @staticmethod
-    def free_shared_memory(prefix: str) -> None:
-        for segment in Path("/dev/shm").glob(f"{prefix}*"):
-            segment.unlink(missing_ok=True)
-
-    @classmethod
-    def _remove(cls, path: Path) -> None:
-        cls.free_shared_memory(f"{path.name}-")
-        shutil.rmtree(path, ignore_errors=True)
-
-    @classmethod
-    def _sweep(cls) -> None:
-        for path in Path(tempfile.gettempdir()).glob(f"{cls._PREFIX}*"):
-            with contextlib.suppress(OSError):  # locked, another user's, or just removed
-                status = path.lstat()
-                if status.st_uid == os.getuid() and time.time() - status.st_mtime > cls._SETTLED_S:
-                    with (path / "lock").open("r+") as lock:
-                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        cls._remove(path)
-
-
-# --- one process --------------------------------------------------------------------------------
-
-
-class _Process:
-    """One run of the server: its process group, its output and its end."""
-
-    def __init__(self, command: list[str], environment: Mapping[str, str], shm: str) -> None:
-        self.log = LogFilter()
-        self.loaded: list[str] = []
-        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._shm = shm
-        self._reaping = threading.Lock()
-        self._reaped = False
-        self._popen = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        assert self._popen.stdout is not None
-        for work, argument in (
-            (self._read, self._popen.stdout),
-            (self._wait, self.exited.get_loop()),
-        ):
-            threading.Thread(target=work, args=(argument,), name="triton", daemon=True).start()
-
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
-
-    def signal(self, number: signal.Signals) -> None:
-        """To the server alone, so that it can end its stubs; SIGKILL goes to the whole group."""
-        with self._reaping:
-            if self._reaped:  # its number may be another process's by now
-                return
-            if number is signal.SIGKILL:
-                os.killpg(self.pid, number)
-            else:
-                os.kill(self.pid, number)
-
-    async def end(self, grace_s: float) -> None:
-        self.signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(asyncio.shield(self.exited), grace_s)
-        except TimeoutError:
-            self.signal(signal.SIGKILL)
-            await asyncio.shield(self.exited)
-        except asyncio.CancelledError:
-            self.signal(signal.SIGKILL)
-            raise
-
-    def _read(self, output: IO[bytes]) -> None:
-        with output:
-            for raw in output:
-                line = raw.decode("utf-8", "replace")
-                if (model := _LOADED.search(line)) and not self.log.serving:
-                    self.loaded.append(model["model"])
-                if record := self.log.record(line):
-                    logger.log(*record)
-
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Left unreaped until its group is dead: so long the number cannot name another group.
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        with self._reaping:
-            os.killpg(self.pid, signal.SIGKILL)
-            self._reaped = True
-            code = self._popen.wait()
-        self._await_stubs()
-        _Home.free_shared_memory(self._shm)
-        with contextlib.suppress(RuntimeError):  # the loop may be closed already
-            loop.call_soon_threadsafe(self._note_exit, code)
-
-    def _await_stubs(self) -> None:
-        """A stub that is still dying may still be making shared memory."""
-        give_up = time.monotonic() + _KILL_MARGIN_S
-        while _living(self.pid) and time.monotonic() < give_up:
-            time.sleep(_POLL_S / 5)
-
-    def _note_exit(self, code: int) -> None:
-        if not self.exited.done():
-            self.exited.set_result(code)
-
-
-def _living(group: int) -> bool:
-    """Whether a process group has members that are more than zombies, which nobody may reap."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, _, leader = stat.read_text().rpartition(")")[2].split()[:3]
-            if int(leader) == group and state not in "ZX":
-                return True
-    return False
-
-
-# --- the supervised server ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
 class Loading:
     """How far a start has come, for a progress bar."""
 
@@ -412,7 +87,7 @@ class Loading:
 
 
 @dataclass(slots=True)
-class _Backoff:
+class Backoff:
     options: TritonOptions
     _next_s: float = field(default=0.0)
 
@@ -442,12 +117,12 @@ class TritonServer:
         self._on_loading = on_loading
         self._state = ServerState.STOPPED
         self._ports = options.ports
-        self._process: _Process | None = None
+        self._process: Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._restarts = 0
         self._unavailable: Mapping[str, str] = MappingProxyType({})
-        self._home: _Home | None = None
+        self._home: Home | None = None
         self._command: list[str] = []
         self._environment: dict[str, str] = {}
 
@@ -514,9 +189,7 @@ class TritonServer:
         if self._state is ServerState.UP and self._process is not None:
             logger.warning("restarting Triton: %s", reason)
             process = self._process
-            self._enter(
-                ServerState.STARTING
-            )  # from here on other callers wait for the same restart
+            self._enter(ServerState.STARTING)  # from here on others wait for the same restart
             await process.end(self._options.restart_grace_s)
         while self._state is not ServerState.UP:
             if self._supervisor.done():
@@ -552,11 +225,11 @@ class TritonServer:
                 raise TritonServerError(f"the model repository {repository} is not a directory")
         self._environment = installation.environment()
         await asyncio.to_thread(installation.check, self._environment)
-        self._home = await asyncio.to_thread(_Home)
+        self._home = await asyncio.to_thread(Home)
         self._ports = _free_ports(self._options.ports)
         self._command = self._command_line(installation, self._home)
 
-    def _command_line(self, installation: Installation, home: _Home) -> list[str]:
+    def _command_line(self, installation: Installation, home: Home) -> list[str]:
         options, ports = self._options, self._ports
         backends = installation.backend_directory(home.path)
         command = [
@@ -590,7 +263,7 @@ class TritonServer:
     async def _start_process(self) -> None:
         self._enter(ServerState.STARTING)
         assert self._home is not None
-        process = _Process(self._command, self._environment, self._home.shm)
+        process = Process(self._command, self._environment, self._home.shm)
         self._process = process
         try:
             async with asyncio.timeout(self._options.start_timeout_s), self._client() as client:
@@ -609,7 +282,7 @@ class TritonServer:
             logger.error("Triton serves without the model %s: %s", model, reason.split("\n")[0])
         self._enter(ServerState.UP)
 
-    async def _until_listening(self, process: _Process, client: httpx.AsyncClient) -> None:
+    async def _until_listening(self, process: Process, client: httpx.AsyncClient) -> None:
         """Triton listens after the last model was loaded, or has failed to."""
         total, told = self._models_expected(), -1
         # Its own word first: on a port that was taken, it would be another server that answers.
@@ -660,7 +333,7 @@ class TritonServer:
         )
 
     async def _supervise(self) -> None:
-        backoff = _Backoff(self._options)
+        backoff = Backoff(self._options)
         while True:
             process, up_since = self._process, time.monotonic()
             assert process is not None
@@ -690,7 +363,7 @@ class TritonServer:
 
     async def _release(self) -> None:
         if self._process is not None:
-            await self._process.end(self._options.stop_grace_s + _KILL_MARGIN_S)
+            await self._process.end(self._options.stop_grace_s + KILL_MARGIN_S)
             self._process = None
         if self._home is not None:
             self._home.close()
