@@ -38,6 +38,7 @@ from gateway.fleet import Fleet, Place
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import Front, build_app
+from gateway.fronts.http_connection import HttpConnection
 from gateway.pipeline import Pipeline
 from gateway.probes import ServerCensus
 from gateway.routing.policy import Policy
@@ -291,7 +292,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=HttpConnection,
                 ws="none",
                 lifespan="off",
                 log_config=None,

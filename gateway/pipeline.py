@@ -20,6 +20,7 @@ from gateway.types import (
     Frame,
     InferenceReply,
     InferenceRequest,
+    OneFrame,
     Outcome,
     Placement,
 )
@@ -169,25 +170,6 @@ def ending(exc: BaseException) -> tuple[Outcome, str]:
     if isinstance(exc, asyncio.CancelledError):
         return Outcome.CANCELLED, "caller_left"
     return Outcome.FAILED, "internal"
-
-
-class OneFrame:
-    """An answer that is already whole."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame: Frame | None = frame
-
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        if self._frame is None:
-            raise StopAsyncIteration
-        frame, self._frame = self._frame, None
-        return frame
-
-    async def aclose(self) -> None:
-        self._frame = None
 
 
 class SettlingStream:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-from gateway.backends.open_inference import OneFrame, RestServer
+from gateway.backends.open_inference import RestServer
 from gateway.backends.wire import Origin, Wire
 from gateway.oip import inspect
-from gateway.types import InferenceRequest, ReplyStream, RestBody, ServedModel
+from gateway.types import InferenceRequest, OneFrame, ReplyStream, RestBody, ServedModel
 
 
 class KserveHttp:

@@ -16,13 +16,13 @@ import grpc.aio
 from tritonclient.grpc import service_pb2
 
 from gateway.backends import oip_grpc_failures as failures
-from gateway.backends.replies import OneFrame
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, NotOffered, UpstreamRefused
 from gateway.oip.stream_frames import StreamFrame
 from gateway.types import (
     GrpcMessage,
     InferenceRequest,
+    OneFrame,
     ReplyStream,
     ServedModel,
     TensorCall,

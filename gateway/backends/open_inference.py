@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import orjson
@@ -20,7 +19,6 @@ from gateway.errors import (
 )
 from gateway.oip import rest
 from gateway.types import (
-    Frame,
     InferenceRequest,
     RestBody,
     ServedModel,
@@ -36,25 +34,6 @@ _GRPC_STATUS = {
 }
 _NOT_THE_CALLERS_FAULT = (401, 403, 407, 408)  # our credential, our pace
 _MAX_WORDS = 2000
-
-
-class OneFrame:
-    """The reply of a call that has one answer."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame: Frame | None = frame
-
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        frame, self._frame = self._frame, None
-        if frame is None:
-            raise StopAsyncIteration
-        return frame
-
-    async def aclose(self) -> None:
-        self._frame = None
 
 
 class RestServer:

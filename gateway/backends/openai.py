@@ -38,6 +38,7 @@ from gateway.types import (
     DocumentCall,
     InferenceRequest,
     JsonBody,
+    OneFrame,
     Operation,
     ServedModel,
     ServerEvent,
@@ -69,26 +70,6 @@ def origin_of(url: str, ca_file: str | None = None) -> Origin:
     secure = url.startswith("https:")
     origin = Origin.of(url, trusting(ca_file) if secure and ca_file else None)
     return origin if origin.base else replace(origin, base="/v1")
-
-
-class WholeAnswer:
-    """An answer that is not streamed: read to its end, so there is nothing left to close."""
-
-    def __init__(self, body: bytes, total_tokens: int | None) -> None:
-        self._body: bytes | None = body
-        self.total_tokens = total_tokens
-
-    def __aiter__(self) -> WholeAnswer:
-        return self
-
-    async def __anext__(self) -> JsonBody:
-        if self._body is None:
-            raise StopAsyncIteration
-        frame, self._body = JsonBody(self._body), None
-        return frame
-
-    async def aclose(self) -> None:
-        self._body = None
 
 
 @dataclass(slots=True)
@@ -235,9 +216,7 @@ class OpenAiConnector:
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
         )
 
-    async def open(
-        self, request: InferenceRequest, served: ServedModel
-    ) -> WholeAnswer | EventStream:
+    async def open(self, request: InferenceRequest, served: ServedModel) -> OneFrame | EventStream:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
@@ -268,7 +247,7 @@ class OpenAiConnector:
             *([(b"traceparent", request.traceparent.encode())] if request.traceparent else []),
         )
 
-    async def _whole(self, sent: WireRequest, deadline: Deadline) -> WholeAnswer:
+    async def _whole(self, sent: WireRequest, deadline: Deadline) -> OneFrame:
         answer = await self._wire.fetch(sent, deadline)
         if answer.status != 200:
             kept = answer.body if len(answer.body) <= self._bounds.refusal_bytes else b""
@@ -276,7 +255,7 @@ class OpenAiConnector:
         document = _document(answer.body)
         if (failure := failures.in_document(document)) is not None:
             raise failure
-        return WholeAnswer(answer.body, total_tokens(document))
+        return OneFrame(JsonBody(answer.body), total_tokens(document))
 
     async def _streamed(
         self, sent: WireRequest, operation: Operation, deadline: Deadline

@@ -24,7 +24,6 @@ from gateway.backends.openai_prompts import Ask, ask, texts
 from gateway.backends.openai_refusal import refused
 from gateway.backends.openai_responses_shape import ResponsesWriter
 from gateway.backends.openai_text_shape import Answer, ChoicesWriter, Writer
-from gateway.backends.replies import OneFrame
 from gateway.backends.text_generation import Generation, Generations, Text
 from gateway.backends.text_tensors import TextModel
 from gateway.deadline import Clock
@@ -34,6 +33,7 @@ from gateway.types import (
     GrpcMessage,
     InferenceRequest,
     JsonBody,
+    OneFrame,
     Operation,
     ReplyStream,
     ServedModel,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ssl
 
-from gateway.backends.open_inference import OneFrame, RestServer
+from gateway.backends.open_inference import RestServer
 from gateway.backends.wire import Header, Origin, Wire
-from gateway.types import InferenceRequest, ReplyStream, RestBody, ServedModel
+from gateway.types import InferenceRequest, OneFrame, ReplyStream, RestBody, ServedModel
 
 
 class TritonHttp:

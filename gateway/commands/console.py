@@ -14,7 +14,7 @@ from rich.console import Console
 from gateway import config
 from gateway.config import Settings
 
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
 DEFAULT_CONFIG = Path(__file__).parent.parent / "default.yaml"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
+from collections.abc import Callable
 from typing import Protocol
 
 from gateway.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
@@ -50,14 +51,31 @@ async def inflated(body: bytes, encoding: str, max_bytes: int) -> bytes:
             if size > max_bytes:
                 raise BodyTooLarge(f"the body inflates to more than {max_bytes} bytes")
             if not piece and not todo and not stream.eof:
-                raise MalformedBody(f"the body ends before its {encoding} stream does")
+                raise _cut_short(body, encoding)
             pieces.append(piece)
             await asyncio.sleep(0)
     except zlib.error:
-        raise MalformedBody(f"the body is not {encoding}, which content-encoding says") from None
+        raise _another(encoding) from None
     if stream.unused_data:
         raise MalformedBody(f"the body goes on after its {encoding} stream has ended")
     return b"".join(pieces)
+
+
+def _cut_short(body: bytes, encoding: str) -> MalformedBody:
+    """zlib judges the first two bytes together, and waits for the second of them."""
+    if len(body) == 1 and not _STARTS[encoding](body[0]):
+        return _another(encoding)
+    return MalformedBody(f"the body ends before its {encoding} stream does")
+
+
+def _another(encoding: str) -> MalformedBody:
+    return MalformedBody(f"the body is not {encoding}, which content-encoding says")
+
+
+_STARTS: dict[str, Callable[[int], bool]] = {
+    "gzip": lambda first: first == 0x1F,  # RFC 1952, section 2.3.1
+    "deflate": lambda first: first & 0x0F == 8,  # RFC 1950, section 2.2
+}
 
 
 def chosen(accept_encoding: str) -> str:

@@ -1,8 +1,8 @@
 """Refuses request heads that two parsers could read in two ways, before anything else sees them.
 
-The server's parser (httptools) accepts two Host headers, heads of any size, and adds a chunked
-body's trailers to the headers once the body is read. Behind this guard the headers are a copy,
-frozen before the body, and each that means something stands there once.
+The server's parser (httptools) accepts two Host headers, and heads of any size. Behind this guard
+each header that means something stands there once. `http_connection` bounds heads while they come
+and keeps trailers out of them.
 """
 
 from __future__ import annotations

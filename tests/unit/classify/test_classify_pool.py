@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
+import sys
 import time
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, frames
 from gateway.classify.pool import ScanPool
@@ -176,6 +180,31 @@ def test_no_worker_outlives_its_pool() -> None:
         return _children() - before
 
     assert asyncio.run(scenario()) == set()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("text", ["hello", "die", "hang"])
+def test_a_closed_pool_leaves_nothing_open_on_its_loop(
+    text: str,
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Closed the moment the call ends: the worker of "hang" is being replaced then."""
+    complaints: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: complaints.append(repr(found)))
+
+    async def scenario() -> None:
+        async with running() as pool:
+            await expect(pool, text, 0.3)
+
+    with (
+        warnings.catch_warnings(record=True) as warned,
+        asyncio.Runner(loop_factory=new_loop) as runner,
+    ):
+        warnings.simplefilter("always")
+        runner.run(scenario())
+    gc.collect()
+    assert (complaints, [str(w.message) for w in warned]) == ([], [])
 
 
 def test_a_closed_pool_fails_local() -> None:

@@ -18,6 +18,7 @@ from gateway.catalog import Catalog, CatalogModel
 from gateway.config import KeySettings, LimitSettings
 from gateway.errors import NoEligibleEndpoint, UpstreamRefused
 from gateway.fronts import Services
+from gateway.fronts.http_connection import HttpConnection
 from gateway.types import (
     Frame,
     InferenceReply,
@@ -147,7 +148,7 @@ def services(
 async def serving(app: Any) -> AsyncIterator[int]:
     """The port of a uvicorn in this event loop."""
     config = uvicorn.Config(
-        app, port=0, http="httptools", lifespan="off", log_level="critical", access_log=False
+        app, port=0, http=HttpConnection, lifespan="off", log_level="critical", access_log=False
     )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve())

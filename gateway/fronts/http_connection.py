@@ -1,0 +1,113 @@
+"""One connection of the HTTP server: uvicorn's, with heads that stay what they were once read.
+
+httptools has no limit on a head, waits for one for ever, and adds the trailers of a chunked body to
+the headers. A small body and its trailers come in one read, before the app has run at all, so only
+here can the headers be frozen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from gateway.fronts.guard import MAX_HEAD_BYTES, MAX_PATH_BYTES
+
+HEAD_S = 20.0
+_MOST_BYTES = MAX_HEAD_BYTES + MAX_PATH_BYTES
+
+
+class HttpConnection(HttpToolsProtocol):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._awaits_head = True
+        self._framing_bytes = 0  # that came since the last head, piece of a body, or end of one
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_waiting()
+
+    def data_received(self, data: bytes) -> None:
+        self._framing_bytes += len(data)
+        super().data_received(data)
+        if self._framing_bytes > _MOST_BYTES:
+            self._refuse(431, f"the head or the trailers have more than {MAX_HEAD_BYTES} bytes")
+        elif not self._awaits_head:
+            self._stop_waiting()
+        elif self._patience is None:
+            self._wait_for_head()
+
+    def on_message_begin(self) -> None:
+        self._awaits_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._awaits_head = False
+        self._framing_bytes = 0
+        self.scope["headers"] = tuple(self.headers)
+        super().on_headers_complete()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._awaits_head:  # else it is a trailer, which nobody here reads
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._framing_bytes = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Of a request whose head or chunks the parser cannot read."""
+        self._refuse(400, "the request is not HTTP/1.1 as RFC 9112 has it")
+
+    def _refuse(self, status: int, message: str) -> None:
+        if self.transport.is_closing():
+            return
+        if self._is_next():
+            self.transport.write(_refusal(status, message))
+        self.transport.close()
+
+    def _is_next(self) -> bool:
+        """Whether what is refused now is what the next answer on this connection belongs to."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return True
+        return cycle.more_body and not cycle.response_started and not self.pipeline
+
+    def _wait_for_head(self) -> None:
+        self._patience = self.loop.call_later(HEAD_S, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        if self._is_next():
+            self._refuse(408, f"the head did not arrive within {HEAD_S:g} s")
+        else:  # an earlier call is still being served
+            self._wait_for_head()
+
+
+def _refusal(status: int, message: str) -> bytes:
+    body = orjson.dumps({"error": message})
+    return b"".join(
+        (
+            STATUS_LINE[status],
+            b"content-type: application/json\r\nx-spillway-reason: malformed_head\r\n",
+            b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body),
+            body,
+        )
+    )

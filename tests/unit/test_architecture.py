@@ -1,0 +1,284 @@
+"""Imports point one way, and nobody reaches into a family past its front page.
+
+The tables below are the whole rule. A module that is in none of them fails the test: whoever adds
+one says where it belongs.
+"""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "gateway"
+
+LAYERS: tuple[frozenset[str], ...] = tuple(
+    map(
+        frozenset,
+        (
+            {""},  # the package itself: its version
+            {"deadline"},
+            {"types"},
+            {"errors"},
+            {"strictjson", "config", "logs"},
+            {"oip", "catalog", "callers", "budget"},
+            {"routing", "classify", "backends", "accounting", "queue", "admission", "embedded"},
+            {"fleet"},
+            {"dispatch", "probes"},
+            {"pipeline"},
+            {"fronts"},
+            {"app"},
+            {"demo"},
+            {"commands"},
+            {"__main__"},
+        ),
+    )
+)
+"""From the bottom up. A part may import what stands below it, never beside or above it."""
+
+BACKENDS = {
+    "triton": {
+        "triton",
+        "triton_grpc",
+        "triton_http",
+        "openai_on_triton",
+        "openai_prompts",
+        "openai_refusal",
+        "openai_responses_shape",
+        "openai_text_shape",
+        "text_generation",
+        "text_tensors",
+    },
+    "kserve": {"kserve_grpc", "kserve_http"},
+    "openai": {"openai", "openai_failures", "sse"},
+}
+FRONTS = {
+    "kserve": {"kserve", "kserve_inspection"},
+    "openai": {"openai", "openai_documents", "openai_errors", "openai_events"},
+    "grpc": {"grpc", "grpc_calls", "grpc_inspection", "grpc_stream"},
+    "ops": {"ops"},
+}
+MEMBERS = {"backends": BACKENDS, "fronts": FRONTS}
+"""The families whose members take each other's place, and the modules of each member."""
+
+SHARED = {
+    "backends": {
+        "",
+        "connection",
+        "egress",
+        "kinds",
+        "oip_grpc",
+        "oip_grpc_failures",
+        "open_inference",
+        "replies",
+        "wire",
+    },
+    "fronts": {"", "compression", "exchange", "guard", "http", "intake"},
+}
+"""What members of a family may use together. `backends.kinds` is the registry: it names them all."""
+
+ACROSS = {
+    # `explain` reads a described call as the front of its path would.
+    ("fronts.ops", "fronts.openai_documents"),
+}
+
+DOORS = {
+    "backends": {"", "egress", "kinds"},
+    "classify": {"", "classifier"},
+    "routing": {"policy", "estimate"},
+}
+"""What the rest of the gateway may import of a family; commands may look deeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import of one of our modules by another, both without the leading `gateway.`."""
+
+    importer: str
+    imported: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"gateway.{self.importer}:{self.line} imports gateway.{self.imported}"
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the gateway by its name without `gateway.`; the package itself is ''."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def within(module: str) -> str:
+    return module.partition(".")[2]
+
+
+def imports() -> Iterator[Import]:
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            for imported in _named(node):
+                yield Import(name, imported, getattr(node, "lineno", 0))
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if top(alias.name) == "gateway":
+                yield within(alias.name)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports name their module in full"
+        if node.module is None or top(node.module) != "gateway":
+            return
+        for alias in node.names:
+            submodule = f"{within(node.module)}.{alias.name}".lstrip(".")
+            yield submodule if submodule in MODULES else within(node.module)
+
+
+IMPORTS = tuple(imports())
+
+
+def level(module: str) -> int:
+    return next(at for at, layer in enumerate(LAYERS) if top(module) in layer)
+
+
+def member_of(module: str) -> str | None:
+    members = MEMBERS.get(top(module), {})
+    return next((name for name, parts in members.items() if within(module) in parts), None)
+
+
+def test_every_part_of_the_gateway_has_a_layer() -> None:
+    placed = frozenset().union(*LAYERS)
+    assert {top(name) for name in MODULES} == placed
+
+
+def test_imports_point_one_way() -> None:
+    wrong = [
+        str(i)
+        for i in IMPORTS
+        if top(i.importer) != top(i.imported) and level(i.imported) >= level(i.importer)
+    ]
+    assert wrong == []
+
+
+def test_no_two_modules_import_each_other() -> None:
+    below: dict[str, set[str]] = {name: set() for name in MODULES}
+    for i in IMPORTS:
+        if i.imported != i.importer and i.imported in below:
+            below[i.importer].add(i.imported)
+    while free := {name for name, needs in below.items() if not needs & below.keys()}:
+        below = {name: needs for name, needs in below.items() if name not in free}
+    assert sorted(below) == [], "these are in an import cycle, or above one"
+
+
+@pytest.mark.parametrize("family", sorted(MEMBERS))
+def test_every_module_of_a_family_is_a_members_or_shared(family: str) -> None:
+    here = {within(name) for name in MODULES if top(name) == family}
+    listed = [*SHARED[family], *(part for parts in MEMBERS[family].values() for part in parts)]
+    assert sorted(listed) == sorted(here)
+
+
+def test_members_of_a_family_do_not_import_each_other() -> None:
+    wrong = [
+        str(i)
+        for i in IMPORTS
+        if top(i.importer) == top(i.imported)
+        and member_of(i.imported) not in (None, member_of(i.importer))
+        and i.importer != "backends.kinds"
+        and (i.importer, i.imported) not in ACROSS
+    ]
+    assert wrong == []
+
+
+def test_every_exception_to_the_rule_is_still_needed() -> None:
+    assert {(i.importer, i.imported) for i in IMPORTS} >= ACROSS
+
+
+def test_families_are_used_through_their_doors() -> None:
+    wrong = [
+        str(i)
+        for i in IMPORTS
+        if top(i.imported) in DOORS
+        and top(i.imported) != top(i.importer)
+        and top(i.importer) not in ("commands", "demo")
+        and within(i.imported) not in DOORS[top(i.imported)]
+    ]
+    assert wrong == []
+
+
+def test_only_the_composition_root_makes_doors_to_endpoints() -> None:
+    """Whoever could wrap a connector in a door of the wrong zone could send a call past both
+    guards; the one who does it is the one who reads the zone from the settings."""
+    makers = {"backends.egress", "backends.kinds"}
+    assert {i.importer for i in IMPORTS if i.imported in makers} == {"app"}
+
+
+def test_nothing_but_its_command_knows_the_demo() -> None:
+    importers = {
+        i.importer for i in IMPORTS if top(i.imported) == "demo" and top(i.importer) != "demo"
+    }
+    assert importers <= {"commands.demo"}
+
+
+def test_the_simulated_cloud_shares_no_code_with_the_gateway() -> None:
+    """What it recorded is evidence only if it reads the wire by itself."""
+    cloud = [i for i in IMPORTS if i.importer.startswith("demo.cloud")]
+    assert [str(i) for i in cloud if not i.imported.startswith("demo.cloud")] == []
+
+
+@pytest.mark.parametrize("module", ["deadline", "types", "errors", "routing", "budget"])
+def test_the_pure_core_does_no_io(module: str) -> None:
+    waits = {"asyncio", "socket", "httpx", "grpc", "logging", "os", "pathlib", "subprocess"}
+    for name, path in MODULES.items():
+        if top(name) == module:
+            tree = ast.parse(path.read_bytes())
+            found = {n.name for n in _imported_modules(tree)}
+            assert not {top(n) for n in found} & waits, name
+
+
+def _imported_modules(tree: ast.AST) -> Iterator[ast.alias]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from node.names
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield ast.alias(node.module)
+
+
+def test_imports_within_functions_say_why() -> None:
+    wrong = []
+    for name, path in MODULES.items():
+        commented = _commented_lines(path)
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                wrong += [
+                    f"gateway.{name}:{i.lineno}"
+                    for i in ast.walk(node)
+                    if isinstance(i, ast.Import | ast.ImportFrom)
+                    and not commented & {i.lineno, i.lineno - 1}
+                ]
+    assert wrong == []
+
+
+def _commented_lines(path: Path) -> set[int]:
+    with path.open("rb") as source:
+        return {
+            t.start[0] for t in tokenize.tokenize(source.readline) if t.type == tokenize.COMMENT
+        }
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    nothing = {"utils", "util", "helpers", "common", "manager", "misc", "base"}
+    assert sorted(n for n in MODULES if n.rpartition(".")[2] in nothing) == []
