@@ -29,6 +29,7 @@ from gateway.backends.egress import CloudDoor
 from gateway.backends.kinds import build_connector
 from gateway.callers import Callers
 from gateway.catalog import Catalog
+from gateway.census import ServerCensus
 from gateway.classify.classifier import Classifier, scan_pool
 from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
@@ -40,9 +41,9 @@ from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import Front, build_app
 from gateway.fronts.http_connection import HttpConnection
 from gateway.pipeline import Pipeline
-from gateway.probes import ServerCensus
 from gateway.routing.policy import Policy
 from gateway.types import Zone
+from gateway.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +71,9 @@ class Gateway:
     def _compose(self) -> None:
         settings = self.settings
         places = {name: self._place(name, e) for name, e in settings.endpoints.items()}
+        self.fleet = Fleet(self.catalog, places, settings.queue, self.metrics, self._clock)
         census = ServerCensus(self.catalog, settings.undeclared_models == "onprem")
-        self.fleet = Fleet(
-            self.catalog, places, settings.queue, self.metrics, self._clock, learn=census
-        )
+        self.watch = Watch(places, census, self.metrics)
         self._log = FileDecisionLog(settings.records.path)
         self.accounts = Accounts(self._log, self.metrics, self._clock, settings.policy_hash)
         self.admission = Admission(settings.limits)
@@ -140,8 +140,8 @@ class Gateway:
             self._progress("starting the classifier")
             stack.push_async_callback(self.classifier.aclose)
             await self.classifier.start()
-            await self.fleet.probe_all()
-            await stack.enter_async_context(self._owned(self.fleet.watch(), "fleet"))
+            await self.watch.look_at_all()
+            await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
             http = HttpServer(self.http_app(), self.settings.limits.drain_s)
             grpc = GrpcFront(
                 self.services, self.settings.listen.host, self.settings.listen.grpc_port
@@ -218,8 +218,8 @@ class Gateway:
         self._progress(f"starting Triton: {len(loading.loaded)} of {loading.total} models")
 
     def _server_state(self, name: str, state: ServerState) -> None:
-        if hasattr(self, "fleet") and state in (ServerState.UP, ServerState.BACKING_OFF):
-            self._spawn(self.fleet.probe(name))
+        if hasattr(self, "watch") and state in (ServerState.UP, ServerState.BACKING_OFF):
+            self._spawn(self.watch.look_at(name))
 
     def _restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
         last_s = -_RESTART_PAUSE_S

@@ -1,21 +1,19 @@
 """Every endpoint's state: what it serves, whether it can be trusted, how long it takes.
 
-State changes in synchronous methods only; probes and restarts run in the background loop. A health
-probe can take an endpoint out, but it never brings one back that failed inferences: after a
-cool-down one call is let through as a probe, and only its answer un-ejects (DESIGN.md, "Triton's
-readiness lies").
+State changes in synchronous methods only; `watch.py` asks the endpoints in the background.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gateway.accounting.metrics import Metrics
 from gateway.backends import CloudBackend, Connector, Inspector, OnPremBackend
+from gateway.breaker import Breaker
 from gateway.catalog import Catalog
 from gateway.config import EndpointSettings, QueueSettings
 from gateway.deadline import Clock
@@ -26,53 +24,7 @@ from gateway.types import Endpoint, EndpointState, InferenceRequest, ServedModel
 
 log = logging.getLogger(__name__)
 
-_FAILURES_TO_EJECT = 3
-_COOL_DOWN_S = 2.0
-_COOL_DOWN_MAX_S = 30.0
-_PROBE_S = 1.0
 _EXPECTED_TOKENS = 500  # of a generation, until its answer says; only ranks endpoints by price
-
-
-@dataclass(slots=True)
-class Breaker:
-    """Closed, open for a cool-down, or half-open for one call (BEHAVIOURS A6)."""
-
-    clock: Clock
-    failures: int = 0
-    open_until_s: float = 0.0
-    cool_down_s: float = _COOL_DOWN_S
-    probing: bool = False
-
-    @property
-    def closed(self) -> bool:
-        return self.open_until_s == 0.0
-
-    def admits(self) -> bool:
-        return self.closed or (self.clock() >= self.open_until_s and not self.probing)
-
-    def starts(self) -> None:
-        if not self.closed:
-            self.probing = True
-
-    def succeeded(self) -> None:
-        self.failures, self.open_until_s, self.probing = 0, 0.0, False
-        self.cool_down_s = _COOL_DOWN_S
-
-    def abandoned(self) -> None:
-        """The call ended without telling anything of the endpoint."""
-        self.probing = False
-
-    def failed(self, at_once: bool = False) -> bool:
-        """True when this failure opens the breaker."""
-        self.failures += 1
-        reopen = self.probing or not self.closed
-        self.probing = False
-        if not reopen and not at_once and self.failures < _FAILURES_TO_EJECT:
-            return False
-        if reopen:
-            self.cool_down_s = min(self.cool_down_s * 2, _COOL_DOWN_MAX_S)
-        self.open_until_s = self.clock() + self.cool_down_s
-        return not reopen
 
 
 @dataclass(slots=True)
@@ -99,12 +51,13 @@ class Place:
     lanes: dict[str, Lane] = field(default_factory=dict)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
     batch_of: dict[str, int] = field(default_factory=dict)
-    missed_probes: int = 0
     limits: set[asyncio.Timeout] = field(default_factory=set)  # of those who wait for an answer
 
-
-Learn = Callable[[str, Place], Awaitable[None]]
-"""Reads what a server has when it comes up: its models and their batch sizes."""
+    def give_up_waiting(self) -> None:
+        """A frozen server keeps its connections open: who waits for it is told at once."""
+        now_s = asyncio.get_running_loop().time()
+        for limit in self.limits:
+            limit.reschedule(now_s)
 
 
 class Fleet:
@@ -115,11 +68,9 @@ class Fleet:
         queue: QueueSettings,
         metrics: Metrics,
         clock: Clock,
-        learn: Learn | None = None,
     ) -> None:
-        self._learn_from = learn
         self._catalog = catalog
-        self._places = places
+        self.places = places
         self._queue_settings = queue
         self._metrics = metrics
         self._clock = clock
@@ -132,7 +83,7 @@ class Fleet:
         return tuple(self._state(name, request, restricted) for name in model.endpoints)
 
     def _state(self, name: str, request: InferenceRequest, restricted: bool) -> EndpointState:
-        place, lane = self._places[name], self.lane(name, request.model)
+        place, lane = self.places[name], self.lane(name, request.model)
         endpoint = self._catalog.endpoints[name]
         served = endpoint.models[request.model]
         why = self._unavailable_why(place, lane)
@@ -167,7 +118,7 @@ class Fleet:
         return "" if lane.breaker.admits() else "ejected"
 
     def lane(self, name: str, model: str) -> Lane:
-        place = self._places[name]
+        place = self.places[name]
         found = place.lanes.get(model)
         if found is None:
             found = place.lanes[model] = self._new_lane(name, place, model)
@@ -188,13 +139,13 @@ class Fleet:
     # What dispatch tells
 
     def place(self, name: str) -> Place:
-        return self._places[name]
+        return self.places[name]
 
     @contextmanager
     def waiting_for(self, endpoint: Endpoint, limit: asyncio.Timeout) -> Iterator[None]:
         """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
         keeps its connections open and would hold every call to its deadline."""
-        limits = self._places[endpoint.name].limits
+        limits = self.places[endpoint.name].limits
         limits.add(limit)
         try:
             yield
@@ -202,13 +153,13 @@ class Fleet:
             limits.discard(limit)
 
     def started(self, endpoint: Endpoint, model: str) -> None:
-        lane, place = self.lane(endpoint.name, model), self._places[endpoint.name]
+        lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
         lane.breaker.starts()
         lane.in_flight += 1
         place.in_flight += 1
 
     def ended(self, endpoint: Endpoint, model: str) -> None:
-        lane, place = self.lane(endpoint.name, model), self._places[endpoint.name]
+        lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
         lane.in_flight -= 1
         place.in_flight -= 1
 
@@ -223,7 +174,7 @@ class Fleet:
 
     def failed(self, endpoint: Endpoint, model: str, error: GatewayError) -> None:
         """Count a failure that is the endpoint's; its refusals of a call and its 429 are not."""
-        lane, place = self.lane(endpoint.name, model), self._places[endpoint.name]
+        lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
         if isinstance(error, UpstreamBusy):
             lane.breaker.abandoned()
             return
@@ -238,17 +189,17 @@ class Fleet:
 
     def ready(self) -> bool:
         """Whether any on-prem endpoint is up; without one, restricted calls have no place."""
-        onprem = [p for p in self._places.values() if p.settings.zone is Zone.ONPREM]
-        return any(p.up for p in onprem) if onprem else any(p.up for p in self._places.values())
+        onprem = [p for p in self.places.values() if p.settings.zone is Zone.ONPREM]
+        return any(p.up for p in onprem) if onprem else any(p.up for p in self.places.values())
 
     def model_ready(self, model: str) -> bool:
         return any(
-            not self._unavailable_why(self._places[name], self.lane(name, model))
+            not self._unavailable_why(self.places[name], self.lane(name, model))
             for name in self._catalog.find(model).endpoints
         )
 
     def inspector_of_server(self) -> Inspector:
-        for place in self._places.values():
+        for place in self.places.values():
             if place.inspector and place.up and place.settings.zone is Zone.ONPREM:
                 return place.inspector
         raise NoEligibleEndpoint("no on-prem inference server is up", retry_after_s=2.0)
@@ -256,10 +207,10 @@ class Fleet:
     def inspector_of_model(self, model: str) -> tuple[Inspector, str]:
         entry = self._catalog.find(model)
         names = sorted(
-            entry.endpoints, key=lambda n: self._places[n].settings.zone is not Zone.ONPREM
+            entry.endpoints, key=lambda n: self.places[n].settings.zone is not Zone.ONPREM
         )
         for name in names:
-            place = self._places[name]
+            place = self.places[name]
             if place.inspector and place.up:
                 return place.inspector, self._catalog.endpoints[name].models[model].model
         raise NoEligibleEndpoint("no server of this model is up", retry_after_s=2.0)
@@ -284,85 +235,25 @@ class Fleet:
                     for model, lane in place.lanes.items()
                 },
             }
-            for name, place in self._places.items()
+            for name, place in self.places.items()
         ]
 
     def publish(self) -> None:
         """Bring the gauges up to date; called when they are read."""
         m = self._metrics
-        for name, place in self._places.items():
+        for name, place in self.places.items():
             m.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
             for model, lane in place.lanes.items():
                 if lane.queue is not None:
                     m.queue_waiting.labels(name, model).set(lane.queue.waiting)
                     m.queue_in_flight.labels(name, model).set(lane.queue.in_flight)
 
-    # Background
-
-    async def watch(self) -> None:
-        """Probe every endpoint for ever."""
-        async with asyncio.TaskGroup() as group:
-            for name in self._places:
-                group.create_task(self._watch_one(name))
-
-    async def probe_all(self) -> None:
-        await asyncio.gather(*(self.probe(name) for name in self._places))
-
-    async def _watch_one(self, name: str) -> None:
-        place = self._places[name]
-        while True:
-            await asyncio.sleep(place.settings.probe_s)
-            await self.probe(name)
-
-    async def probe(self, name: str) -> None:
-        """One look at an endpoint. A refusal counts at once; silence when it comes twice."""
-        place = self._places[name]
-        answer = await self._ask(place)
-        if answer is None and place.up and not place.missed_probes:
-            place.missed_probes += 1
-            answer = await self._ask(place)
-        up = bool(answer)
-        place.missed_probes = 0
-        if up and not place.up:
-            await self._learn(name, place)
-        if up != place.up:
-            log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
-        place.up = up
-        if not up:
-            now_s = asyncio.get_running_loop().time()
-            for limit in place.limits:
-                limit.reschedule(now_s)
-
-    async def _ask(self, place: Place) -> bool | None:
-        """None: it said nothing in time."""
-        onprem = place.settings.zone is Zone.ONPREM
-        patience_s = _PROBE_S if onprem else place.settings.connect_timeout_ms / 1000
-        try:
-            async with asyncio.timeout(patience_s):
-                return await place.connector.ready()
-        except TimeoutError:
-            return None
-        except (GatewayError, OSError):
-            return False
-        except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
-            self._metrics.tasks_failed.labels("probe").inc()
-            return False
-
-    async def _learn(self, name: str, place: Place) -> None:
-        """Batch sizes and undeclared models of a server that has just come up."""
-        if self._learn_from is None:
-            return
-        try:
-            await self._learn_from(name, place)
-        except GatewayError as exc:
-            log.warning("%s: its models could not be listed: %s", name, exc.reason)
-
     def assume_up(self) -> None:
-        for place in self._places.values():
+        for place in self.places.values():
             place.up = True
 
     async def aclose(self) -> None:
-        for place in self._places.values():
+        for place in self.places.values():
             await place.connector.aclose()
 
 

@@ -48,6 +48,7 @@ class Worker:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self._ending: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, spec: frames.WorkerSpec) -> Worker:
@@ -98,7 +99,13 @@ class Worker:
             raise ScanFailed("the worker has died") from None
 
     async def kill(self) -> None:
-        """End the process and close its pipes. Again is harmless, after a cancelled one needed."""
+        """End the process and close its pipes, whoever asks and however often. A caller that is
+        cancelled leaves the ending to run on; asking again waits for it."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

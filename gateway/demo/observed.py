@@ -12,16 +12,15 @@ UNREACHED = "unreached"  # the status of a call that got no answer at all
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`status` is the protocol's own: "200", "503", "UNAVAILABLE", or a client's exception."""
+    """`status` is the protocol's own: "200", "503", "UNAVAILABLE", or a client's exception;
+    `headers` are those named x-spillway-*, where a client shows them."""
 
     call: Call
     ok: bool
     status: str
     started_s: float  # monotonic
     took_s: float
-    headers: Mapping[str, str] = field(
-        default_factory=dict
-    )  # x-spillway-*, where a client shows it
+    headers: Mapping[str, str] = field(default_factory=dict)
     first_s: float | None = None  # until the first piece of a streamed answer
 
     @property

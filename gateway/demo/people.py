@@ -22,7 +22,7 @@ _LAST = (
     "Ivers",
     "Jost",
 )
-_DIALLED = 1000  # +44 20 7946 0000 to 0999
+MOST_PEOPLE = 1000  # as many as there are numbers from +44 20 7946 0000 to 0999
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Person:
 
 
 def crowd(dice: random.Random, size: int) -> list[Person]:
-    """`size` people, at most 1000."""
-    phones = dice.sample(range(_DIALLED), size)
+    """`size` people, at most MOST_PEOPLE."""
+    phones = dice.sample(range(MOST_PEOPLE), size)
     accounts = dice.sample(range(10**9, 10**10), size)
     serials = dice.sample(range(1, 10_000), size)
     return [

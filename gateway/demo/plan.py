@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import random
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.demo import texts
-from gateway.demo.people import crowd
+from gateway.demo.people import MOST_PEOPLE, crowd
 
-_CROWD = 60
 Array = npt.NDArray[np.generic]
 
 
@@ -124,11 +124,11 @@ _RESTRICTED_SHARE = 0.4
 def plan(seed: int, calls: int, seconds: float) -> dict[str, list[Call]]:
     """The calls of each phase in the order of their time; the same for the same arguments."""
     dice = random.Random(seed)
-    makers = _Maker(dice)
+    maker = _Maker(dice, calls)
     counts = _shared_out(calls, [phase.share_of_calls for phase in PHASES])
     return {
         phase.name: [
-            makers.call(phase.name, at_s)
+            maker.call(phase.name, at_s)
             for at_s in sorted(dice.uniform(0, seconds * phase.share_of_time) for _ in range(count))
         ]
         for phase, count in zip(PHASES, counts, strict=True)
@@ -142,10 +142,11 @@ def _shared_out(total: int, shares: Sequence[float]) -> list[int]:
 
 
 class _Maker:
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, dice: random.Random, calls: int) -> None:
         self._dice = dice
         self._markers = texts.Markers(dice)
-        self._crowd = crowd(dice, _CROWD)
+        # Somebody else in each call, so that whoever is found in the cloud tells which call leaked.
+        self._people = itertools.cycle(crowd(dice, min(calls, MOST_PEOPLE)))
         self._turn = self._alternate()
 
     def _alternate(self) -> Iterator[bool]:
@@ -189,7 +190,7 @@ class _Maker:
             left = np.array([[dice.randrange(1000) for _ in range(16)]], dtype=np.int32)
             return texts.Text("", (marker,)), {"INPUT0": left, "INPUT1": left[:, ::-1].copy()}
         if restricted:
-            return texts.restricted(dice, dice.choice(self._crowd), marker), {}
+            return texts.restricted(dice, next(self._people), marker), {}
         return texts.clear(dice, marker), {}
 
 

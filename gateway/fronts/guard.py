@@ -8,7 +8,7 @@ and keeps trailers out of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -50,7 +50,6 @@ class HeadGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope = {**scope, "headers": tuple(scope["headers"])}
             try:
                 check(scope)
             except RequestRejected as error:
@@ -64,7 +63,7 @@ class HeadGuard:
 
 def check(scope: Scope) -> None:
     """Raises RequestRejected; the message never repeats what it refuses."""
-    headers: tuple[tuple[bytes, bytes], ...] = scope["headers"]
+    headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
     if scope["method"] not in _METHODS:
         raise MethodNotAllowed("this method is not offered")
     _check_path(scope)
@@ -98,6 +97,8 @@ def _check_path(scope: Scope) -> None:
 
 
 def _check_framing(version: str, headers: dict[bytes, bytes]) -> None:
+    if version not in ("1.0", "1.1"):
+        raise MalformedBody("the request must be of HTTP/1.1 or HTTP/1.0", reason=_BAD)
     if b"host" not in headers and version != "1.0":
         raise MalformedBody("host: is missing", reason=_BAD)
     if not _HOST.fullmatch(headers.get(b"host", b"")):

@@ -36,6 +36,7 @@ from gateway.types import InferenceReply
 
 _log = logging.getLogger("gateway.http")
 _T = TypeVar("_T")
+_ARRIVAL = "spillway.arrival"  # a key of the scope
 
 ErrorResponse = Callable[[GatewayError, Arrival], Response]
 """A failure in the shape of one protocol."""
@@ -50,6 +51,15 @@ class ClosableBytes(Protocol):
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
     async def aclose(self) -> None: ...
+
+
+def arrival_of(scope: Scope, services: Services) -> Arrival:
+    """One for each call, whoever asks first: the answer of a call that fails anywhere says the id
+    that its records say."""
+    found: Arrival | None = scope.get(_ARRIVAL)
+    if found is None:
+        found = scope[_ARRIVAL] = intake.arrive(_ids(scope), services)
+    return found
 
 
 async def read_body(request: Request, limits: LimitSettings) -> bytes:
@@ -204,7 +214,7 @@ def build_app(
     of the last: the one with the routes of operations, and the prefix ""."""
 
     async def refuse(error: GatewayError, scope: Scope, send: Send) -> None:
-        arrival = intake.arrive(_headers(scope), services)
+        arrival = arrival_of(scope, services)
         front = next((f for f in fronts if _below(scope["path"], f.prefix)), fronts[-1])
         await front.error_response(error, arrival)(scope, _nothing, send)
 
@@ -272,10 +282,11 @@ def _below(path: str, prefix: str) -> bool:
     return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
-def _headers(scope: Scope) -> Mapping[str, str]:
+def _ids(scope: Scope) -> Mapping[str, str]:
     """Of a head that may have been refused, so that only what is unambiguous counts."""
     found = Headers(raw=list(scope["headers"]))
-    return {name: found[name] for name in ("x-request-id", "traceparent") if name in found}
+    given = {name: found.getlist(name) for name in ("x-request-id", "traceparent")}
+    return {name: values[0] for name, values in given.items() if len(values) == 1}
 
 
 def _place(exc: BaseException) -> str:

@@ -15,11 +15,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from gateway.fronts.guard import MAX_HEAD_BYTES, MAX_PATH_BYTES
 
-HEAD_S = 20.0
 _MOST_BYTES = MAX_HEAD_BYTES + MAX_PATH_BYTES
 
 
 class HttpConnection(HttpToolsProtocol):
+    head_s = 20.0  # what a head may take from its first byte on
+
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._awaits_head = True
@@ -87,7 +88,7 @@ class HttpConnection(HttpToolsProtocol):
         return cycle.more_body and not cycle.response_started and not self.pipeline
 
     def _wait_for_head(self) -> None:
-        self._patience = self.loop.call_later(HEAD_S, self._give_up)
+        self._patience = self.loop.call_later(self.head_s, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._patience is not None:
@@ -96,7 +97,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         if self._is_next():
-            self._refuse(408, f"the head did not arrive within {HEAD_S:g} s")
+            self._refuse(408, f"the head did not arrive within {self.head_s:g} s")
         else:  # an earlier call is still being served
             self._wait_for_head()
 

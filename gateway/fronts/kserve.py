@@ -27,7 +27,7 @@ from gateway.errors import (
     UpstreamRefused,
 )
 from gateway.fronts import Services, compression, intake
-from gateway.fronts.http import Front, read_body, until_left
+from gateway.fronts.http import Front, arrival_of, read_body, until_left
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, known, version_of
 from gateway.oip import grpc, rest
@@ -175,7 +175,7 @@ def _told(answer: Answer, services: Services) -> Callable[[Request], Awaitable[R
     """The one place where a failure becomes an answer."""
 
     async def endpoint(request: Request) -> Response:
-        arrival = intake.arrive(request.headers, services)
+        arrival = arrival_of(request.scope, services)
         try:
             return await answer(request, arrival)
         except GatewayError as error:
@@ -189,7 +189,9 @@ def _refused(services: Services) -> list[Route]:
 
     def refuse(what: str, *paths: str) -> list[Route]:
         async def answer(request: Request, arrival: Arrival) -> Response:
-            raise NotOffered(f"{what} is not offered by this gateway")
+            raise RouteNotFound(
+                f"Not Found: {what} is not offered by this gateway", reason=NotOffered.reason
+            )
 
         told = _told(answer, services)
         return [Route(path, told, methods=_EVERY_METHOD) for path in paths]

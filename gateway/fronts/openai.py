@@ -19,7 +19,7 @@ from gateway.callers import Caller
 from gateway.catalog import CatalogModel
 from gateway.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.fronts import Services, intake
-from gateway.fronts.http import ClosingResponse, read_body, until_left
+from gateway.fronts.http import ClosingResponse, arrival_of, read_body, until_left
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
@@ -75,7 +75,7 @@ class OpenAiFront:
         """The one place where a failure becomes an answer."""
 
         async def answered(request: Request) -> Response:
-            arrival = intake.arrive(request.headers, self._services)
+            arrival = arrival_of(request.scope, self._services)
             try:
                 return await answer(request, arrival)
             except GatewayError as error:

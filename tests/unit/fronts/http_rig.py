@@ -138,17 +138,19 @@ def services(
         callers=Callers(keys or {}),
         catalog=Catalog({name: CatalogModel(name, "infer", ("gpu",)) for name in models}),
         inspection=metadata or Metadata(),
-        limits=LimitSettings(**limits),  # type: ignore[arg-type]
+        limits=LimitSettings(**limits),
         new_id=lambda: str(uuid.uuid4()),
         clock=time.monotonic,
     )
 
 
 @contextlib.asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[int]:
+async def serving(
+    app: Any, connection: type[HttpConnection] = HttpConnection
+) -> AsyncIterator[int]:
     """The port of a uvicorn in this event loop."""
     config = uvicorn.Config(
-        app, port=0, http=HttpConnection, lifespan="off", log_level="critical", access_log=False
+        app, port=0, http=connection, lifespan="off", log_level="critical", access_log=False
     )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve())

@@ -1,0 +1,75 @@
+"""Asks every endpoint, for ever, whether it is up, and what it has when it comes up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from gateway.accounting.metrics import Metrics
+from gateway.errors import GatewayError
+from gateway.fleet import Place
+from gateway.types import Zone
+
+log = logging.getLogger(__name__)
+
+_ONPREM_PATIENCE_S = 1.0
+
+Learn = Callable[[str, Place], Awaitable[None]]
+"""Reads what a server has when it comes up: its models and their batch sizes."""
+
+
+class Watch:
+    def __init__(self, places: Mapping[str, Place], learn: Learn, metrics: Metrics) -> None:
+        self._places = places
+        self._learn_from = learn
+        self._metrics = metrics
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for name in self._places:
+                group.create_task(self._run_one(name))
+
+    async def _run_one(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(self._places[name].settings.probe_s)
+            await self.look_at(name)
+
+    async def look_at_all(self) -> None:
+        await asyncio.gather(*(self.look_at(name) for name in self._places))
+
+    async def look_at(self, name: str) -> None:
+        """One look at an endpoint. A refusal counts at once; silence when it comes twice."""
+        place = self._places[name]
+        answer = await self._ask(place)
+        if answer is None and place.up:
+            answer = await self._ask(place)
+        up = bool(answer)
+        if up and not place.up:
+            await self._learn(name, place)
+        if up != place.up:
+            log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
+        place.up = up
+        if not up:
+            place.give_up_waiting()
+
+    async def _ask(self, place: Place) -> bool | None:
+        """None: it said nothing in time."""
+        onprem = place.settings.zone is Zone.ONPREM
+        patience_s = _ONPREM_PATIENCE_S if onprem else place.settings.connect_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(patience_s):
+                return await place.connector.ready()
+        except TimeoutError:
+            return None
+        except (GatewayError, OSError):
+            return False
+        except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
+            self._metrics.tasks_failed.labels("probe").inc()
+            return False
+
+    async def _learn(self, name: str, place: Place) -> None:
+        try:
+            await self._learn_from(name, place)
+        except GatewayError as exc:
+            log.warning("%s: its models could not be listed: %s", name, exc.reason)

@@ -1,0 +1,221 @@
+"""Heads are frozen once read and bounded while they come; trailers are read by nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.config import KeySettings
+from gateway.errors import GatewayError
+from gateway.fronts import kserve
+from gateway.fronts.http import Front, build_app, read_body
+from gateway.fronts.http_connection import HttpConnection
+from gateway.fronts.intake import Arrival
+from gateway.types import EVERYWHERE
+
+from .http_rig import Client, Pipeline, head, services, serving
+
+pytestmark = pytest.mark.anyio
+INFER = "/v2/models/simple/infer"
+KEY = "sesame"
+CHUNKED = ("Transfer-Encoding", "chunked")
+BODY = b'{"inputs":[]}'
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Impatient(HttpConnection):
+    head_s = 0.2
+
+
+@dataclass
+class Rig:
+    port: int
+    pipeline: Pipeline
+    held: asyncio.Event
+
+    async def client(self) -> Client:
+        return await Client.to(self.port)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    key = KeySettings(key=KEY, tenant="t")
+    given = services(pipeline := Pipeline(), keys={"k": key})
+    held = asyncio.Event()
+
+    async def hold(request: Request) -> Response:
+        await read_body(request, given.limits)
+        await held.wait()
+        return Response("done")
+
+    def told(error: GatewayError, arrival: Arrival) -> Response:
+        return Response(error.message, error.http_status)
+
+    app = build_app(
+        given, [kserve.front(given), Front("", [Route("/hold", hold, methods=["POST"])], told)]
+    )
+    async with serving(app, Impatient) as port:
+        yield Rig(port, pipeline, held)
+
+
+def chunks(*trailers: tuple[str, str]) -> bytes:
+    end = "".join(f"{name}: {value}\r\n" for name, value in trailers).encode()
+    return b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(BODY), BODY, end)
+
+
+AUTHORIZED = [CHUNKED, ("authorization", f"Bearer {KEY}")]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+async def test_a_credential_in_the_trailers_is_none(rig: Rig, apart: bool) -> None:
+    client = await rig.client()
+    await client.send(head("POST", INFER, [CHUNKED]) + (b"" if apart else chunks(AUTHORIZED[1])))
+    if apart:
+        await client.send(chunks(AUTHORIZED[1]))
+    assert (await client.answer()).status == 401
+    assert rig.pipeline.seen == []
+    client.close()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(
+    "trailer",
+    [
+        ("x-spillway-placement", "onprem"),
+        ("x-spillway-placement", "nonsense"),
+        ("x-latency-budget-ms", "1"),
+        ("x-latency-budget-ms", "-1"),
+        ("x-spillway-priority", "9"),
+        ("x-request-id", "00000000-0000-4000-8000-000000000000"),
+        ("inference-header-content-length", "3"),
+        ("content-encoding", "gzip"),
+        ("content-type", "text/plain"),
+        ("content-length", "4"),
+        ("transfer-encoding", "gzip"),
+        ("host", "elsewhere"),
+    ],
+)
+async def test_trailers_change_nothing_about_a_call(
+    rig: Rig, trailer: tuple[str, str], apart: bool
+) -> None:
+    client = await rig.client()
+    first, rest = head("POST", INFER, AUTHORIZED), chunks(trailer)
+    if apart:
+        await client.send(first)
+        await client.send(rest)
+    else:
+        await client.send(first + rest)
+    answer = await client.answer()
+    if trailer[0] in ("content-length", "transfer-encoding") and answer.status == 400:
+        assert rig.pipeline.seen == []  # the parser took it for framing and refused it
+        return
+    assert answer.status == 200
+    (request,) = rig.pipeline.seen
+    assert request.zones == EVERYWHERE
+    assert request.priority == 0
+    assert request.deadline.remaining_s() > 50
+    assert request.id != "00000000-0000-4000-8000-000000000000"
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"GET /v2 HTTP/1.1\r\nHost: a\r\nX-A: ", b"x" * 4096),
+        (b"GET /v2 HTTP/1.1\r\nHost: a\r\n", b"x-a: b\r\n" * 512),
+        (b"GET /v2/", b"x" * 4096),
+        (b"", b"\r\n" * 2048),
+        (head("POST", INFER, AUTHORIZED) + b"1\r\n{\r\n0\r\n", b"x-a: b\r\n" * 512),
+        (head("POST", INFER, AUTHORIZED) + b"1\r\n{\r\n0\r\nx-a: ", b"x" * 4096),
+        (head("POST", INFER, AUTHORIZED) + b"1;a=", b"x" * 4096),
+    ],
+)
+async def test_a_head_or_trailers_without_end_are_cut_off(
+    rig: Rig, start: bytes, piece: bytes
+) -> None:
+    client = await rig.client()
+    await client.send(start)
+    sent, answered = 0, asyncio.create_task(client.reader.read())
+    while not answered.done() and sent < 1 << 22:
+        client.writer.write(piece)
+        sent += len(piece)
+        await asyncio.sleep(0)
+    found = await asyncio.wait_for(_whatever_came(answered), 2)
+    assert sent < 1 << 22
+    assert found == b"" or b" 431 " in found
+    assert rig.pipeline.seen == []
+    client.close()
+
+
+async def _whatever_came(answered: asyncio.Task[bytes]) -> bytes:
+    try:
+        return await answered
+    except ConnectionError:  # it was still sending when the server closed
+        return b""
+
+
+async def test_a_head_that_trickles_is_given_up(rig: Rig) -> None:
+    client = await rig.client()
+    await client.send(b"GET /v2 HTTP/1.1\r\nHost:")
+    answer = await asyncio.wait_for(client.answer(), 2)
+    assert (answer.status, answer.headers["connection"]) == (408, "close")
+    assert answer.error == "the head did not arrive within 0.2 s"
+    client.close()
+
+
+async def test_a_whole_head_stops_the_clock(rig: Rig) -> None:
+    client = await rig.client()
+    first = head("POST", "/hold", length=2)
+    await client.send(first[:20])
+    await client.send(first[20:] + b"{}")
+    await asyncio.sleep(2 * Impatient.head_s)  # what is bounded is time itself
+    rig.held.set()
+    assert (await asyncio.wait_for(client.answer(), 2)).body == b"done"
+    client.close()
+
+
+async def test_a_call_in_progress_outlives_half_a_head_behind_it(rig: Rig) -> None:
+    client = await rig.client()
+    await client.send(head("POST", "/hold", length=2) + b"{}GET /v2 HT")
+    await asyncio.sleep(2 * Impatient.head_s)
+    rig.held.set()
+    assert (await asyncio.wait_for(client.answer(), 2)).body == b"done"
+    client.close()
+
+
+async def test_what_cannot_be_parsed_is_refused_as_json(rig: Rig) -> None:
+    client = await rig.client()
+    await client.send(b"GET /v2 FTP/1.1\r\nHost: a\r\n\r\n")
+    answer = await client.answer()
+    assert (answer.status, answer.headers["content-type"]) == (400, "application/json")
+    assert answer.headers["x-spillway-reason"] == "malformed_head"
+    assert "RFC 9112" in json.loads(answer.body)["error"]
+    assert await client.reader.read() == b""
+    client.close()
+
+
+async def test_chunks_that_cannot_be_parsed_are_refused(rig: Rig) -> None:
+    client = await rig.client()
+    await client.send(head("POST", INFER, AUTHORIZED) + b"zz\r\n")
+    assert (await asyncio.wait_for(client.answer(), 2)).status == 400
+    assert rig.pipeline.seen == []
+    client.close()
+
+
+async def test_a_refusal_is_never_taken_for_the_answer_to_an_earlier_call(rig: Rig) -> None:
+    client = await rig.client()
+    await client.send(head("POST", "/hold", length=2) + b"{}")
+    await client.send(b"\x00\x00 no request")
+    assert await asyncio.wait_for(client.reader.read(), 2) == b""
+    client.close()
