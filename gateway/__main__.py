@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ _COMMANDS = ("serve", "demo", "check", "schema", "explain", "classify", "doctor"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 failed, 2 the input was wrong."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it reports every child process that we start
     given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="spillway", description="A hybrid inference gateway that keeps restricted data home."

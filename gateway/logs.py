@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TextIO
 
@@ -19,6 +20,7 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(out)
     handler.setFormatter(PlainFormatter() if out.isatty() else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # it tells of every start and stop
     for name in _QUIET:  # httpx logs whole URLs at INFO; presidio quotes what it analyses
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -34,8 +36,9 @@ def place(trace: TracebackType | None) -> str:
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, object] = {
-            "time": round(record.created, 3),
+            "time": moment.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

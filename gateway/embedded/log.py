@@ -9,7 +9,8 @@ from dataclasses import dataclass
 _LINE = re.compile(
     r"(?P<level>[IWEF])\d{4} [\d:.]+ \d+ (?P<place>(?P<file>[\w.]+):\d+)\] ?(?P<text>.*)"
 )
-_LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
+# Triton tells forty lines of a start that goes well.
+_LEVELS = {"I": logging.DEBUG, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
 LOADED = re.compile(r"successfully loaded '(?P<model>[^']+)'")
 # Written before Triton listens, so before there can be a call; one of them always is.
 _BEFORE_CALLS = frozenset({"tritonserver.cc", "grpc_server.cc", "http_server.cc"})
@@ -49,9 +50,9 @@ class LogFilter:
         self.listeners += parts["file"] in _BEFORE_CALLS and text.startswith(_STARTED)
         if self.serving and not self._without_content(parts["file"], text):
             return level, f"{place} (message withheld: it may quote a call)"
-        return logging.DEBUG if any(
-            said in text for said in _HARMLESS
-        ) else level, f"{place} {text}"
+        if any(said in text for said in _HARMLESS):
+            level = logging.DEBUG
+        return level, f"{place} {text}"
 
     @staticmethod
     def _without_content(file: str, text: str) -> bool:
