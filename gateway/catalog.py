@@ -60,6 +60,15 @@ class Catalog:
             )
         return found
 
+    def refuse_other_versions(self, model: CatalogModel, version: str) -> None:
+        """Raises UnknownModel for a version that no endpoint of the model may serve."""
+        places = (self.endpoints[n].models for n in model.endpoints if n in self.endpoints)
+        served = [models[model.name] for models in places if model.name in models]
+        if served and not any(s.grants(version) for s in served):
+            raise UnknownModel(
+                "Request for unknown model: the catalog of this gateway has it in another version"
+            )
+
     def names(self) -> Iterable[str]:
         return self.models.keys()
 

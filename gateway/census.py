@@ -30,7 +30,7 @@ class ServerCensus:
             self._catalog.add_undeclared(name, await self._models(place.inspector))
         for model, served in self._catalog.endpoints[name].models.items():
             try:
-                place.batch_of[model] = await self._max_batch(place.inspector, served.model)
+                place.learn_batch(model, await self._max_batch(place.inspector, served.model))
             except GatewayError as exc:
                 log.warning("%s: no config of %s: %s", name, model, exc.reason)
 

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
-import os
-import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
+from gateway import configfile, premises
+from gateway.configfile import ConfigError as ConfigError
+from gateway.configfile import ConfigFile, Where
 from gateway.types import Spill, Zone
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -25,8 +25,12 @@ Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
 
 
-class ConfigError(Exception):
-    """One or more settings are wrong; each line says where and how to mend it."""
+class Contradiction(ValueError):
+    """Settings that do not go together; `where` leads from the section to the one to mend."""
+
+    def __init__(self, where: Where, message: str) -> None:
+        super().__init__(message)
+        self.where, self.message = where, message
 
 
 class Section(BaseModel):
@@ -61,7 +65,7 @@ class ClassifySettings(Section):
 
     profile: Literal["balanced", "strict"] = "balanced"
     languages: tuple[str, ...] = ("en",)
-    threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
+    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.35
     restrict: tuple[str, ...] | None = Field(
         None, description="entity types that restrict; the profile's own list when absent"
     )
@@ -89,7 +93,7 @@ class RoutingSettings(Section):
     """What the decision weighs."""
 
     spill: bool = Field(True, description="false is the kill switch: nothing goes to the cloud")
-    margin: Annotated[float, Field(ge=1)] = Field(1.2, description="safety on predictions")
+    margin: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(1.2, description="safety on predictions")
     miss_penalty_usd: NotNegative = Field(0.05, description="what a missed budget costs")
     max_attempts: Count = 2
 
@@ -115,36 +119,52 @@ class EndpointSettings(Section):
 
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:
-        if self.embedded:
-            if self.kind != "triton" or self.zone is not Zone.ONPREM:
-                raise ValueError("embedded: only an endpoint of kind triton in zone onprem can be")
-            if self.url or self.grpc:
-                raise ValueError("embedded: the server's addresses are chosen; drop url and grpc")
-            return self
-        if self.kind == "triton" and not self.grpc:
-            raise ValueError("grpc: an endpoint of kind triton needs host:port of its gRPC side")
-        if self.kind == "openai" and not self.url:
-            raise ValueError("url: an endpoint of kind openai needs its base URL")
-        if self.kind == "kserve" and bool(self.url) == bool(self.grpc):
-            raise ValueError("url, grpc: an endpoint of kind kserve needs exactly one of them")
-        if self.url and urlsplit(self.url).scheme not in ("http", "https"):
-            raise ValueError("url: must start with http:// or https://")
-        if self.zone is Zone.ONPREM and not self.i_know:
-            for host in self.hosts():
-                if looks_like_cloud(host):
-                    raise ValueError(
-                        f"zone: {host} looks like an address outside the premises; "
-                        "if it really is on-prem say i_know: true"
-                    )
+        self._check_embedded() if self.embedded else self._check_sides()
+        for key, host in self._hosts():
+            if self.zone is Zone.ONPREM and not self.i_know and premises.looks_like_cloud(host):
+                raise Contradiction(
+                    (key,),
+                    f"{host} looks like an address outside the premises, and the zone is onprem; "
+                    "if it really is there say i_know: true",
+                )
         return self
 
-    def hosts(self) -> tuple[str, ...]:
-        found = []
-        if self.url:
-            found.append(urlsplit(self.url).hostname or "")
-        if self.grpc:
-            found.append(urlsplit(f"//{self.grpc}").hostname or "")
-        return tuple(found)
+    def _check_embedded(self) -> None:
+        if self.kind != "triton" or self.zone is not Zone.ONPREM:
+            raise Contradiction(
+                ("embedded",), "only an endpoint of kind triton in zone onprem can be"
+            )
+        if self.url or self.grpc:
+            raise Contradiction(
+                ("url" if self.url else "grpc",), "an embedded server chooses its own; drop it"
+            )
+
+    def _check_sides(self) -> None:
+        if self.repository is not None:
+            raise Contradiction(("repository",), "only an embedded server is given one")
+        if self.kind == "triton" and not self.grpc:
+            raise Contradiction((), "kind triton needs grpc: host:port of its gRPC side")
+        if self.kind == "openai" and not self.url:
+            raise Contradiction((), "kind openai needs url: its base URL")
+        if self.kind == "openai" and self.grpc:
+            raise Contradiction(("grpc",), "an endpoint of kind openai has no gRPC side; drop it")
+        if self.kind == "kserve" and bool(self.url) == bool(self.grpc):
+            raise Contradiction((), "kind kserve needs exactly one of url and grpc")
+        if self.grpc_tls and not self.grpc:
+            raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
+
+    def _hosts(self) -> Iterator[tuple[str, str]]:
+        """Each address's key and host."""
+        readers: dict[str, tuple[str | None, Callable[[str], str]]] = {
+            "url": (self.url, premises.host_of_url),
+            "grpc": (self.grpc, premises.host_of_target),
+        }
+        for key, (address, read) in readers.items():
+            if address:
+                try:
+                    yield key, read(address)
+                except ValueError as exc:
+                    raise Contradiction((key,), str(exc)) from None
 
 
 class ServedBySettings(Section):
@@ -211,12 +231,46 @@ class Settings(Section):
     def _consistent(self) -> Settings:
         for name, model in self.models.items():
             _check_served_by(name, model, self.endpoints)
-        if not self.keys and not self.listen.exposed and not _is_loopback(self.listen.host):
-            raise ValueError(
-                f"listen.host: {self.listen.host} is not loopback and no keys are configured; "
-                "add keys, or say listen.exposed: true"
+        self._check_keys()
+        self._check_budgets()
+        listen = self.listen
+        if listen.http_port and listen.http_port == listen.grpc_port:
+            raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
+        if not self.keys and not listen.exposed and not premises.is_loopback(listen.host):
+            raise Contradiction(
+                ("listen", "host"),
+                f"{listen.host} is not loopback and no keys are configured; "
+                "add keys, or say listen.exposed: true",
             )
         return self
+
+    def _check_keys(self) -> None:
+        known: dict[str, str] = {}
+        for name, key in self.keys.items():
+            secret = key.key.get_secret_value()
+            if secret in known:
+                raise Contradiction(
+                    ("keys", name, "key"), f"is the key of keys.{known[secret]} too"
+                )
+            known[secret] = name
+            for i, model in enumerate(key.models or ()):
+                if self.undeclared_models == "refuse" and model not in self.models:
+                    raise Contradiction(
+                        ("keys", name, "models", i), f"no model {model!r}; {_known(self.models)}"
+                    )
+
+    def _check_budgets(self) -> None:
+        most_ms = self.limits.max_latency_budget_ms
+        stated: dict[tuple[str, ...], float | None] = {
+            ("limits", "default_latency_budget_ms"): self.limits.default_latency_budget_ms,
+            **{("models", n, "latency_budget_ms"): m.latency_budget_ms
+               for n, m in self.models.items()},
+            **{("keys", n, "latency_budget_ms"): k.latency_budget_ms
+               for n, k in self.keys.items()},
+        }  # fmt: skip
+        for where, ms in stated.items():
+            if ms is not None and ms > most_ms:
+                raise Contradiction(where, f"is over limits.max_latency_budget_ms ({most_ms:g})")
 
     def policy_hash(self) -> str:
         """Twelve hex digits that name these settings in records and in /status; no secrets."""
@@ -224,61 +278,39 @@ class Settings(Section):
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def _known(names: dict[str, Any]) -> str:
+    return f"there are: {', '.join(sorted(names)) or 'none'}"
+
+
 def _check_served_by(
     name: str, model: ModelSettings, endpoints: dict[str, EndpointSettings]
 ) -> None:
-    names: set[str] = set()
     seen: set[str] = set()
+    one_name = len({served.model or name for served in model.served_by}) == 1
     for i, served in enumerate(model.served_by):
-        at = f"models.{name}.served_by[{i}]"
+
+        def wrong(key: str, message: str, i: int = i) -> Contradiction:
+            return Contradiction(("models", name, "served_by", i, key), message)
+
         if served.endpoint not in endpoints:
-            known = ", ".join(sorted(endpoints)) or "none"
-            raise ValueError(f"{at}.endpoint: no endpoint {served.endpoint!r}; there are: {known}")
+            raise wrong("endpoint", f"no endpoint {served.endpoint!r}; {_known(endpoints)}")
         if served.endpoint in seen:
-            raise ValueError(f"{at}.endpoint: {served.endpoint!r} is listed twice")
+            raise wrong("endpoint", f"{served.endpoint!r} is listed twice")
         seen.add(served.endpoint)
         if endpoints[served.endpoint].kind == "openai" and model.task == "infer":
-            raise ValueError(
-                f"{at}.endpoint: {served.endpoint!r} speaks OpenAI and cannot serve tensors; "
-                f"set models.{name}.task to embeddings or generate"
+            raise wrong(
+                "endpoint",
+                f"{served.endpoint!r} speaks OpenAI and cannot serve tensors; "
+                f"set models.{name}.task to embeddings or generate",
             )
         if model.task == "embeddings" and served.substitute and len(model.served_by) > 1:
-            raise ValueError(
-                f"{at}.substitute: embeddings of different weights must not mix under one name"
+            raise wrong("substitute", "embeddings of different weights must not mix under one name")
+        if not one_name and served.substitute is None and (served.model or name) != name:
+            raise wrong(
+                "substitute",
+                f"{served.model!r} is another name than its peers'; "
+                "say substitute: true (another model) or false (same weights)",
             )
-        names.add(served.model or name)
-    if len(names) > 1:
-        for i, served in enumerate(model.served_by):
-            if served.substitute is None and (served.model or name) != name:
-                raise ValueError(
-                    f"models.{name}.served_by[{i}].substitute: {served.model!r} is another name "
-                    "than its peers'; say substitute: true (another model) or false (same weights)"
-                )
-
-
-_CLOUD_SUFFIXES = (
-    "amazonaws.com", "azure.com", "azure.net", "windows.net", "googleapis.com", "openai.com",
-    "anthropic.com", "mistral.ai", "nvidia.com", "run.app", "cloudapp.net", "huggingface.cloud",
-    "together.xyz", "groq.com", "cohere.ai", "cohere.com", "fireworks.ai", "ngrok.io",
-    "ngrok-free.app", "openrouter.ai", "deepinfra.com", "replicate.com",
-)  # fmt: skip
-
-
-def looks_like_cloud(host: str) -> bool:
-    """Whether a host name or address looks as if it stood outside the premises (M6)."""
-    host = host.rstrip(".").lower()
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return any(host == s or host.endswith("." + s) for s in _CLOUD_SUFFIXES)
-    return address.is_global
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def schema() -> dict[str, Any]:
@@ -291,139 +323,32 @@ def schema() -> dict[str, Any]:
 
 def load(path: Path) -> Settings:
     """Settings of a YAML file. Raises ConfigError, each line `file:line: key: what to do`."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as exc:
-        raise ConfigError(f"{path}: cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise ConfigError(f"{path}: is not UTF-8 text (byte {exc.start})") from exc
-    return parse(text, str(path))
+    return _validated(configfile.read(path))
 
 
 def parse(text: str, name: str = "<config>") -> Settings:
+    return _validated(configfile.parse(text, name))
+
+
+def _validated(file: ConfigFile) -> Settings:
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as exc:
-        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
-        raise ConfigError(f"{name}:{line}: not valid YAML: {exc.problem}") from exc
-    problems: list[str] = []
-    if root is None:
-        raise ConfigError(f"{name}:1: the file is empty; it needs at least endpoints and models")
-    if not isinstance(root, yaml.MappingNode):
-        raise ConfigError(f"{name}:1: the file must be a mapping of settings")
-    _refuse_duplicates(root, name, problems)
-    if problems:
-        raise ConfigError("\n".join(problems))
-    document = yaml.safe_load(text)
-    resolved = _resolve(document, root, name, problems)
-    if problems:
-        raise ConfigError("\n".join(problems))
-    try:
-        return Settings.model_validate(resolved)
+        return Settings.model_validate(file.document)
     except ValidationError as exc:
-        raise ConfigError("\n".join(_explain(exc, root, name))) from None  # may quote secrets
+        lines = [_explained(problem, file) for problem in exc.errors(include_input=False, include_url=False)]
+    raise ConfigError("\n".join(lines))  # out here: the exception may quote secrets
 
 
-def _refuse_duplicates(node: yaml.Node, name: str, problems: list[str]) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if key.value in seen:
-                problems.append(f"{name}:{key.start_mark.line + 1}: {key.value}: stands here twice")
-            seen.add(key.value)
-            _refuse_duplicates(value, name, problems)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_duplicates(item, name, problems)
+def _explained(problem: ErrorDetails, file: ConfigFile) -> str:
+    where, message = tuple(problem["loc"]), problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        message = "unknown key" + _suggestion(where)
+    contradiction = problem.get("ctx", {}).get("error")
+    if isinstance(contradiction, Contradiction):
+        where, message = (*where, *contradiction.where), contradiction.message
+    return file.at(where, message)
 
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}]+)\}")
-_SECRETS = ("key", "api_key")
-
-
-def _resolve(value: Any, node: yaml.Node, name: str, problems: list[str], key: str = "") -> Any:
-    """Replace `${NAME}` and `${file:PATH}`; a secret written out in the file is refused."""
-    if isinstance(value, dict) and isinstance(node, yaml.MappingNode):
-        nodes = {k.value: v for k, v in node.value}
-        return {
-            k: _resolve(v, nodes.get(str(k), node), name, problems, key=str(k))
-            for k, v in value.items()
-        }
-    if isinstance(value, list) and isinstance(node, yaml.SequenceNode):
-        return [
-            _resolve(v, n, name, problems, key=key) for v, n in zip(value, node.value, strict=True)
-        ]
-    if not isinstance(value, str):
-        return value
-    line = node.start_mark.line + 1
-    if key in _SECRETS and not _REFERENCE.fullmatch(value):
-        problems.append(
-            f"{name}:{line}: {key}: secrets stand in the environment or in a file; "
-            "write ${NAME} or ${file:PATH}"
-        )
-        return value
-
-    def replaced(match: re.Match[str]) -> str:
-        what = match[1]
-        if what.startswith("file:"):
-            try:
-                return Path(what[5:]).read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError):
-                problems.append(f"{name}:{line}: {key}: the file {what[5:]} cannot be read")
-                return ""
-        if what not in os.environ:
-            problems.append(f"{name}:{line}: {key}: the environment has no variable {what}")
-        return os.environ.get(what, "")
-
-    return _REFERENCE.sub(replaced, value)
-
-
-def _explain(error: ValidationError, root: yaml.Node, name: str) -> list[str]:
-    lines = []
-    for problem in error.errors(include_input=False, include_url=False):
-        message = problem["msg"].removeprefix("Value error, ")
-        where = tuple(problem["loc"])
-        if not where and (found := re.match(r"([A-Za-z0-9_.\[\]/-]+): ", message)):
-            where = tuple(_path(found[1]))
-            message = message[found.end() :]
-        if problem["type"] == "extra_forbidden":
-            message = "unknown key" + _suggestion(where)
-        key = ".".join(str(part) for part in where) or "the file"
-        lines.append(f"{name}:{_line(root, where)}: {key}: {message}")
-    return lines
-
-
-def _path(text: str) -> list[str | int]:
-    parts: list[str | int] = []
-    for part in text.split("."):
-        head, *indexes = re.split(r"\[(\d+)\]", part)
-        parts.append(head)
-        parts.extend(int(i) for i in indexes if i)
-    return parts
-
-
-def _line(root: yaml.Node, where: tuple[int | str, ...]) -> int:
-    """The line of the deepest node on the way to `where`."""
-    node, line = root, root.start_mark.line + 1
-    for part in where:
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                if key.value == str(part):
-                    node, line = value, key.start_mark.line + 1
-                    break
-            else:
-                return line
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            if part >= len(node.value):
-                return line
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            return line
-    return line
-
-
-def _suggestion(where: tuple[int | str, ...]) -> str:
+def _suggestion(where: Where) -> str:
     import difflib  # only on the way to an error message
 
     names = {f for section in Section.__subclasses__() for f in section.model_fields}

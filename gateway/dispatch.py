@@ -16,6 +16,7 @@ from gateway.errors import (
     DeadlineExceeded,
     EgressForbidden,
     GatewayError,
+    ModelFailed,
     NoEligibleEndpoint,
     OnpremUnavailable,
     Saturated,
@@ -35,6 +36,7 @@ from gateway.types import (
     InferenceRequest,
     ReplyStream,
     ServedModel,
+    TensorCall,
     Zone,
 )
 
@@ -66,7 +68,7 @@ class Dispatcher:
             if endpoint.zone not in zones:
                 raise EgressForbidden(request.id)
             if last is not None and not self._worth_another(request, endpoint):
-                break
+                continue
             attempt = _Attempt(self._fleet, self._clock, request, found, decision, endpoint, log)
             try:
                 return await attempt.start()
@@ -82,13 +84,13 @@ class Dispatcher:
         return request.deadline.allows(p50_s)
 
     def _exhausted(self, found: Classification, last: GatewayError | None) -> GatewayError:
+        if isinstance(last, ModelFailed):  # an answer, which calling again would not change
+            return last
         if found.restricted:
-            error: GatewayError = OnpremUnavailable(
+            return OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server could answer it",
                 retry_after_s=2.0,
             )
-            error.__cause__ = last
-            return error
         return last or NoEligibleEndpoint("no endpoint was tried", retry_after_s=2.0)
 
 
@@ -112,18 +114,18 @@ class _Attempt:
         self.turn: Turn | None = None
         self.stream: ReplyStream | None = None
         self.sent_s: float | None = None
-        self.started = False
+        self.epoch: int | None = None  # None: no call has gone there
 
     async def start(self) -> OpenedReply:
         try:
             await self._take_turn()
-            self.fleet.started(self.endpoint, self.request.model)
-            self.started = True
+            self._still_available()
+            self.epoch = self.fleet.started(self.endpoint, self.request.model)
             self.sent_s = self.clock()
             async with asyncio.timeout(max(0.0, self.request.deadline.remaining_s())) as limit:
                 with self.fleet.waiting_for(self.endpoint, limit):
                     self.stream = await self._open()
-                    first = await anext(self.stream)
+                    first = await self._first(self.stream)
         except StopAsyncIteration:
             error = UpstreamFailed("the endpoint ended its answer before it began")
             await self.finish(error)
@@ -135,8 +137,14 @@ class _Attempt:
         except GatewayError as exc:
             await self.finish(exc)
             raise
-        except BaseException:  # cancelled: the caller left
+        except asyncio.CancelledError:  # the caller left
             await self.finish(None, "cancelled")
+            raise
+        except EgressForbidden:
+            await self.finish(None, "egress_forbidden")
+            raise
+        except BaseException:  # a connector's bug
+            await self.finish(None, "internal")
             raise
         return OpenedReply(self, first)
 
@@ -145,10 +153,24 @@ class _Attempt:
             return DeadlineExceeded("the latency budget ran out before the answer began")
         return UpstreamUnreachable("the endpoint went down before it answered")
 
+    async def _first(self, stream: ReplyStream) -> Frame | None:
+        """None: on a stream a decoupled model may end a call without any answer."""
+        if not (self.request.streamed and isinstance(self.request.payload, TensorCall)):
+            return await anext(stream)
+        return await anext(stream, None)
+
     async def _take_turn(self) -> None:
         queue = self.fleet.lane(self.endpoint.name, self.request.model).queue
         if queue is not None:
             self.turn = await queue.enter(self.request, self.found.restricted)
+            self.fleet.waited(self.endpoint, self.request.model, self.turn.queued_s)
+
+    def _still_available(self) -> None:
+        """An endpoint may fail while a call waits in its queue or at another one; then the call
+        tries its next place at once instead of an endpoint that is known to be out (A6)."""
+        why = self.fleet.refuses(self.endpoint, self.request.model)
+        if why:
+            raise UpstreamUnreachable("the endpoint was taken out of service", reason=why)
 
     async def _open(self) -> ReplyStream:
         place = self.fleet.place(self.endpoint.name)
@@ -183,24 +205,24 @@ class _Attempt:
             result=result,
             queued_s=self.turn.queued_s if self.turn else 0.0,
             took_s=took_s,
-            price_usd=price_usd(self.served, self.tokens()) if self.started else 0.0,
+            price_usd=0.0 if self.epoch is None else price_usd(self.served, self.tokens()),
         )
 
     def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
-        if not self.started:
+        if self.epoch is None:
             return
         fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
         fleet.ended(endpoint, model)
         if error is None and not result:
-            fleet.succeeded(endpoint, model, took_s)
+            fleet.succeeded(endpoint, model, self.epoch, took_s)
         elif isinstance(error, UpstreamRefused):
-            fleet.abandoned(endpoint, model)
+            fleet.abandoned(endpoint, model, self.epoch)
         elif isinstance(error, UpstreamError) or (
             isinstance(error, DeadlineExceeded) and took_s >= self._patience_s()
         ):
-            fleet.failed(endpoint, model, error)
+            fleet.failed(endpoint, model, self.epoch, error)
         else:
-            fleet.abandoned(endpoint, model)
+            fleet.abandoned(endpoint, model, self.epoch)
 
     def _patience_s(self) -> float:
         """A deadline that passes says something of the endpoint only when it was a fair one."""
@@ -223,7 +245,7 @@ _NOWHERE = _Nowhere()
 class OpenedReply:
     """A committed reply. Every frame comes within the deadline; closing cancels the upstream."""
 
-    def __init__(self, attempt: _Attempt, first: Frame) -> None:
+    def __init__(self, attempt: _Attempt, first: Frame | None) -> None:
         self._attempt = attempt
         self._first: Frame | None = first
         self._done = False

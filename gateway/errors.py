@@ -24,6 +24,7 @@ Every failure that a caller can see.
     - UpstreamUnreachable       502  UNAVAILABLE         connect error, broken stream
     - UpstreamBusy              429  RESOURCE_EXHAUSTED  its 429
     - UpstreamFailed            502  UNAVAILABLE         its 5xx, nonsense
+      . ModelFailed             500  (its own)           the server is well, the model failed
     - UpstreamRefused           4xx  (its own)           its 4xx: no failover
   + InternalError               500  INTERNAL            a bug of ours
 * EgressForbidden                    a bug, never a reply: a restricted call met the door out
@@ -144,6 +145,26 @@ class UpstreamBusy(UpstreamError):
 
 class UpstreamFailed(UpstreamError):
     pass
+
+
+class ModelFailed(UpstreamFailed):
+    """The model's own failure on this call, handed on with the server's status and words. Triton
+    says INTERNAL even where a model refuses its input, so nobody can tell whose fault it was."""
+
+    http_status, reason = 500, "model_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        grpc_status: str = "INTERNAL",
+        body: bytes | None = None,
+        response: bytes | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.grpc_status = grpc_status
+        self.body = body  # as of UpstreamRefused
+        self.response = response  # the ModelInferResponse beside the words within a stream
 
 
 class UpstreamRefused(UpstreamError):

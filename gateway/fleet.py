@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gateway.accounting.metrics import Metrics
-from gateway.backends import CloudBackend, Connector, Inspector, OnPremBackend
+from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.breaker import Breaker
 from gateway.catalog import Catalog
 from gateway.config import EndpointSettings, QueueSettings
 from gateway.deadline import Clock
-from gateway.errors import GatewayError, NoEligibleEndpoint, UpstreamBusy
+from gateway.errors import GatewayError, ModelFailed, NoEligibleEndpoint, UpstreamBusy
+from gateway.oip.failures import GRAY
 from gateway.queue import OnPremQueue
 from gateway.routing.estimate import ServiceTimes, completion_s
 from gateway.types import Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
@@ -42,7 +43,7 @@ class Place:
     """One endpoint with its door."""
 
     settings: EndpointSettings
-    connector: Connector
+    connector: Probed  # its doors alone can send calls through it
     onprem: OnPremBackend | None
     cloud: CloudBackend | None
     inspector: Inspector | None
@@ -52,6 +53,13 @@ class Place:
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
     batch_of: dict[str, int] = field(default_factory=dict)
     limits: set[asyncio.Timeout] = field(default_factory=set)  # of those who wait for an answer
+
+    def learn_batch(self, model: str, batch: int) -> None:
+        """What the server says of a model, also when calls were queued for it before."""
+        self.batch_of[model] = batch
+        lane = self.lanes.get(model)
+        if lane is not None and lane.queue is not None:
+            lane.queue.widen(batch)
 
     def give_up_waiting(self) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once."""
@@ -152,34 +160,43 @@ class Fleet:
         finally:
             limits.discard(limit)
 
-    def started(self, endpoint: Endpoint, model: str) -> None:
+    def refuses(self, endpoint: Endpoint, model: str) -> str:
+        """Why no call may go there now; empty when one may."""
+        return self._unavailable_why(self.places[endpoint.name], self.lane(endpoint.name, model))
+
+    def waited(self, endpoint: Endpoint, model: str, queued_s: float) -> None:
+        self._metrics.queued_seconds.labels(endpoint.name, model).observe(queued_s)
+
+    def started(self, endpoint: Endpoint, model: str) -> int:
+        """Returns the epoch with which the call's end must be told."""
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
-        lane.breaker.starts()
         lane.in_flight += 1
         place.in_flight += 1
+        return lane.breaker.starts()
 
     def ended(self, endpoint: Endpoint, model: str) -> None:
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
         lane.in_flight -= 1
         place.in_flight -= 1
 
-    def succeeded(self, endpoint: Endpoint, model: str, took_s: float) -> None:
+    def succeeded(self, endpoint: Endpoint, model: str, epoch: int, took_s: float) -> None:
         lane = self.lane(endpoint.name, model)
-        lane.breaker.succeeded()
+        lane.breaker.succeeded(epoch)
         lane.times.observe(took_s)
         self._metrics.attempt_seconds.labels(endpoint.name, model).observe(took_s)
 
-    def abandoned(self, endpoint: Endpoint, model: str) -> None:
-        self.lane(endpoint.name, model).breaker.abandoned()
+    def abandoned(self, endpoint: Endpoint, model: str, epoch: int) -> None:
+        self.lane(endpoint.name, model).breaker.abandoned(epoch)
 
-    def failed(self, endpoint: Endpoint, model: str, error: GatewayError) -> None:
-        """Count a failure that is the endpoint's; its refusals of a call and its 429 are not."""
+    def failed(self, endpoint: Endpoint, model: str, epoch: int, error: GatewayError) -> None:
+        """Count a failure that is the endpoint's; its 429 is not, nor is a model's failure on one
+        call: whoever sends nonsense three times must not take the model from everybody."""
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
-        if isinstance(error, UpstreamBusy):
-            lane.breaker.abandoned()
+        if isinstance(error, UpstreamBusy | ModelFailed):
+            lane.breaker.abandoned(epoch)
             return
-        gray = "is not healthy" in error.message  # Triton 2.51, of a model whose stub has died
-        if lane.breaker.failed(at_once=gray):
+        gray = GRAY in error.message
+        if lane.breaker.failed(epoch, at_once=gray):
             self._metrics.endpoint_ejections.labels(endpoint.name).inc()
             log.warning("%s: ejected for %s after %s", endpoint.name, model, error.reason)
         if gray and place.on_gray is not None:

@@ -154,8 +154,10 @@ class Pipeline:
             account.settle(Outcome.SERVED, placement.reason)
             return InferenceReply(placement, OneFrame(only))
         except BaseException as exc:
-            await opened.aclose()
-            account.settle(*ending(exc))
+            try:
+                await opened.aclose()
+            finally:  # cancelled once more while it closes
+                account.settle(*ending(exc))
             raise
 
 
@@ -205,8 +207,10 @@ class SettlingStream:
             self._settle(Outcome.SERVED, "served")
             raise
         except BaseException as exc:
-            await self._opened.aclose()
-            self._settle(*ending(exc))
+            try:
+                await self._opened.aclose()
+            finally:  # cancelled once more while it closes
+                self._settle(*ending(exc))
             raise
 
     async def _next_or_cut(self) -> Frame:
@@ -222,8 +226,10 @@ class SettlingStream:
         return frame.result()
 
     async def aclose(self) -> None:
-        await self._opened.aclose()
-        self._settle(Outcome.CANCELLED, "caller_left")
+        try:
+            await self._opened.aclose()
+        finally:  # a caller may be cut off while the upstream closes
+            self._settle(Outcome.CANCELLED, "caller_left")
 
     def _settle(self, outcome: Outcome, reason: str) -> None:
         self._account.total_tokens = self._opened.total_tokens

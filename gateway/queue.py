@@ -23,6 +23,7 @@ from gateway.errors import DeadlineExceeded, Saturated
 from gateway.types import InferenceRequest
 
 _PATIENCE_S = 60.0
+_RETRY_S = 1.0
 _RESTRICTED_SHARE = 0.9
 
 
@@ -60,14 +61,25 @@ class OnPremQueue:
         aging_s: float = 10.0,
         max_in_flight: int = 1 << 30,
     ) -> None:
-        self.batch = batch
-        self.window = max(1, min(math.ceil(batch * in_flight_batches), max_in_flight))
+        self.batch = 0
+        self.window = 0
         self.in_flight = 0
+        self._in_flight_batches = in_flight_batches
+        self._max_in_flight = max_in_flight
         self._max_waiting = max_waiting
         self._aging_s = aging_s
         self._clock = clock
         self._waiting: list[_Waiter] = []
         self._order = itertools.count()
+        self.widen(batch)
+
+    def widen(self, batch: int) -> None:
+        """The server turns out to execute so many calls at once."""
+        if batch > self.batch:
+            self.batch = batch
+            most = math.ceil(batch * self._in_flight_batches)
+            self.window = max(1, min(most, self._max_in_flight))
+            self._grant()
 
     @property
     def waiting(self) -> int:
@@ -94,7 +106,9 @@ class OnPremQueue:
             self.in_flight += 1
             return Turn(self, 0.0)
         if len(self._waiting) >= self._max_waiting:
-            raise Saturated("the queue of this model is full", reason="queue_full")
+            raise Saturated(
+                "the queue of this model is full", reason="queue_full", retry_after_s=_RETRY_S
+            )
         waiter = _Waiter(
             (self.key(request, restricted), next(self._order)),
             asyncio.get_running_loop().create_future(),
@@ -123,6 +137,9 @@ class OnPremQueue:
 
     def _leave(self) -> None:
         self.in_flight -= 1
+        self._grant()
+
+    def _grant(self) -> None:
         while self._waiting and self.in_flight < self.window:
             waiter = heapq.heappop(self._waiting)
             if not waiter.granted.done():

@@ -171,10 +171,14 @@ class ServedModel:
     """How one endpoint serves a model of the catalog."""
 
     model: str  # the name at that endpoint
-    version: str = ""
+    version: str = ""  # the one that it serves, in decimal digits; empty: whichever is asked for
     substitute: bool = False  # another model than the one asked for, as the config says
     price_usd: float = 0.0  # of one call
     price_usd_per_1k_tokens: float = 0.0
+
+    def grants(self, version: str) -> bool:
+        """Whether a call may ask for this version (decimal digits, or empty for any)."""
+        return not version or not self.version or int(version) == int(self.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,3 +73,5 @@ class Watch:
             await self._learn_from(name, place)
         except GatewayError as exc:
             log.warning("%s: its models could not be listed: %s", name, exc.reason)
+        except Exception:  # noqa: BLE001 - one server's nonsense must not end the watch
+            self._metrics.tasks_failed.labels("learn").inc()

@@ -7,7 +7,8 @@ each in the door of its zone, and nothing else holds the connector: `OnPremDoor`
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from dataclasses import InitVar, dataclass
+from typing import Protocol, final, runtime_checkable
 
 from gateway.errors import EgressForbidden
 from gateway.types import (
@@ -22,19 +23,23 @@ from gateway.types import (
 )
 
 
-class Connector(Protocol):
-    """Speaks one protocol to one endpoint."""
-
-    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
-        """Send the call on. The stream's first frame may still be to come; closing the stream (or
-        cancelling this call) cancels the call upstream. Raises `UpstreamError` by its class."""
-        ...
+class Probed(Protocol):
+    """What may be held of a connector without a door: nothing that could send a call."""
 
     async def ready(self) -> bool:
         """One health probe. It may be wrong: only an inference proves that a server infers."""
         ...
 
     async def aclose(self) -> None: ...
+
+
+class Connector(Probed, Protocol):
+    """Speaks one protocol to one endpoint."""
+
+    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+        """Send the call on. The stream's first frame may still be to come; closing the stream (or
+        cancelling this call) cancels the call upstream. Raises `UpstreamError` by its class."""
+        ...
 
 
 @runtime_checkable
@@ -50,22 +55,23 @@ class Inspector(Protocol):
         ...
 
 
+@final
+@dataclass(frozen=True, slots=True)
 class Cleared:
     """A call that may leave the premises. Cloud backends accept nothing else."""
 
-    __slots__ = ("request",)
+    request: InferenceRequest
+    found: InitVar[Classification]
+    decision: InitVar[Decision]
 
-    def __init__(
-        self, request: InferenceRequest, found: Classification, decision: Decision
-    ) -> None:
+    def __post_init__(self, found: Classification, decision: Decision) -> None:
         if (
             found.sensitivity is not Sensitivity.CLEAR
-            or found.request_id != request.id
+            or found.request_id != self.request.id
             or Zone.CLOUD not in decision.zones
-            or Zone.CLOUD not in request.zones
+            or Zone.CLOUD not in self.request.zones
         ):
-            raise EgressForbidden(request.id)
-        self.request = request
+            raise EgressForbidden(self.request.id)
 
 
 class OnPremBackend(Protocol):

@@ -14,6 +14,6 @@ class CloudDoor:
         self.__connector = connector  # name-mangled: there is no other way to it
 
     async def infer(self, cleared: Cleared, served: ServedModel) -> ReplyStream:
-        if not isinstance(cleared, Cleared):
+        if type(cleared) is not Cleared:
             raise EgressForbidden("no clearance")
         return await self.__connector.open(cleared.request, served)

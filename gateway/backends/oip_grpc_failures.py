@@ -22,6 +22,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.oip.failures import of_model
 from gateway.oip.stream_frames import StreamFrame
 
 _HTTP_STATUS = {
@@ -36,6 +37,7 @@ _HTTP_STATUS = {
 _CREDENTIALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 _UNREACHABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 _TOO_LARGE = "larger than max"
+_BROKEN_OFF = ("RST_STREAM", "Stream removed")  # gRPC's own words, with INTERNAL or UNKNOWN
 # Triton's words where it has no room or no version to run, and a stream carries no status.
 _NOT_NOW = ("no available versions", "maximum queue size", "is not ready", "is unavailable")
 _MOST_WORDS = 4096
@@ -60,7 +62,7 @@ def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineEx
         if _TOO_LARGE in details:
             return UpstreamRefused(words, http_status=413, grpc_status=code.name)
         return UpstreamBusy("the endpoint takes no more calls for now")
-    if code in _UNREACHABLE:
+    if code in _UNREACHABLE or any(text in details for text in _BROKEN_OFF):
         return UpstreamUnreachable("the endpoint cannot be reached, or broke the call off")
     if code in _CREDENTIALS:
         return UpstreamFailed(
@@ -69,7 +71,7 @@ def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineEx
         )
     if (http_status := _HTTP_STATUS.get(code)) is not None:
         return UpstreamRefused(words, http_status=http_status, grpc_status=code.name)
-    return _failed(words, code)
+    return of_model(words, grpc_status=code.name)
 
 
 def in_stream(frame: StreamFrame) -> UpstreamError:
@@ -81,16 +83,8 @@ def in_stream(frame: StreamFrame) -> UpstreamError:
     if words.startswith("Request for unknown model"):
         return UpstreamRefused(words, http_status=404, grpc_status="NOT_FOUND")
     if _names_model(frame.response):
-        return _failed(words, grpc.StatusCode.INTERNAL)
+        return of_model(words, response=frame.response)
     return UpstreamRefused(words)
-
-
-def _failed(words: str, code: grpc.StatusCode) -> UpstreamFailed:
-    """The model's own failure, with the status that a direct call would have seen. Triton says
-    INTERNAL even where a model refuses its input, so it cannot be told whose fault it was."""
-    failure = UpstreamFailed(words)
-    failure.http_status, failure.grpc_status = 500, code.name
-    return failure
 
 
 def _names_model(response: bytes) -> bool:

@@ -18,6 +18,7 @@ from gateway.errors import (
     UpstreamRefused,
 )
 from gateway.oip import rest
+from gateway.oip.failures import of_model
 from gateway.types import (
     InferenceRequest,
     RestBody,
@@ -59,7 +60,7 @@ class RestServer:
         answer = await self._wire.fetch(
             WireRequest(
                 "POST",
-                f"{model_path(served.model, call.version or served.version)}/infer",
+                f"{model_path(served.model, served.version or call.version)}/infer",
                 (
                     *self._headers,
                     (b"content-type", b"application/octet-stream"),
@@ -123,7 +124,10 @@ def failure(answer: WireAnswer) -> GatewayError:
             grpc_status=_GRPC_STATUS.get(status, "INVALID_ARGUMENT"),
             body=answer.body,
         )
-    return UpstreamFailed(_words(answer.body) or f"the endpoint answered with {status}")
+    words = _words(answer.body)
+    if status == 500 and words:
+        return of_model(words, body=answer.body)
+    return UpstreamFailed(words or f"the endpoint answered with {status}")
 
 
 def _words(body: bytes) -> str:

@@ -2,7 +2,8 @@
 
 Measured in November 2026 on the development sets: Presidio drops addresses whose last label is not
 a public suffix (`@corp.internal`, `@posteo.example`), leaves out Maestro, 2-series Mastercard, JCB
-and 19-digit cards, and has nothing for keys and tokens.
+and 19-digit cards, and has nothing for keys and tokens, for medical record numbers and for China's
+resident numbers. Its URL pattern finds `os.sy` in code, and needs two seconds for 2 KB of `a.a.a.`.
 """
 
 from __future__ import annotations
@@ -84,9 +85,73 @@ class InternationalPhone(PatternRecognizer):
                     "plus and digits",
                     r"(?<![\w+])\+[ ]?\d(?:[ .\-()/]{0,2}\d){7,14}(?![\d])",
                     0.5,
-                )
+                ),
+                Pattern(
+                    "dialled abroad, in groups",
+                    r"(?<![\w.,+-])(?:00|011)[ .-]?[1-9]\d{0,3}(?:[ .-]\d{2,4}){2,4}"
+                    r"(?![\w-]|[.,]\d)",
+                    0.4,
+                ),
             ],
             context=["phone", "tel", "mobile", "cell", "call", "fax", "whatsapp"],
+            supported_language=supported_language,
+        )
+
+
+class MedicalRecordNumber(PatternRecognizer):
+    """A number that its label calls one. Hospitals number as they like: only the label tells."""
+
+    def __init__(self, supported_language: str = "en") -> None:
+        number = r"[\s:#*`(|-]{0,8}(?:[A-Z]{1,4}-?)?\d{4,12}\b"
+        super().__init__(
+            supported_entity="MEDICAL_RECORD",
+            name=type(self).__name__,
+            patterns=[
+                Pattern("MRN", rf"\bMRN(?: (?:no\.?|number|is))?{number}", 0.6),
+                Pattern(
+                    "in words",
+                    r"\b(?:medical record|patient)s?(?: (?:no\.?|numbers?|ids?))?(?: is)?" + number,
+                    0.6,
+                ),
+            ],
+            supported_language=supported_language,
+        )
+
+
+class ChineseResidentNumber(PatternRecognizer):
+    """Region, date of birth, serial number and a check character (GB 11643-1999: ISO 7064,
+    MOD 11-2)."""
+
+    def __init__(self, supported_language: str = "en") -> None:
+        super().__init__(
+            supported_entity="CN_RESIDENT_NUMBER",
+            name=type(self).__name__,
+            patterns=[
+                Pattern(
+                    "18 characters",
+                    r"(?<!\d)[1-8]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\d{3}[\dXx](?!\d)",
+                    0.3,
+                )
+            ],
+            supported_language=supported_language,
+        )
+
+    def validate_result(self, pattern_text: str) -> bool:
+        rest = sum(int(d) * 2 ** (17 - at) for at, d in enumerate(pattern_text[:17])) % 11
+        return "10X98765432"[rest] == pattern_text[17].upper()
+
+
+class Link(PatternRecognizer):
+    """An address of the web with its scheme, or with `www.` before it."""
+
+    def __init__(self, supported_language: str = "en") -> None:
+        super().__init__(
+            supported_entity="URL",
+            name=type(self).__name__,
+            patterns=[
+                Pattern("scheme", r"\b(?:https?|ftp)://[^\s<>\"'`]{3,1000}", 0.6),
+                Pattern("www", r"(?<![\w/.])www\.[\w-]{1,63}\.[^\s<>\"'`]{2,1000}", 0.5),
+            ],
             supported_language=supported_language,
         )
 
@@ -116,4 +181,14 @@ class Secret(PatternRecognizer):
         )
 
 
-ADDITIONS = (AnyDomainEmail, AnyCard, InternationalPhone, Secret)
+ADDITIONS = (
+    AnyDomainEmail,
+    AnyCard,
+    InternationalPhone,
+    MedicalRecordNumber,
+    ChineseResidentNumber,
+    Link,
+    Secret,
+)
+REPLACED = frozenset({"UrlRecognizer"})
+"""Presidio's recognizers that never run: `Link` stands in for it."""

@@ -8,6 +8,7 @@ from gateway.config import ClassifySettings
 
 # (entity type, languages in which its recognizer is on by default; None for all, sample)
 _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
+    ("CN_RESIDENT_NUMBER", None, "11010519491231002X"),
     ("CREDIT_CARD", None, "4111 1111 1111 1111"),
     ("CRYPTO", None, "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
     ("EMAIL_ADDRESS", None, "maria.keller@posteo.example"),
@@ -18,10 +19,12 @@ _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("IP_ADDRESS", None, "203.0.113.77"),
     ("IT_FISCAL_CODE", None, "RSSMRA85T10A562S"),
     ("MAC_ADDRESS", None, "00:1A:2B:3C:4D:5E"),
+    ("MEDICAL_RECORD", None, "MRN 00482913"),
     ("PHONE_NUMBER", None, "+1 212 555 0198"),
     ("PL_PESEL", None, "44051401359"),
     ("SECRET", None, "-----BEGIN RSA PRIVATE KEY-----"),
     ("UK_NHS", frozenset({"en"}), "943 476 5919"),
+    ("US_DRIVER_LICENSE", frozenset({"en"}), "my driver license is A56319335"),
     ("US_ITIN", frozenset({"en"}), "911-70-1234"),
     ("US_SSN", frozenset({"en"}), "536-90-4399"),
     (HIDDEN_TEXT, None, "card \U000e0034\U000e0031\U000e0031\U000e0031"),
@@ -40,6 +43,7 @@ def positives(settings: ClassifySettings) -> tuple[tuple[str, str], ...]:
         (type_, sample)
         for type_, languages, sample in _POSITIVE
         if type_ in types and (languages is None or languages & set(settings.languages))
+        if sample not in settings.allow_list
     ]
     if settings.deny_list and settings.deny_list[0] not in settings.allow_list:
         found.append((DENY_LIST, settings.deny_list[0]))

@@ -22,7 +22,7 @@ from presidio_analyzer.predefined_recognizers import (
 )
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
-from gateway.classify.additions import ADDITIONS
+from gateway.classify.additions import ADDITIONS, REPLACED
 from gateway.classify.profile import DENY_LIST
 from gateway.config import ClassifySettings
 
@@ -114,6 +114,7 @@ def build_engine(settings: ClassifySettings) -> AnalyzerEngine:
     languages = list(settings.languages)
     provider = RecognizerRegistryProvider(registry_configuration={"supported_languages": languages})
     registry = provider.create_recognizer_registry()
+    registry.recognizers = [r for r in registry.recognizers if type(r).__name__ not in REPLACED]
     for language in languages:
         _complete(registry, language, settings.deny_list)
     return AnalyzerEngine(

@@ -23,7 +23,9 @@ _OPAQUE_FIELDS = {
     **dict.fromkeys(("video_url", "input_video"), "video"),
     **dict.fromkeys(("file_id", "file_ids", "file_data", "file_url"), "file"),
     **dict.fromkeys(("previous_response_id", "conversation", "vector_store_ids"), "stored"),
+    **dict.fromkeys(("cached_content", "cachedContent", "thread_id", "assistant_id"), "stored"),
     **dict.fromkeys(("container", "server_url", "connector_id"), "hosted_tool"),
+    "web_search_options": "hosted_tool",
     "encrypted_content": "encrypted",
 }
 # Common words too, so only where they hold an object that carries or names content.
@@ -34,6 +36,12 @@ _NAMES_ONLY = frozenset({"properties", "metadata"})
 _TEXT_PARTS = frozenset(
     {"text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text"}
 )
+_MEDIA_PARTS = {
+    **dict.fromkeys(("image_url", "input_image", "image"), "image"),
+    **dict.fromkeys(("input_audio", "audio_url", "audio"), "audio"),
+    **dict.fromkeys(("video_url", "input_video", "video"), "video"),
+    **dict.fromkeys(("file", "input_file", "document"), "file"),
+}
 _ITEMS = frozenset(
     {
         "message",
@@ -70,10 +78,10 @@ def _document(document: JsonDocument, collector: Collector) -> None:
     if isinstance(document.get("prompt"), dict):
         collector.mark("stored")  # a reference to a prompt that the provider keeps
     for item in _dicts(document.get("input")):
-        if item.get("type", "message") not in _ITEMS:
+        if _type(item, "message") not in _ITEMS:
             collector.mark("item_type")
     for tool in _dicts(document.get("tools")):
-        if tool.get("type", "function") not in _TOOLS:
+        if _type(tool, "function") not in _TOOLS:
             collector.mark("hosted_tool")
     _walk(document, collector)
 
@@ -137,9 +145,14 @@ def _opaque(key: str, item: Any) -> str | None:
 
 def _parts(parts: list[Any], collector: Collector) -> None:
     for part in parts:
-        known = part.get("type") in _TEXT_PARTS if isinstance(part, dict) else type(part) is str
-        if not known:
-            collector.mark("part_type")
+        kind = _type(part, "") if isinstance(part, dict) else ""
+        if kind not in _TEXT_PARTS and type(part) is not str:
+            collector.mark(_MEDIA_PARTS.get(kind, "part_type"))
+
+
+def _type(item: dict[str, Any], default: str) -> str:
+    found = item.get("type", default)
+    return found if isinstance(found, str) else ""
 
 
 def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> None:

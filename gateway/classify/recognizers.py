@@ -25,6 +25,8 @@ OVERLAP = 320
 
 _VERSION = re.compile(r"\b(?:version|release|revision|build|firmware)[\s:=#]{0,3}\Z", re.IGNORECASE)
 """What stands before four numbers with dots that are no address."""
+_FIGURES = re.compile(r",|\A\d+\.\d+\Z")
+"""Decimal numbers and columns of a table, which phonenumbers takes for phone numbers."""
 
 
 class PresidioScanner:
@@ -79,11 +81,15 @@ class PresidioScanner:
                 text, language, entities=types, score_threshold=self._threshold
             )
             if text[r.start : r.end] not in self._allow
-            and not (
-                r.entity_type == "IP_ADDRESS"
-                and _VERSION.search(text[max(0, r.start - 16) : r.start])
-            )
+            and not _only_alike(r.entity_type, text, r.start, r.end)
         ]
+
+
+def _only_alike(type_: str, text: str, start: int, end: int) -> bool:
+    """Numbers that are known to be something else."""
+    if type_ == "IP_ADDRESS":
+        return _VERSION.search(text[max(0, start - 16) : start]) is not None
+    return type_ == "PHONE_NUMBER" and _FIGURES.search(text[start:end]) is not None
 
 
 def windows(text: str) -> Iterator[tuple[int, str]]:

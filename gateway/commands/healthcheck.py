@@ -8,10 +8,12 @@ import httpx
 
 from gateway.commands import console
 
+DEFAULT_URL = "http://127.0.0.1:8080"
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("healthcheck", help="exit 0 when the gateway is ready")
-    parser.add_argument("--url", default="http://127.0.0.1:8080", help="default: %(default)s")
+    parser.add_argument("--url", default=DEFAULT_URL, help="default: %(default)s")
     parser.add_argument("--timeout", type=float, default=3.0, help="seconds, default %(default)s")
     parser.set_defaults(run=run)
 

@@ -10,12 +10,13 @@ import signal
 from pathlib import Path
 
 import uvloop
+from pydantic import ValidationError
 
 from gateway import logs
 from gateway.app import Gateway
 from gateway.classify import ScannerUnfit
 from gateway.commands import console
-from gateway.config import Settings
+from gateway.config import ConfigError, Settings
 from gateway.embedded import TritonServerError
 
 
@@ -78,9 +79,15 @@ def _announce(gateway: Gateway, ready_file: Path | None) -> None:
 
 
 def _overridden(settings: Settings, args: argparse.Namespace) -> Settings:
-    given = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
-    changes = {k: v for k, v in given.items() if v is not None}
+    asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
+    changes = {k: v for k, v in asked.items() if v is not None}
     if not changes:
         return settings
-    listen = settings.listen.model_copy(update=changes)
-    return Settings.model_validate({**dict(settings), "listen": listen.model_dump()})
+    given = {name: getattr(settings, name) for name in Settings.model_fields}
+    try:
+        return Settings.model_validate(
+            {**given, "listen": {**settings.listen.model_dump(), **changes}}
+        )
+    except ValidationError as exc:
+        said = "; ".join(error["msg"].removeprefix("Value error, ") for error in exc.errors())
+        raise ConfigError(f"{', '.join(changes)}: {said}") from None

@@ -22,6 +22,10 @@ class Decided:
     cost_usd: Mapping[str, float]  # by zone
 
     @property
+    def final(self) -> bool:
+        return self.outcome != "streaming"
+
+    @property
     def served_in(self) -> str | None:
         served = self.outcome in ("served", "streaming")
         return self.tried[-1] if served and self.tried else None

@@ -62,12 +62,15 @@ class GatewayProcess:
         code = await self.process.wait()
         raise died(f"the gateway ended by itself (exit code {code})", self.log)
 
-    def kill_triton(self) -> None:
+    def kill_triton(self) -> bool:
         """kill -9 of the embedded server, which is the gateway's to notice and to mend."""
+        killed = False
         for pid in _children(self.process.pid):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{pid}/exe").endswith("/tritonserver"):
                     os.kill(pid, signal.SIGKILL)
+                    killed = True
+        return killed
 
 
 @contextlib.asynccontextmanager
@@ -121,7 +124,7 @@ async def _ready(
     told = ""
     try:
         async with asyncio.timeout(_START_S):
-            while not ready.exists():
+            while (ports := _ports(ready)) is None:
                 if process.returncode is not None:
                     raise died("the gateway did not start", log)
                 if (step := _last_step(log)) and step != told:
@@ -129,7 +132,11 @@ async def _ready(
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
         raise died(f"the gateway did not start within {_START_S:.0f} s", log) from None
-    ports: Mapping[str, int] = json.loads(ready.read_text())
+    return ports
+
+
+def _ports(ready: Path) -> Mapping[str, int] | None:
+    ports: Mapping[str, int] | None = json.loads(ready.read_text()) if ready.exists() else None
     return ports
 
 

@@ -39,6 +39,11 @@ class Way(enum.Enum):
             return "kserve-rest"
         return "kserve-grpc" if self.value.startswith("tritonclient.grpc") else "openai"
 
+    @property
+    def client(self) -> str:
+        """The package and module of it."""
+        return self.value.split(" ")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -74,10 +79,10 @@ class Phase:
 
 
 PHASES = (
-    Phase("calm", "there is room on-prem for everybody", 0.17, 0.25),
-    Phase("burst", "more calls than on-prem has room for", 0.53, 0.25),
-    Phase("outage", "the embedded Triton is killed (kill -9)", 0.14, 0.2),
-    Phase("recovery", "the gateway has started it again", 0.16, 0.3),
+    Phase("calm", "on-prem has room for all", 0.18, 0.27),
+    Phase("burst", "more than on-prem can take", 0.52, 0.28),
+    Phase("outage", "Triton killed (kill -9)", 0.16, 0.13),
+    Phase("recovery", "Triton started again", 0.14, 0.32),
 )
 
 
@@ -104,7 +109,7 @@ _RESTRICTED = (
 )
 _CLEAR = (
     _Kind(Way.CHAT, "scribe", 9, (1500, 2500, 4000)),
-    _Kind(Way.CHAT_STREAM, "scribe", 9, (1500, 2500, 4000, None)),
+    _Kind(Way.CHAT_STREAM, "scribe", 9, (1500, 2500, 4000)),
     _Kind(Way.COMPLETION, "scribe", 4, (1500, 2500)),
     _Kind(Way.RESPONSE, "scribe", 2, (2500,)),
     _Kind(Way.GRPC_STREAM, "scribe", 3, (2000, 4000)),

@@ -31,10 +31,14 @@ _log = logging.getLogger("gateway.grpc")
 GRACE_S = 0.025
 """What the pipeline gets to say by itself that a deadline has passed."""
 
+_LATE = "Deadline Exceeded"
+"""gRPC's own words, which clients look for: whose timer ends a call first is chance."""
+
 Context = Any
 """A `grpc.aio.ServicerContext` of bytes."""
 
 Unary = Callable[["Head", bytes], Awaitable[bytes]]
+_Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +81,11 @@ def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Aw
         try:
             return await method(head, raw)
         except GatewayError as error:
-            failure = error
+            status = _status(head.arrival, error)
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
-            failure = unexpected(exc)
-        await abort(context, head.arrival, failure)
+            status = _status(head.arrival, unexpected(exc))
+        del raw  # the exception that abort raises keeps this frame until the garbage collector runs
+        await context.abort(*status)
         raise AssertionError("abort raises")
 
     return handle
@@ -92,8 +97,14 @@ def unexpected(exc: Exception) -> InternalError:
 
 
 async def abort(context: Context, arrival: Arrival, error: GatewayError) -> None:
+    await context.abort(*_status(arrival, error))
+
+
+def _status(arrival: Arrival, error: GatewayError) -> _Status:
     told = tuple(intake.error_headers(arrival, error).items())
-    await context.abort(grpc.StatusCode[error.grpc_status], error.message, told)
+    late = isinstance(error, DeadlineExceeded)
+    words = f"{_LATE}: {error.message}" if late else error.message
+    return grpc.StatusCode[error.grpc_status], words, told
 
 
 def parse(kind: Any, raw: bytes) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,22 +10,20 @@ from tritonclient.grpc import service_pb2
 
 from gateway.backends import Inspector
 from gateway.callers import Caller
-from gateway.errors import Forbidden, GatewayError, MalformedBody, NotOffered, UpstreamFailed
+from gateway.errors import (
+    Forbidden,
+    GatewayError,
+    MalformedBody,
+    NotOffered,
+    RequestRejected,
+    UnknownModel,
+    UpstreamFailed,
+)
 from gateway.fronts import Services
 from gateway.fronts.grpc_calls import Head, Unary, parse
+from gateway.oip.inspect import OFFERED_EXTENSIONS
 
 _WAIT_S = 5.0
-OFFERED_EXTENSIONS = frozenset(
-    {
-        "classification",
-        "sequence",
-        "model_configuration",
-        "binary_tensor_data",
-        "parameters",
-        "statistics",
-    }
-)
-"""Triton's extensions that the gateway passes on; the others control or watch the server."""
 
 
 class Inspections:
@@ -51,8 +50,20 @@ class Inspections:
 
     async def _model_ready(self, head: Head, raw: bytes) -> bytes:
         caller = head.caller(self._services)
-        name = parse(service_pb2.ModelReadyRequest, raw).name
-        return _written(service_pb2.ModelReadyResponse(ready=self._ready(caller, name)))
+        message = parse(service_pb2.ModelReadyRequest, raw)
+        _check_version(message.version)
+        ready = self._ready(caller, message.name)
+        if ready and message.version:
+            ready = await self._version_ready(message, _wait_s(head))
+        return _written(service_pb2.ModelReadyResponse(ready=ready))
+
+    async def _version_ready(self, message: Any, wait_s: float) -> bool:
+        try:
+            inspector, message.name = self._services.inspection.of_model(message.name)
+            raw = await inspector.grpc("ModelReady", _written(message), wait_s)
+        except GatewayError:
+            return False
+        return bool(_answer(service_pb2.ModelReadyResponse, raw).ready)
 
     async def _server_metadata(self, head: Head, raw: bytes) -> bytes:
         head.caller(self._services)
@@ -81,7 +92,10 @@ class Inspections:
         message = parse(service_pb2.ModelStatisticsRequest, raw)
         if message.name:
             one = self._of_model(service_pb2.ModelStatisticsRequest, "ModelStatistics")
-            return await one(head, raw)
+            try:
+                return await one(head, raw)
+            except UnknownModel:  # of statistics alone Triton says it with another status
+                raise RequestRejected("requested model is not available") from None
         caller = head.caller(self._services)
         inspector = self._services.inspection.of_server()
         answer = _answer(
@@ -99,12 +113,27 @@ class Inspections:
         message = parse(service_pb2.RepositoryIndexRequest, raw)
         if message.repository_name:
             raise NotOffered("repository_name: is not offered; leave it out to list every model")
+        names, wait_s = sorted(self._names(caller)), _wait_s(head)
+        versions = await asyncio.gather(*(self._versions(caller, n, wait_s) for n in names))
         answer = service_pb2.RepositoryIndexResponse()
-        for name in sorted(self._names(caller)):
-            ready = self._ready(caller, name)
-            if ready or not message.ready:
-                answer.models.add(name=name, state="READY" if ready else "UNAVAILABLE")
+        for name, ready in zip(names, versions, strict=True):
+            for version in ready:
+                answer.models.add(name=name, version=version, state="READY")
+            if not ready and not message.ready:
+                answer.models.add(name=name, state="UNAVAILABLE")
         return _written(answer)
+
+    async def _versions(self, caller: Caller, name: str, wait_s: float) -> list[str]:
+        """Those that are ready; of a server that names none, the one without a number."""
+        if not self._ready(caller, name):
+            return []
+        try:
+            inspector, there = self._services.inspection.of_model(name)
+            asked = service_pb2.ModelMetadataRequest(name=there)
+            raw = await inspector.grpc("ModelMetadata", _written(asked), wait_s)
+            return list(_answer(service_pb2.ModelMetadataResponse, raw).versions) or [""]
+        except GatewayError:
+            return [""]
 
     def _names(self, caller: Caller) -> list[str]:
         return [name for name in self._services.catalog.names() if caller.may_use(name)]
@@ -121,9 +150,13 @@ class Inspections:
         entry = self._services.catalog.find(name)
         if not caller.may_use(entry.name):
             raise Forbidden("this key may not use this model")
-        if version and not (version.isascii() and version.isdigit()):
-            raise MalformedBody("version: must be decimal digits, or empty")
+        _check_version(version)
         return self._services.inspection.of_model(entry.name)
+
+
+def _check_version(version: str) -> None:
+    if version and not (version.isascii() and version.isdigit() and len(version) <= 18):
+        raise MalformedBody("version: must be at most 18 decimal digits, or empty")
 
 
 def _answer(kind: Any, raw: bytes) -> Any:

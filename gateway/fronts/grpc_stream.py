@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from tritonclient.grpc import service_pb2
 
 from gateway.callers import Caller
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, ModelFailed
 from gateway.fronts import Services, intake
 from gateway.fronts.grpc_calls import Head, answer_bytes, bounded, parse, too_late, unexpected
 from gateway.oip.grpc import decode_request
@@ -175,7 +175,9 @@ class StreamSession:
 
     async def _put_error(self, call: _Call, error: GatewayError) -> None:
         call.in_order = call.in_order is not False
-        response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()
+        response = error.response if isinstance(error, ModelFailed) else None
+        if response is None:
+            response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()
         await self._send(call, StreamFrame(response, error.message or error.reason))
 
     async def _send(self, call: _Call, frame: StreamFrame) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httptools
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -24,6 +25,7 @@ class HttpConnection(HttpToolsProtocol):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._awaits_head = True
+        self._head_without_upgrade = b""
         self._framing_bytes = 0  # that came since the last head, piece of a body, or end of one
         self._patience: asyncio.TimerHandle | None = None
 
@@ -38,8 +40,12 @@ class HttpConnection(HttpToolsProtocol):
         self._stop_waiting()
 
     def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
         self._framing_bytes += len(data)
-        super().data_received(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self._refuse(400, "the request is not HTTP/1.1 as RFC 9112 has it")
         if self._framing_bytes > _MOST_BYTES:
             self._refuse(431, f"the head or the trailers have more than {MAX_HEAD_BYTES} bytes")
         elif not self._awaits_head:
@@ -47,11 +53,30 @@ class HttpConnection(HttpToolsProtocol):
         elif self._patience is None:
             self._wait_for_head()
 
+    def _feed(self, data: bytes) -> None:
+        """No upgrade is offered, and who asks for one is served as if it had not (RFC 9110,
+        section 7.8). The parser would not: it takes the body of such a request for the next one.
+        """
+        left = memoryview(data)
+        while left:
+            try:
+                self.parser.feed_data(left)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                (at,) = upgrade.args
+                left = left[at:]
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.parser.feed_data(self._head_without_upgrade)
+
     def on_message_begin(self) -> None:
         self._awaits_head = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            self._head_without_upgrade = self._rebuilt_head()
+            return
         self._awaits_head = False
         self._framing_bytes = 0
         self.scope["headers"] = tuple(self.headers)
@@ -66,12 +91,18 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._framing_bytes = 0
         super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        """Of a request whose head or chunks the parser cannot read."""
-        self._refuse(400, "the request is not HTTP/1.1 as RFC 9112 has it")
+    def _rebuilt_head(self) -> bytes:
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        if method == b"CONNECT":
+            raise httptools.HttpParserError("a proxy's method")
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
+        return b"\r\n".join((*lines, b"", b""))
 
     def _refuse(self, status: int, message: str) -> None:
         if self.transport.is_closing():

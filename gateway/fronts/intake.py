@@ -70,6 +70,8 @@ def build(
     entry = services.catalog.find(model)
     if not caller.may_use(model):
         raise Forbidden("this key may not use this model")
+    if isinstance(payload, TensorCall):
+        services.catalog.refuse_other_versions(entry, payload.version)
     return InferenceRequest(
         id=arrival.request_id,
         protocol=protocol,

@@ -20,6 +20,7 @@ from gateway.errors import (
     GatewayError,
     InternalError,
     MalformedBody,
+    ModelFailed,
     NotOffered,
     RouteNotFound,
     UnsupportedMedia,
@@ -84,11 +85,9 @@ def routes(services: Services) -> list[Route]:
 
 
 def error_response(error: GatewayError, arrival: Arrival) -> Response:
-    """A failure in Triton's shape; a server's own refusal as it wrote it."""
-    if isinstance(error, UpstreamRefused) and error.body and _in_shape(error.body):
-        body = error.body
-    else:
-        body = strictjson.dumps({"error": error.message})
+    """A failure in Triton's shape; what a server or its model said, as it was written."""
+    own = error.body if isinstance(error, UpstreamRefused | ModelFailed) else None
+    body = own if own and _in_shape(own) else strictjson.dumps({"error": error.message})
     return Response(body, error.http_status, intake.error_headers(arrival, error), _JSON)
 
 
@@ -99,8 +98,8 @@ class Inferring:
     async def infer(self, request: Request, arrival: Arrival) -> Response:
         services, headers = self._services, request.headers
         caller = intake.identify(headers, services)
-        model = known(services, caller, request)
-        call = await self._call(request)
+        model, version = known(services, caller, request), version_of(request)
+        call = dataclasses.replace(await self._call(request), version=version)
         inference = intake.build(
             services, arrival, caller, headers, WireProtocol.KSERVE_REST, model, call
         )
@@ -121,12 +120,10 @@ class Inferring:
         header_length = _header_length(request.headers.get(_HEADER_LENGTH))
         body = await read_body(request, limits)
         if (header_length or len(body)) <= _AT_ONCE_BYTES:
-            call = rest.decode_request(body, header_length, limits.max_json_depth)
-        else:
-            call = await asyncio.to_thread(
-                rest.decode_request, body, header_length, limits.max_json_depth
-            )
-        return dataclasses.replace(call, version=version_of(request))
+            return rest.decode_request(body, header_length, limits.max_json_depth)
+        return await asyncio.to_thread(
+            rest.decode_request, body, header_length, limits.max_json_depth
+        )
 
 
 async def _only_frame(reply: InferenceReply) -> Frame:

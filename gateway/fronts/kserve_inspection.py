@@ -27,13 +27,10 @@ from gateway.errors import (
 from gateway.fronts import Services, intake
 from gateway.fronts.http import read_body
 from gateway.fronts.intake import Arrival
+from gateway.oip.inspect import OFFERED_EXTENSIONS
 from gateway.types import RestBody
 
 ANSWER_S = 5.0  # a server that takes longer over a question about itself does not answer
-OFFERED = frozenset(
-    {"classification", "sequence", "model_repository", "schedule_policy", "model_configuration"}
-    | {"binary_tensor_data", "parameters", "statistics"}
-)
 
 _JSON = "application/json"
 
@@ -86,7 +83,8 @@ class Inspecting:
         intake.identify(request.headers, self._services)
         inspector = self._services.inspection.of_server()
         document = _object(await inspector.rest("/v2", ANSWER_S))
-        document["extensions"] = [e for e in document.get("extensions", []) if e in OFFERED]
+        told = document.get("extensions", [])
+        document["extensions"] = [e for e in told if e in OFFERED_EXTENSIONS]
         return _told(document, arrival)
 
     async def model(self, request: Request, arrival: Arrival) -> Response:

@@ -107,6 +107,8 @@ def grpc_from_rest(body: RestBody) -> GrpcMessage:
 def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> list[Tensor]:
     """Tensors with their elements in `raw`, one each; or all of them in typed contents."""
     if raw and len(raw) != len(given):
+        for at, item in enumerate(given):  # a reference into shared memory has no raw contents
+            _parameters(item.parameters, label(kind, at, item.name))
         raise MalformedBody(
             f"{kind}: {len(given)} tensors, but raw_{kind[:-1]}_contents has {len(raw)} entries"
         )

@@ -16,6 +16,13 @@ from tritonclient.grpc import service_pb2 as pb
 from gateway.errors import MalformedBody, NotOffered, UpstreamFailed
 from gateway.types import RestBody
 
+OFFERED_EXTENSIONS = frozenset(
+    {"classification", "sequence", "model_repository", "schedule_policy", "model_configuration"}
+    | {"binary_tensor_data", "parameters", "statistics"}
+)
+"""Triton's extensions that the gateway passes on; the others control or watch the server. Of the
+model repository it offers the index."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Question:

@@ -41,7 +41,7 @@ def decode_request(
     )
     _unique([tensor.name for tensor in inputs], "inputs")
     _unique([output.name for output in outputs], "outputs")
-    found = parameters(document.get("parameters"), "parameters")
+    found = parameters(document.get("parameters"), "the request")
     if not isinstance(found.get(BINARY_OUTPUT, False), bool):
         raise MalformedBody(f"parameters: {BINARY_OUTPUT} must be true or false")
     return TensorCall(inputs, outputs, found, _string(document.get("id", ""), "id"))

@@ -19,11 +19,13 @@ from gateway.errors import UpstreamFailed
 def _message_type() -> Any:
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
-        name="stream_frame.proto", package="spillway", syntax="proto3"
+        name="stream_frame.proto",
+        package="spillway",
+        syntax="proto2",  # which writes an empty answer, as servers do, where proto3 writes none
     )
     message = file.message_type.add(name="StreamFrame")
     for number, name, kind in (
-        (1, "error_message", kinds.TYPE_STRING),
+        (1, "error_message", kinds.TYPE_BYTES),
         (2, "infer_response", kinds.TYPE_BYTES),
     ):
         message.field.add(name=name, number=number, type=kind, label=kinds.LABEL_OPTIONAL)
@@ -47,10 +49,11 @@ class StreamFrame:
             found = _WIRE.FromString(wire)
         except DecodeError:
             raise UpstreamFailed("the endpoint's stream is not of the protocol") from None
-        return cls(found.infer_response, found.error_message)
+        return cls(found.infer_response, found.error_message.decode(errors="replace"))
 
     def encode(self) -> bytes:
-        written: bytes = _WIRE(
-            error_message=self.error, infer_response=self.response
-        ).SerializeToString()
+        frame = _WIRE(infer_response=self.response)
+        if self.error:
+            frame.error_message = self.error.encode()
+        written: bytes = frame.SerializeToString()
         return written

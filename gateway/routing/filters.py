@@ -52,6 +52,15 @@ def speaks_the_protocol(
     return "protocol" if state.endpoint.kind == "openai" else None
 
 
+def serves_the_version(
+    request: InferenceRequest, found: Classification, state: EndpointState
+) -> str | None:
+    """A caller who names a version gets that one or none: where the settings pin another one for
+    an endpoint, neither is put in the place of the other."""
+    asked = request.payload.version if isinstance(request.payload, TensorCall) else ""
+    return None if state.served.grants(asked) else "version"
+
+
 def is_available(
     request: InferenceRequest, found: Classification, state: EndpointState
 ) -> str | None:
@@ -66,6 +75,7 @@ FILTERS: tuple[Filter, ...] = (
     honours_placement,
     keeps_sequences_onprem,
     speaks_the_protocol,
+    serves_the_version,
     is_available,
     has_room,
 )

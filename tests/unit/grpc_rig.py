@@ -21,7 +21,7 @@ from gateway.backends import Inspector
 from gateway.callers import Callers
 from gateway.catalog import Catalog, CatalogModel
 from gateway.config import KeySettings, LimitSettings
-from gateway.errors import GatewayError, InternalError
+from gateway.errors import GatewayError, InternalError, UpstreamUnreachable
 from gateway.fronts import Services
 from gateway.fronts.grpc import GrpcFront
 from gateway.types import (
@@ -101,6 +101,8 @@ class FakeInspector:
 
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
         self.asked.append((method, message))
+        if method not in self.answers:
+            raise UpstreamUnreachable("there is nobody")
         answer: bytes = self.answers[method].SerializeToString()
         return answer
 

@@ -60,9 +60,7 @@ class _Leap(selectors.SelectSelector):
         super().__init__()
         self.now_s = 1000.0
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, selectors._EventMask]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise AssertionError("every task waits and no timer runs: this would hang for ever")
         self.now_s += max(0.0, timeout)
@@ -323,19 +321,21 @@ class Rig:
                 await _read(reply, frames, read)
             finally:
                 await reply.frames.aclose()
-        except (Exception, asyncio.CancelledError) as exc:
+        except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001 - a front meets them all
             error = exc
         return Ended(tuple(frames), placement, error, now_s())
 
     def eject(self, name: str) -> None:
         for _ in range(3):
-            self.fleet.failed(self.catalog.endpoints[name], MODEL, UpstreamFailed("500"))
+            epoch = self.fleet.lane(name, MODEL).breaker.epoch
+            self.fleet.failed(self.catalog.endpoints[name], MODEL, epoch, UpstreamFailed("500"))
 
     def leftovers(self) -> dict[str, float]:
         """Whatever is held although no call is open. Empty when all was given back."""
         held: dict[str, float] = {
             "admission": self.admission.inside,
             "accounts": self.accounts.open_calls,
+            "cuttable": len(self.pipeline._open) + len(self.pipeline._waiting),
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
         }
         for name, site in self.sites.items():

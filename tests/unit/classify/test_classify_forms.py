@@ -67,6 +67,8 @@ HIDDEN = {
     "hex": ("my " + SSN).encode().hex(),
     "spaced hex": " ".join(f"{ord(c):02x}" for c in SSN),
     "JWT": f"Bearer eyJhbGciOiJIUzI1NiJ9.{b64(json.dumps({'email': MAIL}))}.c2ln",
+    "character codes": str([ord(c) for c in SSN]),
+    "elements of a tensor": base64.b64encode(b"\5\0\0\0hello\x0f\0\0\0" + SSN.encode()).decode(),
     "UTF-16": SSN.encode("utf-16-le").decode(),
     "reversed": "mail \u202eelpmaxe.oetsop@airam\u202c",
 }  # fmt: skip
@@ -82,6 +84,9 @@ HARMLESS = {
     "list": "[10, 15, 12, 14, 11] and [18, 16, 17, 20, 22]",
     "at point": "the field at a point located at dot products of 3 and 4",
     "see you at": "see you at example.com tomorrow",
+    "columns": "2022-02-02,161.80,164.25,161.30,163.90,17689200\n2022-03-01,165.40,168.35,163.10",
+    "names in code": "import os.sys; x1 = re.compile(y2).match(z3.z)",
+    "codes of no text": "[10, 20, 30, 200, 250, 99, 41, 42, 43, 44]",
     "flag of Scotland": "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
     "emoji": "a family \U0001f468\u200d\U0001f469\u200d\U0001f467 and a heart \u2764\ufe0f",
     "prose with dashes": "It was \u2013 as so often \u2013 a \u201cgood\u201d idea; na\u00efve.",

@@ -152,15 +152,15 @@ async def serving(
     config = uvicorn.Config(
         app, port=0, http=connection, lifespan="off", log_level="critical", access_log=False
     )
+    config.load()
     server = uvicorn.Server(config)
-    task = asyncio.create_task(server._serve())
-    while not server.started:
-        await asyncio.sleep(0.005)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
     try:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
-        server.should_exit = server.force_exit = True
-        await task
+        server.force_exit = True
+        await server.shutdown()
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ async def test_a_call_goes_through_the_pipeline_and_its_answer_comes_back_untouc
     assert request.model == "simple"
     assert [t.name for t in payload_of(request).inputs] == ["INPUT0", "INPUT1"]
     assert not request.streamed
-    assert 4 < request.deadline.remaining_s() + 1 < 6
+    assert 4 < request.deadline.remaining_s() < 5 * 1.01  # gRPC rounds a timeout up
     assert trailers["x-spillway-zone"] == "onprem"
     assert trailers["x-spillway-reason"] == "onprem_room"
     assert trailers["x-spillway-attempts"] == "1"
@@ -128,7 +128,9 @@ async def test_every_failure_has_its_status_words_and_trailers(error: GatewayErr
     async with running_front(Pipeline(error).handle) as run:
         found = await failure(run.stub.ModelInfer(infer_request()))
     assert found.code().name == error.grpc_status
-    assert found.details() == error.message
+    # gRPC's own words for it, which clients look for, stand before ours.
+    late = "Deadline Exceeded: " if isinstance(error, DeadlineExceeded) else ""
+    assert found.details() == late + error.message
     trailers = told(found)
     assert trailers["x-spillway-reason"] == error.reason
     assert trailers["x-request-id"] == "call-0"

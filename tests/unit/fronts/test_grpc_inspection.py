@@ -129,7 +129,8 @@ async def test_metadata_comes_from_the_server_under_its_own_name() -> None:
         assert found.code() is grpc.StatusCode.INVALID_ARGUMENT
     asked = service_pb2.ModelMetadataRequest.FromString(inspection.inspector.asked[0][1])
     assert (asked.name, asked.version) == ("there", "1")
-    assert (metadata.name, list(metadata.extensions)) == ("triton", ["sequence"])
+    assert metadata.name == "triton"
+    assert list(metadata.extensions) == ["sequence", "model_repository"]
     assert [s.name for s in stats.model_stats] == ["simple"]
     assert [m.name for m in index.models] == ["repeat", "seq", "simple"]
 

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, Saturated
 from gateway.fronts import kserve
 from gateway.fronts.http import ClosingResponse, Front, build_app, read_body, until_left
 from gateway.fronts.intake import Arrival
@@ -135,6 +135,9 @@ async def test_a_compressed_body_arrives_whole(rig: Rig, wbits: int) -> None:
         (b"x", "br", 415, "send gzip, deflate"),
         (b"x", "gzip, gzip", 415, "send gzip, deflate"),
         (b"x", "gzip", 400, "not gzip"),
+        (b"{", "deflate", 400, "not deflate"),
+        (b"\x1f", "gzip", 400, "ends before"),
+        (b"\x78", "deflate", 400, "ends before"),
         (zlib.compress(b"x"), "gzip", 400, "not gzip"),
         (gzip.compress(b"x"), "deflate", 400, "not deflate"),
         (b"", "gzip", 400, "ends before"),
@@ -399,6 +402,22 @@ async def test_a_bug_is_a_500_without_content(rig: Rig, caplog: pytest.LogCaptur
     assert (answer.status, answer.body) == (500, b"ops: internal error")
     assert "RuntimeError" in caplog.text
     assert "4111111111111111" not in caplog.text
+
+
+@pytest.mark.parametrize("given", [None, "7F1C2D9E-0000-4000-8000-00000000abcd", "not an id"])
+@pytest.mark.parametrize("failure", [RuntimeError("a bug"), Saturated("full")])
+async def test_a_failure_is_told_under_the_id_that_its_call_had(
+    rig: Rig, given: str | None, failure: Exception
+) -> None:
+    rig.pipeline.error = failure
+    headers = [] if given is None else [("x-request-id", given)]
+    answer = await ask(rig.port, "POST", "/v2/models/simple/infer", b'{"inputs":[]}', headers)
+    assert answer.status == (429 if isinstance(failure, Saturated) else 500)
+    (request,) = rig.pipeline.seen
+    assert answer.headers["x-request-id"] == request.id
+    assert answer.headers["traceparent"] == request.traceparent
+    if given and "-" in given:
+        assert request.id == given.lower()
 
 
 @pytest.fixture(autouse=True)

@@ -194,6 +194,44 @@ async def test_a_call_in_progress_outlives_half_a_head_behind_it(rig: Rig) -> No
     client.close()
 
 
+UPGRADE = [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "")]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("body", [BODY, b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"])
+async def test_the_body_of_a_call_that_asks_for_an_upgrade_is_its_body(
+    rig: Rig, body: bytes, chunked: bool, apart: bool
+) -> None:
+    """As the HTTP client of Java asks for HTTP/2 on every first call."""
+    client = await rig.client()
+    framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    length = None if chunked else len(body)
+    first = head("POST", INFER, (AUTHORIZED if chunked else AUTHORIZED[1:]) + UPGRADE, length)
+    if apart:
+        for at in range(0, len(first), 50):
+            await client.send(first[at : at + 50])
+            await asyncio.sleep(0)
+        await client.send(framed)
+    else:
+        await client.send(first + framed)
+    assert (await client.answer()).status == (200 if body is BODY else 400)
+    assert len(rig.pipeline.seen) == (1 if body is BODY else 0)
+    next_answer = await client.ask("GET", "/v2/health/ready")
+    assert json.loads(next_answer.body) == {"ready": True}
+    client.close()
+
+
+async def test_calls_that_ask_for_an_upgrade_follow_one_another(rig: Rig) -> None:
+    client = await rig.client()
+    call = head("POST", INFER, AUTHORIZED[1:] + UPGRADE, len(BODY)) + BODY
+    asked = head("GET", "/v2/health/live", UPGRADE)
+    await client.send(call + asked + asked + call)
+    assert [(await client.answer()).status for _ in range(4)] == [200] * 4
+    assert len(rig.pipeline.seen) == 2
+    client.close()
+
+
 async def test_what_cannot_be_parsed_is_refused_as_json(rig: Rig) -> None:
     client = await rig.client()
     await client.send(b"GET /v2 FTP/1.1\r\nHost: a\r\n\r\n")

@@ -169,7 +169,7 @@ MALFORMED: list[tuple[Any, bytes, str]] = [
     ({"inputs": [], "outputs": ["O"]}, b"", "outputs[0]: must be an object"),
     ({"inputs": [], "outputs": {"name": "O"}}, b"", "outputs: must be a list"),
     ({"inputs": [], "id": 7}, b"", "id: must be a string"),
-    ({"inputs": [], "parameters": []}, b"", "parameters: parameters must be an object"),
+    ({"inputs": [], "parameters": []}, b"", "the request: parameters must be an object"),
     ({"inputs": [], "parameters": {"a": None}}, b"", "must be strings, numbers"),
     ({"inputs": [], "parameters": {"a": [1]}}, b"", "must be strings, numbers"),
     ({"inputs": [], "parameters": {"a": 1 << 64}}, b"", "beyond 64 bits"),

@@ -1,5 +1,5 @@
-"""Waits until its call is cancelled (ASK 0), or says how many calls it began, and the monotonic time
-in seconds at which it last saw one cancelled (ASK 1)."""
+"""Waits until its call is cancelled (ASK 0), or says how many calls it has begun to wait with, and
+the monotonic time in seconds at which it last saw one cancelled (ASK 1)."""
 
 import threading
 import time

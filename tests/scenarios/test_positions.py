@@ -1,0 +1,409 @@
+"""A card number, wherever it stands in a call, stays on the premises (C2, C3, C6).
+
+The gateway of these tests has every reason to use the cloud: its on-prem endpoint costs five
+dollars a call, the cloud a tenth of a cent. Each position is called twice. With harmless words the
+call must reach the cloud, words and all; else "nothing leaked" would prove nothing. With a card
+number in their place, not a byte of it may.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc as grpcclient
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import serialize_byte_tensor
+
+from gateway.demo.cloud.process import SimulatedCloud
+from gateway.types import Operation
+from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud
+from tests.unit.classify.corpus import CARD, UNREADABLE, Body, Said, harmless, positions
+
+ROUTES = {
+    Operation.CHAT: ("/v1/chat/completions", "scribe"),
+    Operation.COMPLETIONS: ("/v1/completions", "scribe"),
+    Operation.RESPONSES: ("/v1/responses", "scribe"),
+    Operation.EMBEDDINGS: ("/v1/embeddings", "minilm"),
+}
+INFER = "/v2/models/minilm/infer"
+
+
+@pytest.fixture(scope="module")
+def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
+    with simulated_cloud(loop_thread) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="module")
+def house(
+    outside: SimulatedCloud, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveGateway]:
+    scratch = tmp_path_factory.mktemp("positions")
+    document = settings(outside, scratch)
+    for model in document["models"].values():
+        model["served_by"][0]["price_usd"] = 5.0
+    with serving(document, scratch) as gateway:
+        yield gateway
+
+
+@dataclass
+class Rig:
+    """One house and what the cloud beside it has seen."""
+
+    house: LiveGateway
+    cloud: SimulatedCloud = field(repr=False)
+    loop: LoopThread = field(repr=False)
+    _numbers: int = 0
+
+    def harmless(self) -> Said:
+        self._numbers += 1
+        return harmless(self._numbers)
+
+    def left(self, said: Said) -> bool:
+        """Whether the cloud has these words, in any of the forms of a position."""
+        words = said.text.split()
+        needles = [said.text, said.escaped, str(said.number)]
+        needles += [",".join(map(str, said.code_points))]
+        needles += [" ".join(words[:2]), '","'.join(words), said.text.replace(" ", "")]
+        return bool(self.loop.run(self.cloud.search(needles)))
+
+    def record(self, told: dict[str, str]) -> dict[str, Any]:
+        return self.house.record(told["x-request-id"])
+
+
+@pytest.fixture(scope="module")
+def rig(house: LiveGateway, outside: SimulatedCloud, loop_thread: LoopThread) -> Rig:
+    return Rig(house, outside, loop_thread)
+
+
+Call = Callable[[LiveGateway, Said], dict[str, str]]
+"""Says something to a gateway; returns what the gateway told beside the answer."""
+
+
+def stays(rig: Rig, call: Call) -> dict[str, Any]:
+    """The record of the call with a card number, of which nothing may have left."""
+    told = call(rig.house, CARD)
+    record = rig.record(told)
+    assert record["sensitivity"] == "restricted"
+    assert record["zones"] in (["onprem"], [])
+    assert [a for a in record["attempts"] if a["zone"] == "cloud"] == []
+    assert told.get("x-spillway-zone", "onprem") == "onprem"
+    assert told.get("x-spillway-sensitivity", "restricted") == "restricted"
+    assert not rig.left(CARD)
+    return record
+
+
+def leaves(rig: Rig, call: Call) -> None:
+    said = rig.harmless()
+    told = call(rig.house, said)
+    assert rig.record(told)["sensitivity"] == "clear"
+    assert told.get("x-spillway-zone", "cloud") == "cloud"
+    assert rig.left(said)
+
+
+# The OpenAI routes
+
+
+def post(gateway: LiveGateway, body: Body, **more: Any) -> httpx.Response:
+    operation, document = body
+    path, model = ROUTES[operation]
+    return gateway.client.post(path, json={"model": model, **document, **more})
+
+
+def of_position(name: str, **more: Any) -> Call:
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        return dict(post(gateway, positions(said)[name], **more).headers)
+
+    return call
+
+
+@pytest.mark.parametrize("position", positions(CARD))
+def test_a_card_number_stays_wherever_it_stands_in_a_document(rig: Rig, position: str) -> None:
+    call = of_position(position)
+    leaves(rig, call)
+    record = stays(rig, call)
+    assert (record["classify_reason"], record["reason"]) == ("entities", "restricted")
+    assert record["entities"]["CREDIT_CARD"] >= 1
+
+
+@pytest.mark.parametrize("position", ["user text", "completions prompt", "responses input"])
+def test_a_card_number_in_a_streamed_call_stays(rig: Rig, position: str) -> None:
+    call = of_position(position, stream=True, **_SHORT[position])
+    leaves(rig, call)
+    stays(rig, call)
+
+
+_SHORT: dict[str, dict[str, int]] = {
+    "user text": {"max_tokens": 4},
+    "completions prompt": {"max_tokens": 4},
+    "responses input": {"max_output_tokens": 16},
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_cannot_be_read_stays(rig: Rig, case: str) -> None:
+    body, what = UNREADABLE[case]
+    told = post(rig.house, body).headers
+    record = rig.house.record(told["x-request-id"])
+    assert (record["sensitivity"], record["classify_reason"]) == (
+        "restricted",
+        f"unscannable:{what}",
+    )
+    assert record["zones"] in (["onprem"], [])
+    assert told.get("x-spillway-zone", "onprem") == "onprem"
+
+
+def test_text_over_the_cap_stays(rig: Rig) -> None:
+    said = rig.harmless()
+    text = f"{said.text} " + "word " * 20_000
+    told = post(rig.house, (Operation.EMBEDDINGS, {"input": text})).headers
+    assert rig.house.record(told["x-request-id"])["classify_reason"] == "over_cap"
+    assert not rig.left(said)
+
+
+# The same value in another dress (C4): the whole way in, from the bytes of the body
+
+BODIES: dict[str, Callable[[Said], bytes]] = {
+    "JSON escapes": lambda s: f'{{"model": "minilm", "input": "{s.escaped}"}}'.encode(),
+    "escaped key": lambda s: (
+        f'{{"model": "minilm", "\\u0069nput": "hi", "user": "{s.text}"}}'.encode()
+    ),
+    "plain": lambda s: json.dumps({"model": "minilm", "input": s.text}).encode(),
+}
+
+
+@pytest.mark.parametrize("dress", BODIES)
+def test_escapes_of_the_body_hide_nothing(rig: Rig, dress: str) -> None:
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        headers = {"content-type": "application/json"}
+        body = BODIES[dress](said)
+        return dict(gateway.client.post("/v1/embeddings", content=body, headers=headers).headers)
+
+    leaves(rig, call)
+    stays(rig, call)
+
+
+# Tensors over REST
+
+
+def tensor(*texts: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": "text",
+        "datatype": "BYTES",
+        "shape": [len(texts), 1],
+        "data": [[t] for t in texts],
+        **more,
+    }
+
+
+TENSORS: dict[str, Callable[[Said], dict[str, Any]]] = {
+    "element": lambda s: {"inputs": [tensor(s.text)]},
+    "second element": lambda s: {"inputs": [tensor("hi", s.text)]},
+    "id": lambda s: {"id": s.text, "inputs": [tensor("hi")]},
+    "parameter": lambda s: {"parameters": {"note": s.text}, "inputs": [tensor("hi")]},
+    "parameter name": lambda s: {"parameters": {s.text: True}, "inputs": [tensor("hi")]},
+    "parameter number": lambda s: {"parameters": {"n": s.number}, "inputs": [tensor("hi")]},
+    "input parameter": lambda s: {"inputs": [tensor("hi", parameters={"note": s.text})]},
+    "input name": lambda s: {"inputs": [tensor("hi", name=s.text)]},
+    "output name": lambda s: {"inputs": [tensor("hi")], "outputs": [{"name": s.text}]},
+    "output parameter": lambda s: {
+        "inputs": [tensor("hi")],
+        "outputs": [{"name": "embedding", "parameters": {"note": s.text}}],
+    },
+}
+
+
+def of_tensors(name: str) -> Call:
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        return dict(gateway.client.post(INFER, json=TENSORS[name](said)).headers)
+
+    return call
+
+
+@pytest.mark.parametrize("position", TENSORS)
+def test_a_card_number_stays_wherever_it_stands_in_a_tensor_call(rig: Rig, position: str) -> None:
+    call = of_tensors(position)
+    leaves(rig, call)
+    record = stays(rig, call)
+    assert record["classify_reason"] == "entities"
+
+
+def in_binary(gateway: LiveGateway, said: Said) -> dict[str, str]:
+    raw = serialize_byte_tensor(np.array([[said.text.encode()]], dtype=np.object_)).item()
+    head = tensor("hi", parameters={"binary_data_size": len(raw)})
+    del head["data"]
+    text = json.dumps({"inputs": [head]}).encode()
+    headers = {"inference-header-content-length": str(len(text))}
+    return dict(gateway.client.post(INFER, content=text + raw, headers=headers).headers)
+
+
+def compressed(coding: str) -> Call:
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        plain = json.dumps({"inputs": [tensor(said.text)]}).encode()
+        body = gzip.compress(plain) if coding == "gzip" else zlib.compress(plain)
+        headers = {"content-encoding": coding, "content-type": "application/json"}
+        return dict(gateway.client.post(INFER, content=body, headers=headers).headers)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "call", [in_binary, compressed("gzip"), compressed("deflate")], ids=["binary", "gzip", "zlib"]
+)
+def test_a_card_number_in_other_bytes_stays(rig: Rig, call: Call) -> None:
+    leaves(rig, call)
+    stays(rig, call)
+
+
+# Tensors over gRPC
+
+Message = Any
+
+
+def with_raw(*texts: str) -> Message:
+    given = grpcclient.InferInput("text", [len(texts), 1], "BYTES")
+    given.set_data_from_numpy(np.array([[t.encode()] for t in texts], dtype=np.object_))
+    message = service_pb2.ModelInferRequest(model_name="minilm")
+    message.inputs.append(given._get_tensor())
+    message.raw_input_contents.append(given._get_content())
+    return message
+
+
+def with_contents(*texts: str) -> Message:
+    message = service_pb2.ModelInferRequest(model_name="minilm")
+    given = message.inputs.add(name="text", datatype="BYTES", shape=[len(texts), 1])
+    given.contents.bytes_contents.extend(t.encode() for t in texts)
+    return message
+
+
+def _with_id(said: Said) -> Message:
+    message = with_raw("hi")
+    message.id = said.text
+    return message
+
+
+def _with_parameter(said: Said) -> Message:
+    message = with_raw("hi")
+    message.parameters["note"].string_param = said.text
+    return message
+
+
+def _with_number(said: Said) -> Message:
+    message = with_raw("hi")
+    message.parameters["n"].int64_param = said.number
+    return message
+
+
+def _with_parameter_name(said: Said) -> Message:
+    message = with_raw("hi")
+    message.parameters[said.text].bool_param = True
+    return message
+
+
+def _with_input_parameter(said: Said) -> Message:
+    message = with_raw("hi")
+    message.inputs[0].parameters["note"].string_param = said.text
+    return message
+
+
+def _with_output(said: Said) -> Message:
+    message = with_raw("hi")
+    message.outputs.add(name="embedding").parameters["note"].string_param = said.text
+    return message
+
+
+MESSAGES: dict[str, Callable[[Said], Message]] = {
+    "raw contents": lambda s: with_raw(s.text),
+    "second of the raw contents": lambda s: with_raw("hi", s.text),
+    "typed contents": lambda s: with_contents(s.text),
+    "second of the typed contents": lambda s: with_contents("hi", s.text),
+    "id": _with_id,
+    "parameter": _with_parameter,
+    "parameter number": _with_number,
+    "parameter name": _with_parameter_name,
+    "input parameter": _with_input_parameter,
+    "output parameter": _with_output,
+}
+
+
+def infer(gateway: LiveGateway, message: Message) -> dict[str, str]:
+    with grpc.insecure_channel(gateway.grpc_target) as channel:
+        call: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.future(
+            message, timeout=20
+        )
+        call.exception()
+        return dict(call.trailing_metadata())
+
+
+@pytest.mark.parametrize("position", MESSAGES)
+def test_a_card_number_stays_wherever_it_stands_in_a_grpc_call(rig: Rig, position: str) -> None:
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        return infer(gateway, MESSAGES[position](said))
+
+    leaves(rig, call)
+    record = stays(rig, call)
+    assert record["classify_reason"] == "entities"
+
+
+def test_a_card_number_in_a_grpc_stream_stays(rig: Rig) -> None:
+    """A stream carries calls with an id of the caller's each; the records tell where they went."""
+
+    def stream(said: Said) -> list[dict[str, Any]]:
+        before = len(rig.house.records())
+        with grpc.insecure_channel(rig.house.grpc_target) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            messages = [with_raw("hi"), with_raw(said.text)]
+            answers = list(stub.ModelStreamInfer(iter(messages), timeout=20))
+        assert [a.error_message for a in answers] == ["", ""]
+        return [r for r in rig.house.records()[before:] if r["kind"] == "call"]
+
+    said = rig.harmless()
+    assert [r["sensitivity"] for r in stream(said)] == ["clear", "clear"]
+    assert rig.left(said)
+    records = stream(CARD)
+    assert sorted(r["sensitivity"] for r in records) == ["clear", "restricted"]
+    assert [r["zones"] for r in records if r["sensitivity"] == "restricted"] == [["onprem"]]
+    assert not rig.left(CARD)
+
+
+# The class of what is not declared text (C6)
+
+
+def _numbers(model: str, *names: str) -> dict[str, Any]:
+    shape = [1, 16] if model == "simple" else [1, 12]
+    kind = "INT32" if model == "simple" else "FP32"
+    data = [1] * shape[1]
+    return {"inputs": [{"name": n, "datatype": kind, "shape": shape, "data": data} for n in names]}
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "reason"),
+    [
+        ("simple", _numbers("simple", "INPUT0", "INPUT1"), "clear"),
+        ("fraud_score", _numbers("fraud_score", "features"), "tensor_class"),
+        ("simple_string", _numbers("simple_string", "INPUT0"), "undeclared_model"),
+    ],
+)
+def test_other_tensors_have_the_class_of_their_model(
+    rig: Rig, model: str, body: dict[str, Any], reason: str
+) -> None:
+    told = rig.house.client.post(f"/v2/models/{model}/infer", json=body).headers
+    record = rig.house.record(told["x-request-id"])
+    zone = "cloud" if reason == "clear" else "onprem"
+    assert (record["classify_reason"], told.get("x-spillway-zone", zone)) == (reason, zone)
+    assert {a["zone"] for a in record["attempts"]} == {zone}
+
+
+def test_nothing_restricted_left_in_all_of_this(rig: Rig) -> None:
+    records = [r for r in rig.house.records() if r.get("sensitivity") == "restricted"]
+    assert all(a["zone"] == "onprem" for r in records for a in r["attempts"])
+    assert not rig.left(CARD)

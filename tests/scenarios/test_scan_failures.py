@@ -1,0 +1,161 @@
+"""A scan that is slow, killed, or crowded out leaves its call on the premises (C1, C8, C9)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from gateway.demo.cloud.process import SimulatedCloud
+from tests.live import ROOT, LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+
+BUDGET_S = 1.0
+SLOW = "1/1/" * 16_000  # phonenumbers looks at every one of them: ten seconds and more
+CALM = "Summarise the water cycle in two sentences."
+MARKER = "teal lighthouse"
+
+
+@pytest.fixture(scope="module")
+def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
+    with simulated_cloud(loop_thread) as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def house(outside: SimulatedCloud, tmp_path: Path) -> Iterator[LiveGateway]:
+    """Two workers, both ready, and three calls may wait; the cloud is far cheaper than on-prem."""
+    classify = {"budget_ms": BUDGET_S * 1e3, "workers": 2, "max_waiting": 3}
+    document = settings(outside, tmp_path, classify=classify)
+    for model in document["models"].values():
+        model["served_by"][0]["price_usd"] = 5.0
+    with serving(document, tmp_path) as gateway:
+        yield gateway
+
+
+def embed(gateway: LiveGateway, text: str) -> httpx.Response:
+    tensor = {"name": "text", "datatype": "BYTES", "shape": [1, 1], "data": [text]}
+    return gateway.client.post("/v2/models/minilm/infer", json={"inputs": [tensor]})
+
+
+def reason(gateway: LiveGateway, answer: httpx.Response) -> str:
+    """The reason of the verdict on a call; that it stayed, if it is not clear."""
+    record = gateway.record(answer.headers["x-request-id"])
+    if record["sensitivity"] == "restricted":
+        assert record["zones"] == ["onprem"]
+        assert {a["zone"] for a in record["attempts"]} == {"onprem"}
+    return str(record["classify_reason"])
+
+
+def is_clear(gateway: LiveGateway) -> bool:
+    return embed(gateway, CALM).headers.get("x-spillway-zone") == "cloud"
+
+
+def workers(gateway: LiveGateway) -> set[int]:
+    """The scan workers of the gateway."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+            command = (stat.parent / "cmdline").read_bytes()
+            if parent == gateway.process.pid and b"classify.worker" in command:
+                found.add(int(stat.parent.name))
+    return found
+
+
+def test_a_scan_over_its_budget_restricts_and_hinders_nobody(
+    house: LiveGateway, outside: SimulatedCloud, loop_thread: LoopThread
+) -> None:
+    wait_until(lambda: is_clear(house), 10)
+    with ThreadPoolExecutor(1) as pool:
+        started_s = time.monotonic()
+        slow = pool.submit(embed, house, f"{MARKER} {SLOW}"[:65_000])
+        meanwhile = []
+        while not slow.done():
+            asked_s = time.monotonic()
+            meanwhile.append(reason(house, embed(house, CALM)))
+            assert time.monotonic() - asked_s < BUDGET_S
+        assert time.monotonic() - started_s < BUDGET_S + 3.0
+    assert reason(house, slow.result()) == "late"
+    assert slow.result().headers["x-spillway-zone"] == "onprem"
+    assert set(meanwhile) == {"clear"}
+    assert not loop_thread.run(outside.search([MARKER]))
+
+
+def test_workers_killed_in_the_middle_of_a_scan_restrict_its_call(house: LiveGateway) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(embed, house, SLOW[:65_000])
+        while not slow.done():
+            for worker in workers(house):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+    assert reason(house, slow.result()) in ("failed", "late")
+    wait_until(lambda: is_clear(house) and len(workers(house)) == 2, 40)
+
+
+def test_calls_beyond_the_room_for_waiting_are_restricted_at_once(house: LiveGateway) -> None:
+    together = threading.Barrier(9)
+
+    def slow(_: int) -> httpx.Response:
+        with httpx.Client(base_url=house.http_url, trust_env=False, timeout=30) as client:
+            tensor = {"name": "text", "datatype": "BYTES", "shape": [1, 1], "data": [SLOW[:65_000]]}
+            together.wait()
+            return client.post("/v2/models/minilm/infer", json={"inputs": [tensor]})
+
+    with ThreadPoolExecutor(9) as pool:
+        reasons = [reason(house, answer) for answer in pool.map(slow, range(9))]
+    assert set(reasons) == {"late", "busy"}
+    wait_until(lambda: is_clear(house), 40)
+
+
+# Start-up (C8)
+
+
+def serve(tmp_path: Path, **classify: Any) -> subprocess.CompletedProcess[str]:
+    """`spillway serve` over an endpoint that is never called; it ends before it listens."""
+    document = {
+        "listen": {"http_port": 0, "grpc_port": 0},
+        "records": {"path": str(tmp_path / "decisions.jsonl")},
+        "classify": classify,
+        "endpoints": {"local": {"kind": "triton", "zone": "onprem", "grpc": "127.0.0.1:9"}},
+        "models": {"m": {"served_by": [{"endpoint": "local"}]}},
+    }
+    config = tmp_path / "spillway.yaml"
+    config.write_text(yaml.safe_dump(document))
+    command = [sys.executable, "-m", "gateway", "serve", "--config", str(config)]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("classify", "named"),
+    [
+        ({"restrict": ["CREDIT_CARD", "MARTIAN_ID"]}, "MARTIAN_ID (no recognizer)"),
+        ({"restrict": ["US_DRIVER_LICENSE"], "threshold": 0.9}, "samples: US_DRIVER_LICENSE"),
+    ],
+)
+def test_a_gateway_whose_scanner_misses_a_sample_does_not_start(
+    tmp_path: Path, classify: dict[str, Any], named: str
+) -> None:
+    ended = serve(tmp_path, **classify)
+    assert ended.returncode == 1
+    assert named in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_no_setting_lets_an_unread_call_out(tmp_path: Path) -> None:
+    ended = serve(tmp_path, on_unknown="allow")
+    assert ended.returncode == 2
+    assert "on_unknown" in ended.stderr

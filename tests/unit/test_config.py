@@ -1,0 +1,480 @@
+"""O1, M6: a wrong settings file is refused with file, line, key and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway import config
+from gateway.config import ConfigError
+from gateway.types import Spill, Zone
+
+GOOD = """\
+endpoints:
+  gpu:
+    kind: triton
+    zone: onprem
+    grpc: gpu-1:8001
+  out:
+    kind: openai
+    zone: cloud
+    url: https://api.openai.com/v1
+models:
+  chat:
+    task: generate
+    served_by:
+      - endpoint: gpu
+      - endpoint: out
+        model: gpt-4.1
+        substitute: true
+"""
+
+
+def changed(old: str, new: str, text: str = GOOD) -> str:
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        config.parse(text, "f.yaml")
+    return str(caught.value)
+
+
+def test_a_good_file_is_read() -> None:
+    settings = config.parse(GOOD)
+    assert settings.endpoints["gpu"].zone is Zone.ONPREM
+    assert settings.models["chat"].served_by[1].model == "gpt-4.1"
+
+
+# Zones (M6)
+
+
+@pytest.mark.parametrize(("kind", "line"), [("triton", 2), ("openai", 6)])
+def test_an_endpoint_that_does_not_say_its_zone_is_refused(kind: str, line: int) -> None:
+    zone = {"triton": "onprem", "openai": "cloud"}[kind]
+    text = changed(f"    kind: {kind}\n    zone: {zone}\n", f"    kind: {kind}\n")
+    name = {"triton": "gpu", "openai": "out"}[kind]
+    assert refusal(text) == f"f.yaml:{line}: endpoints.{name}.zone: Field required"
+
+
+@pytest.mark.parametrize("zone", ["edge", "ONPREM", "", "on-prem", "[onprem, cloud]", "null"])
+def test_there_are_two_zones_and_an_endpoint_has_one(zone: str) -> None:
+    told = refusal(changed("zone: onprem", f"zone: {zone}"))
+    assert told.startswith("f.yaml:4: endpoints.gpu.zone: ")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "url: https://api.openai.com/v1",
+        "url: https://8.8.8.8/v1",
+        "url: http://134744072/",
+        "url: http://[2001:4860:4860::8888]/",
+        "url: https://my.azure.com./",
+    ],
+)
+def test_a_cloud_address_that_is_labelled_onprem_needs_i_know(address: str) -> None:
+    text = f"""\
+endpoints:
+  near:
+    kind: openai
+    zone: onprem
+    {address}
+models: {{}}
+"""
+    told = refusal(text)
+    assert told.startswith("f.yaml:5: endpoints.near.url: ")
+    assert "i_know: true" in told
+    config.parse(text.replace("zone: onprem", "zone: onprem\n    i_know: true"))
+    config.parse(text.replace("zone: onprem", "zone: cloud"))
+
+
+def test_a_cloud_address_of_the_grpc_side_needs_i_know_too() -> None:
+    told = refusal(changed("grpc: gpu-1:8001", "url: http://gpu-1:8000\n    grpc: 8.8.8.8:8001"))
+    assert told.startswith("f.yaml:6: endpoints.gpu.grpc: 8.8.8.8 looks like")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key"),
+    [
+        ("url: https://api.openai.com/v1", "url: https://me:pw@gpu-1/v1", 9, "endpoints.out.url"),
+        ("url: https://api.openai.com/v1", "url: gpu-1:8000", 9, "endpoints.out.url"),
+        ("url: https://api.openai.com/v1", "url: http://a\\@b/", 9, "endpoints.out.url"),
+        ("grpc: gpu-1:8001", "grpc: dns:///api.openai.com:443", 5, "endpoints.gpu.grpc"),
+        ("grpc: gpu-1:8001", "grpc: gpu-1", 5, "endpoints.gpu.grpc"),
+    ],
+)
+def test_an_address_that_can_be_read_in_two_ways_is_refused(
+    old: str, new: str, line: int, key: str
+) -> None:
+    told = refusal(changed(old, new))
+    assert told.startswith(f"f.yaml:{line}: {key}: must ")
+    assert "pw" not in told
+
+
+# Unknown keys, dangling names, contradictions (O1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("models:\n", "modles: {}\nmodels:\n", "f.yaml:10: modles: unknown key; did you mean "),
+        ("kind: triton", "kind: triton\n    zome: x", "f.yaml:4: endpoints.gpu.zome: unknown key"),
+        ("substitute: true", "subsitute: true", "f.yaml:17: models.chat.served_by.1.subsitute: "),
+        ("models:\n", "classify: {on_unknown: allow}\nmodels:\n", "f.yaml:10: classify.on_unknown"),
+        ("task: generate", "task: chat", "f.yaml:12: models.chat.task: "),
+        ("models:\n", "limits: {drain_s: -1}\nmodels:\n", "f.yaml:10: limits.drain_s: "),
+        ("models:\n", "limits: {drain_s: .nan}\nmodels:\n", "f.yaml:10: limits.drain_s: "),
+        ("models:\n", "routing: {margin: .inf}\nmodels:\n", "f.yaml:10: routing.margin: "),
+        ("models:\n", "routing: {margin: 0.5}\nmodels:\n", "f.yaml:10: routing.margin: "),
+        ("models:\n", "routing: {max_attempts: 0}\nmodels:\n", "f.yaml:10: routing.max_attempts"),
+        ("models:\n", "classify: {threshold: 2}\nmodels:\n", "f.yaml:10: classify.threshold: "),
+        ("models:\n", "classify: {threshold: .nan}\nmodels:\n", "f.yaml:10: classify.threshold"),
+        ("  chat:", "  'a b':", "f.yaml:11: models.a b"),
+        ("endpoint: gpu", "endpoint: gpu\n        version: ../1", "f.yaml:15: "),
+    ],
+)  # fmt: skip
+def test_what_no_setting_allows_is_refused_where_it_stands(old: str, new: str, where: str) -> None:
+    assert refusal(changed(old, new)).startswith(where)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        pytest.param(
+            "endpoint: gpu", "endpoint: gpu2",
+            "f.yaml:14: models.chat.served_by.0.endpoint: no endpoint 'gpu2'; "
+            "there are: gpu, out", id="dangling-endpoint",
+        ),
+        pytest.param(
+            "endpoint: out", "endpoint: gpu",
+            "f.yaml:15: models.chat.served_by.1.endpoint: 'gpu' is listed twice", id="twice",
+        ),
+        pytest.param(
+            "task: generate", "task: infer",
+            "f.yaml:15: models.chat.served_by.1.endpoint: 'out' speaks OpenAI", id="no-tensors",
+        ),
+        pytest.param(
+            "        substitute: true\n", "",
+            "f.yaml:15: models.chat.served_by.1.substitute: 'gpt-4.1' is another name",
+            id="undeclared-substitute",
+        ),
+        pytest.param(
+            "task: generate", "task: embeddings",
+            "f.yaml:17: models.chat.served_by.1.substitute: embeddings of different weights",
+            id="mixed-embeddings",
+        ),
+        pytest.param(
+            "models:\n", "listen: {host: 0.0.0.0}\nmodels:\n",
+            "f.yaml:10: listen.host: 0.0.0.0 is not loopback and no keys", id="open-to-all",
+        ),
+        pytest.param(
+            "models:\n", "listen: {http_port: 9, grpc_port: 9}\nmodels:\n",
+            "f.yaml:10: listen.grpc_port: is the http_port too", id="one-port-for-both",
+        ),
+        pytest.param(
+            "models:\n", "limits: {max_latency_budget_ms: 9}\nmodels:\n",
+            "f.yaml:10: limits.default_latency_budget_ms: is over", id="default-over-maximum",
+        ),
+        pytest.param(
+            "task: generate", "task: generate\n    latency_budget_ms: 1.0e+9",
+            "f.yaml:13: models.chat.latency_budget_ms: is over", id="model-over-maximum",
+        ),
+        pytest.param(
+            "grpc: gpu-1:8001", "grpc: gpu-1:8001\n    repository: models",
+            "f.yaml:6: endpoints.gpu.repository: only an embedded server", id="whose-repository",
+        ),
+        pytest.param(
+            "grpc: gpu-1:8001", "grpc: gpu-1:8001\n    embedded: true",
+            "f.yaml:5: endpoints.gpu.grpc: an embedded server chooses its own", id="embedded-where",
+        ),
+        pytest.param(
+            "kind: openai\n    zone: cloud", "kind: openai\n    zone: cloud\n    embedded: true",
+            "f.yaml:9: endpoints.out.embedded: only an endpoint of kind triton", id="embedded-what",
+        ),
+        pytest.param(
+            "    grpc: gpu-1:8001\n", "",
+            "f.yaml:2: endpoints.gpu: kind triton needs grpc", id="triton-without-grpc",
+        ),
+        pytest.param(
+            "    url: https://api.openai.com/v1\n", "",
+            "f.yaml:6: endpoints.out: kind openai needs url", id="openai-without-url",
+        ),
+        pytest.param(
+            "kind: openai", "kind: kserve\n    grpc: out:1",
+            "f.yaml:6: endpoints.out: kind kserve needs exactly one", id="kserve-with-both",
+        ),
+        pytest.param(
+            "url: https://api.openai.com/v1", "url: https://api.openai.com/v1\n    grpc_tls: true",
+            "f.yaml:10: endpoints.out.grpc_tls: there is no grpc", id="tls-of-nothing",
+        ),
+        pytest.param(
+            "url: https://api.openai.com/v1", "url: https://api.openai.com/v1\n    grpc: out:1",
+            "f.yaml:10: endpoints.out.grpc: an endpoint of kind openai has no", id="openai-by-grpc",
+        ),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_go_together_are_refused_where_they_stand(
+    old: str, new: str, told: str
+) -> None:
+    assert refusal(changed(old, new)).startswith(told)
+
+
+def test_names_with_dots_and_slashes_do_not_lead_to_the_wrong_line() -> None:
+    text = GOOD.replace("  chat:", "  meta/llama-3.1:").replace("endpoint: gpu", "endpoint: none")
+    assert refusal(text).startswith("f.yaml:14: models.meta/llama-3.1.served_by.0.endpoint: ")
+
+
+def test_every_wrong_setting_is_named_at_once() -> None:
+    text = changed("kind: triton", "kind: tritn", changed("zone: cloud", "zone: clod"))
+    lines = refusal(text).splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["f.yaml:3", "f.yaml:8"]
+
+
+# Keys and secrets
+
+
+KEYS = """\
+keys:
+  app:
+    key: ${SPILLWAY_TEST_KEY}
+    tenant: app
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPILLWAY_TEST_KEY", "s3cret")
+    monkeypatch.setenv("SPILLWAY_TEST_SAME", "s3cret")
+    monkeypatch.setenv("SPILLWAY_TEST_EMPTY", " ")
+    monkeypatch.delenv("SPILLWAY_TEST_NONE", raising=False)
+
+
+def test_a_secret_comes_from_the_environment_and_is_not_shown() -> None:
+    settings = config.parse(GOOD + KEYS)
+    assert settings.keys["app"].key.get_secret_value() == "s3cret"
+    assert "s3cret" not in repr(settings)
+    assert "s3cret" not in settings.model_dump_json()
+
+
+def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("s3cret\n")
+    text = GOOD + KEYS.replace("${SPILLWAY_TEST_KEY}", f"${{file:{tmp_path}/key}}")
+    assert config.parse(text).keys["app"].key.get_secret_value() == "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("s3cret", "key: secrets stand in the environment or in a file"),
+        ("'123456'", "key: secrets stand in the environment or in a file"),
+        ("123456", "key: secrets stand in the environment or in a file"),
+        ("pre-${SPILLWAY_TEST_KEY}", "key: secrets stand in the environment or in a file"),
+        ("${SPILLWAY_TEST_NONE}", "key: the environment has no variable SPILLWAY_TEST_NONE"),
+        ("${SPILLWAY_TEST_EMPTY}", "key: the secret behind ${SPILLWAY_TEST_EMPTY} is empty"),
+        ("${file:/nowhere/key}", "key: the file /nowhere/key cannot be read"),
+        ("${file:/}", "key: the file / cannot be read"),
+    ],
+)
+def test_a_secret_that_is_not_there_or_stands_in_the_file_is_refused(value: str, told: str) -> None:
+    text = GOOD + KEYS.replace("${SPILLWAY_TEST_KEY}", value)
+    assert refusal(text).startswith(f"f.yaml:20: {told}")
+    assert refusal(text).count("\n") == 0
+    assert "s3cret" not in refusal(text)
+
+
+@pytest.mark.parametrize("key", ["api_key: s3cret", "headers: {Authorization: Bearer s3cret}"])
+def test_credentials_of_endpoints_are_secrets_too(key: str) -> None:
+    told = refusal(changed("kind: openai", f"kind: openai\n    {key}"))
+    assert told.startswith("f.yaml:8: ")
+    assert "secrets stand in the environment" in told
+    assert "s3cret" not in told
+
+
+def test_a_header_that_is_no_secret_may_stand_in_the_file() -> None:
+    settings = config.parse(changed("kind: openai", "kind: openai\n    headers: {x-team: ml}"))
+    assert settings.endpoints["out"].headers["x-team"].get_secret_value() == "ml"
+
+
+@pytest.mark.parametrize("reference", ["${}", "${SPILLWAY-TEST}", "${A:-b}", "${file:}", "x${"])
+def test_a_reference_that_is_none_is_not_taken_for_text(reference: str) -> None:
+    told = refusal(changed("endpoint: out", f"endpoint: out\n        version: '{reference}'"))
+    assert told.startswith("f.yaml:16: version: write a reference as")
+
+
+def test_a_setting_that_is_not_a_secret_may_hold_references_within_text() -> None:
+    os.environ["SPILLWAY_TEST_KEY"] = "gpu-9"
+    text = changed("grpc: gpu-1:8001", "grpc: ${SPILLWAY_TEST_KEY}:8001")
+    assert config.parse(text).endpoints["gpu"].grpc == "gpu-9:8001"
+
+
+def test_two_keys_with_one_credential_are_refused_without_showing_it() -> None:
+    text = GOOD + KEYS + "  other:\n    key: ${SPILLWAY_TEST_SAME}\n    tenant: other\n"
+    told = refusal(text)
+    assert told == "f.yaml:23: keys.other.key: is the key of keys.app too"
+
+
+def test_a_key_for_a_model_that_nobody_serves_is_refused_where_models_are_declared() -> None:
+    text = GOOD + KEYS + "    models: [chat, chta]\n"
+    config.parse(text)  # a server may have it
+    told = refusal("undeclared_models: refuse\n" + text)
+    assert told.startswith("f.yaml:23: keys.app.models.1: no model 'chta'; there are: chat")
+
+
+def test_with_keys_the_gateway_may_listen_anywhere() -> None:
+    assert config.parse(GOOD + KEYS + "listen: {host: 0.0.0.0}\n").listen.host == "0.0.0.0"
+
+
+def test_what_a_key_says_of_the_cloud_is_read() -> None:
+    text = GOOD + KEYS + "    spill: never\n    placement: onprem\n"
+    key = config.parse(text).keys["app"]
+    assert (key.spill, key.placement) == (Spill.NEVER, "onprem")
+
+
+# YAML
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("", "f.yaml:1: the file is empty", id="empty"),
+        pytest.param("# nothing\n\n", "f.yaml:1: the file is empty", id="comments"),
+        pytest.param("---\n", "f.yaml:1: the file ", id="an-empty-document"),
+        pytest.param("- a\n", "f.yaml:1: the file must be a mapping", id="a-list"),
+        pytest.param("just words\n", "f.yaml:1: the file must be a mapping", id="words"),
+        pytest.param("a:\n\tb: 1\n", "f.yaml:2: not valid YAML: ", id="tab"),
+        pytest.param("a: [1\nb: 2\n", "f.yaml:2: not valid YAML: ", id="open-bracket"),
+        pytest.param("a: 1\n---\nb: 2\n", "f.yaml:2: not valid YAML: ", id="two-documents"),
+        pytest.param("a: *nowhere\n", "f.yaml:1: not valid YAML: ", id="alias-of-nothing"),
+        pytest.param("a: 1\nb: \x07\n", "f.yaml:2: not valid YAML: ", id="control-character"),
+        pytest.param("[" * 5000, "f.yaml:1: not valid YAML: ", id="deep"),
+        pytest.param("a: !!python/name:os.system x\n", "f.yaml:1: a: the tag ", id="python-tag"),
+        pytest.param("a: !!binary aGk=\n", "f.yaml:1: a: the tag ", id="binary-tag"),
+        pytest.param("a: !mine x\n", "f.yaml:1: a: the tag ", id="own-tag"),
+        pytest.param("? [a, b]\n: 1\n", "f.yaml:1: its keys must be names", id="list-key"),
+        pytest.param("a: &x\n  b: *x\n", "f.yaml:1: b: holds itself", id="a-value-in-itself"),
+        pytest.param("a: &x [*x]\n", "f.yaml:1: a: holds itself", id="a-list-in-itself"),
+        pytest.param("a:\n  <<: 1\n", "f.yaml:2: a: << must name a mapping", id="merge-of-one"),
+        pytest.param("a: &x\n  <<: *x\n", "f.yaml:", id="merge-of-itself"),
+    ],
+)
+def test_yaml_that_says_nothing_sensible_is_refused_with_its_line(text: str, told: str) -> None:
+    assert refusal(text).startswith(told)
+
+
+def test_a_bomb_of_aliases_is_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    assert "too many values" in refusal("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("zone: onprem", "zone: onprem\n    zone: cloud", 5),
+        ("models:\n", "endpoints: {}\nmodels:\n", 10),
+        ("  out:", "  gpu:", 6),
+        ("zone: onprem", "zone: onprem\n    'zone': cloud", 5),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_at_its_second_place(
+    old: str, new: str, line: int
+) -> None:
+    told = refusal(changed(old, new))
+    assert told.startswith(f"f.yaml:{line}: ")
+    assert told.endswith(": stands here twice")
+
+
+ANCHORED = """\
+endpoints:
+  gpu: &gpu
+    kind: triton
+    zone: onprem
+    grpc: gpu-1:8001
+    headers: &common {x-team: "${SPILLWAY_TEST_KEY}"}
+  gpu2:
+    <<: *gpu
+    grpc: gpu-2:8001
+  gpu3:
+    <<: *gpu
+    headers: *common
+models: {}
+"""
+
+
+def test_anchors_and_merged_keys_mean_what_yaml_says() -> None:
+    endpoints = config.parse(ANCHORED).endpoints
+    assert [e.grpc for e in endpoints.values()] == ["gpu-1:8001", "gpu-2:8001", "gpu-1:8001"]
+    for endpoint in endpoints.values():
+        assert endpoint.zone is Zone.ONPREM
+        assert endpoint.headers["x-team"].get_secret_value() == "s3cret"
+
+
+def test_a_wrong_key_that_came_by_an_anchor_is_named_where_it_is_written() -> None:
+    told = refusal(ANCHORED.replace("zone: onprem", "zone: edge")).splitlines()
+    assert [line.partition(": ")[0] for line in told] == ["f.yaml:4"] * 3
+
+
+def test_dates_and_numbers_in_names_are_text() -> None:
+    text = changed("model: gpt-4.1", "model: 2024-08-06")
+    assert config.parse(text).models["chat"].served_by[1].model == "2024-08-06"
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"a: \xff\n", "is not UTF-8 text (byte 3)"),
+        ("a: 1\n".encode("utf-16"), "is not UTF-8 text (byte 0)"),
+        (b"", "the file is empty"),
+    ],
+)
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        config.load(path)
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.yaml"):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            config.load(path)
+
+
+def test_a_file_of_another_system_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert config.load(path) == config.parse(GOOD)
+
+
+# The hash of the policy
+
+
+def test_the_policy_hash_names_the_settings_and_not_their_order_or_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = config.parse(GOOD + KEYS)
+    assert config.parse(KEYS + GOOD).policy_hash() == first.policy_hash()
+    monkeypatch.setenv("SPILLWAY_TEST_KEY", "another")
+    assert config.parse(GOOD + KEYS).policy_hash() == first.policy_hash()
+    other = config.parse(GOOD + KEYS + "routing: {spill: false}\n")
+    assert other.policy_hash() != first.policy_hash()
+
+
+def test_settings_cannot_change_under_a_running_gateway() -> None:
+    settings = config.parse(GOOD)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.routing.spill = False  # type: ignore[misc]
+
+
+def test_no_setting_lets_an_unread_call_out() -> None:
+    schema = config.schema()["$defs"]["ClassifySettings"]["properties"]["on_unknown"]
+    assert schema["enum"] == ["onprem", "block"]

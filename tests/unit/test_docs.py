@@ -1,0 +1,560 @@
+"""The pages say all that there is, and nothing that there is not.
+
+What must be documented is walked out of the code; the tables of docs/ are read and held against it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import os
+import pkgutil
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import pytest
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from tritonclient.grpc import service_pb2
+
+import gateway as package
+from gateway import __main__ as command_line
+from gateway import config
+from gateway.accounting.account import Accounts
+from gateway.accounting.metrics import Metrics
+from gateway.classify import NoScan, extract
+from gateway.errors import GatewayError
+from gateway.fronts import kserve, openai, openai_errors, ops
+from gateway.types import Attempt, Outcome, Zone
+from tests.live import LiveGateway
+from tests.unit import harness
+from tests.unit.fronts import http_rig
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
+README = (ROOT / "README.md").read_text()
+SOURCES = {p: ast.parse(p.read_bytes()) for p in sorted((ROOT / "gateway").rglob("*.py"))}
+
+_T = TypeVar("_T")
+_ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def sections(text: str) -> dict[str, str]:
+    """Heading (without backticks) -> what stands below it, up to the next heading."""
+    parts = re.split(r"^#{1,6} (.+)$", text, flags=re.MULTILINE)
+    return {parts[at].replace("`", ""): parts[at + 1] for at in range(1, len(parts), 2)}
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every row of the tables in a text, without heads and rules."""
+    found = []
+    for table in re.findall(r"(?:^\|.+\|\n)+", text, re.MULTILINE):
+        lines = [[c.strip() for c in r.split("|")] for r in _ROW.findall(table)]
+        found += lines[2:]
+    return found
+
+
+def first_codes(text: str) -> list[str]:
+    """What stands in backticks in the first cell of each row."""
+    return [code for row in rows(text) for code in _CODE.findall(row[0])]
+
+
+# --- settings ---
+
+
+def settings_sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    """The heading of each table of configuration.md, and the model that it must describe."""
+    yield "The file", config.Settings
+    todo: list[tuple[str, type[BaseModel]]] = [("", config.Settings)]
+    while todo:
+        at, model = todo.pop(0)
+        for name, field in model.model_fields.items():
+            for below, many in _models_in(field.annotation):
+                where = f"{at}.{name}".lstrip(".") + (".NAME" if many else "")
+                yield where, below
+                todo.append((where, below))
+
+
+def _models_in(annotation: Any) -> Iterator[tuple[type[BaseModel], bool]]:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, False
+    elif origin is dict:
+        yield from ((model, True) for model, _ in _models_in(arguments[1]))
+    elif origin in (tuple, typing.Annotated, typing.Union, types.UnionType):
+        for argument in arguments:
+            yield from _models_in(argument)
+
+
+SECTIONS = dict(settings_sections())
+
+
+def test_configuration_has_a_table_for_every_section() -> None:
+    headings = set(sections(page("configuration.md"))) - {"Configuration"}
+    assert headings == set(SECTIONS)
+
+
+@pytest.mark.parametrize("section", sorted(SECTIONS))
+def test_every_key_is_documented_with_its_default(section: str) -> None:
+    table = {r[0].strip("`"): r[1] for r in rows(sections(page("configuration.md"))[section])}
+    fields = SECTIONS[section].model_fields
+    assert list(table) == list(fields)
+    for name, field in fields.items():
+        assert table[name] in _spellings(field), f"{section}.{name}"
+
+
+def _spellings(field: FieldInfo) -> set[str]:
+    """How a default may be written."""
+    if field.is_required():
+        return {"required"}
+    default = field.default
+    if isinstance(default, BaseModel):
+        return {"see below"}
+    if default is None:
+        return {"none", "the profile's"}
+    if default == {}:
+        return {"none", "`{}`"}
+    if default == "":
+        return {"empty"}
+    if isinstance(default, Enum):
+        default = default.value
+    if isinstance(default, tuple):
+        return {"`[" + ", ".join(map(str, default)) + "]`"}
+    if isinstance(default, bool):
+        return {f"`{str(default).lower()}`"}
+    return {f"`{default}`"}
+
+
+# --- metrics ---
+
+
+def test_every_metric_is_documented_with_its_labels() -> None:
+    table = {row[0].strip("`"): (row[1], row[2]) for row in rows(page("metrics.md"))}
+    declared = {}
+    for metric in vars(Metrics()).values():
+        if hasattr(metric, "_labelnames"):
+            name = metric._name + ("_total" if metric._type == "counter" else "")
+            labels = ", ".join(f"`{label}`" for label in metric._labelnames)
+            declared[name] = (metric._type, labels)
+    assert table == declared
+
+
+def test_every_metric_is_set_somewhere() -> None:
+    """A metric that never moves would make its page a lie."""
+    declared = {name for name, m in vars(Metrics()).items() if hasattr(m, "_labelnames")}
+    own = ROOT / "gateway" / "accounting" / "metrics.py"
+    used = {
+        node.attr
+        for path, tree in SOURCES.items()
+        if path != own
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+    }
+    assert declared <= used
+
+
+# --- headers ---
+
+
+def strings(under: str) -> set[str]:
+    """Every string constant of the code below gateway/`under`, documentation excepted."""
+    found = set()
+    for path, tree in SOURCES.items():
+        if not path.is_relative_to(ROOT / "gateway" / under):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return found
+
+
+def test_every_header_of_ours_is_documented() -> None:
+    documented = set(first_codes(page("headers.md")))
+    spelled = {s for s in strings("fronts") if re.fullmatch(r"(x-[a-z-]+[a-z]|retry-after.*)", s)}
+    others = {"traceparent", "authorization", "inference-header-content-length"}
+    others |= {"content-encoding", "accept-encoding"}
+    assert others <= strings("fronts")
+    assert spelled
+    assert spelled | others <= documented
+
+
+def test_no_header_is_documented_that_nobody_reads_or_writes() -> None:
+    own = {h for h in first_codes(page("headers.md")) if h.startswith("x-")}
+    assert own <= strings("fronts")
+
+
+def test_the_readme_and_the_page_of_headers_agree() -> None:
+    documented = set(first_codes(page("headers.md")))
+    told = {h for h in first_codes(README) if h.startswith(("x-", "traceparent"))}
+    assert told
+    assert {h.partition(":")[0] for h in told} <= documented
+
+
+# --- codes ---
+
+
+def every_module() -> None:
+    for found in pkgutil.walk_packages(package.__path__, "gateway."):
+        if not found.name.startswith("gateway.demo") and not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+
+
+def descendants(kind: type[_T]) -> Iterator[type[_T]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from descendants(below)
+
+
+def error_codes() -> set[str]:
+    """Of the tree of errors, and those that are given where one is raised."""
+    every_module()
+    found = {GatewayError.reason, *(e.reason for e in descendants(GatewayError))}
+    for path, tree in SOURCES.items():
+        for node in ast.walk(tree):
+            if "demo" not in path.parts and isinstance(node, ast.Call):
+                found |= {
+                    k.value.value
+                    for k in node.keywords
+                    if k.arg == "reason"
+                    and isinstance(k.value, ast.Constant)
+                    and isinstance(k.value.value, str)
+                }
+    found |= returned("fleet.py", "_unavailable_why")  # given by the code that dispatches
+    return found | {"malformed_head"}  # given by a name; the assertion below keeps it honest
+
+
+def returned(module: str, *functions: str) -> set[str]:
+    """The codes that functions of a module return, or put into what they return."""
+    found = set()
+    for node in ast.walk(SOURCES[ROOT / "gateway" / module]):
+        if isinstance(node, ast.FunctionDef) and (not functions or node.name in functions):
+            for below in ast.walk(node):
+                if isinstance(below, ast.Return | ast.Assign) and below.value is not None:
+                    found |= {
+                        c.value
+                        for c in ast.walk(below.value)
+                        if isinstance(c, ast.Constant) and isinstance(c.value, str)
+                    }
+    return {code for code in found if re.fullmatch(r"[a-z][a-z_]{2,}", code)}
+
+
+def marks() -> set[str]:
+    """What `unscannable:` may be followed by."""
+    found = {*extract._OPAQUE_FIELDS.values(), *extract._MEDIA_OBJECTS}
+    for path, tree in SOURCES.items():
+        if path.parent.name == "classify":
+            for node in ast.walk(tree):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr == "mark"
+                ):
+                    found |= {
+                        c.value
+                        for c in ast.walk(node.args[0])
+                        if isinstance(c, ast.Constant) and isinstance(c.value, str)
+                    }
+    return found
+
+
+REASONS = sections((DOCS / "reasons.md").read_text())
+
+
+def codes_of(section: str) -> set[str]:
+    return set(first_codes(REASONS[section]))
+
+
+def test_every_code_of_a_placement_is_documented() -> None:
+    assert "failover" in strings("pipeline.py")
+    assert codes_of("Why a call was placed where it was") == (
+        returned("routing/policy.py", "_reason") | {"failover"}
+    )
+
+
+def test_every_veto_is_documented() -> None:
+    vetoes = returned("routing/filters.py") | returned("routing/policy.py", "_filter")
+    vetoes |= returned("fleet.py", "_unavailable_why")
+    documented = set(_CODE.findall(REASONS["Why an endpoint was passed over"]))
+    assert vetoes
+    assert vetoes <= documented
+
+
+def test_every_verdict_is_documented() -> None:
+    every_module()
+    verdicts = {NoScan.reason, *(e.reason for e in descendants(NoScan)), "clear", "entities"}
+    verdicts |= {extract.OVER_CAP, extract.TENSOR_CLASS, extract.UNDECLARED}
+    assert codes_of("Verdicts") == verdicts | {"unscannable:<what>"}
+
+
+def test_everything_that_cannot_be_scanned_is_documented() -> None:
+    documented = set(_CODE.findall(REASONS["Verdicts"].rpartition("`<what>`")[2]))
+    assert marks() <= documented
+
+
+def test_every_refusal_is_documented_with_its_status() -> None:
+    every_module()
+    table = {code: row for row in rows(REASONS["Refusals"]) for code in _CODE.findall(row[0])}
+    assert "malformed_head" in strings("fronts")
+    assert set(table) == error_codes()
+    kinds: list[type[GatewayError]] = [GatewayError, *descendants(GatewayError)]
+    for kind in kinds:
+        row = table[kind.reason]
+        if row[1].isdigit():
+            assert int(row[1]) == kind.http_status, kind.reason
+        if row[2].isupper():
+            assert row[2] == kind.grpc_status, kind.reason
+
+
+def test_retry_advice_is_what_the_page_says() -> None:
+    for row in rows(REASONS["Refusals"]):
+        kinds = [k for k in descendants(GatewayError) if f"`{k.reason}`" == row[0]]
+        for kind in kinds:
+            if "__init__" in vars(kind):  # made of other things than a message and a time
+                continue
+            told = (
+                openai_errors.should_retry(kind("x")),
+                openai_errors.should_retry(kind("x", retry_after_s=1.0)),
+            )
+            assert told == {"no": (False, False), "yes": (True, True)}.get(row[3], (False, True))
+
+
+def test_every_code_of_the_openai_shape_is_documented() -> None:
+    codes = {openai_errors.MISSING, openai_errors.WRONG_TYPE, openai_errors.WRONG_VALUE}
+    codes |= {openai_errors.NOT_OFFERED} | returned("fronts/openai_errors.py", "_code")
+    assert codes_of("OpenAI's error.code") == codes
+
+
+def test_every_end_is_documented() -> None:
+    ends = REASONS["How calls and attempts end"]
+    assert {o.value for o in Outcome} <= set(_CODE.findall(ends))
+    assert returned("pipeline.py", "ending") <= set(first_codes(ends))
+    given = {"served", "cancelled", "streaming", "egress_forbidden", "down", "ejected"}
+    assert given <= set(_CODE.findall(ends))
+    assert {"cancelled", "served", "egress_forbidden"} <= strings("dispatch.py")
+
+
+# --- routes and methods ---
+
+
+def test_every_route_is_documented() -> None:
+    services = http_rig.services(http_rig.Pipeline())
+    routes = [*kserve.routes(services), *openai.routes(services)]
+    routes += ops.OpsFront(services, bytes, dict, _never).routes()
+    documented = {
+        (method or "every", _plain(path))
+        for code in _CODE.findall(page("protocols.md"))
+        for method, path in [code.rpartition(" ")[::2]]
+        if path.startswith("/")
+    }
+    for route in routes:
+        methods = (route.methods or set()) - {"HEAD"}
+        path = _plain(route.path.replace("/versions/{version}", ""))
+        (method,) = methods if len(methods) == 1 else ("every",)
+        assert (method, path) in documented, route.path
+
+
+def _plain(path: str) -> str:
+    """A path with every parameter, and every `...`, as a star."""
+    return re.sub(r"\{[^}]*\}|\.\.\.", "*", path)
+
+
+async def _never(request: object) -> Any:
+    raise AssertionError("nobody asked")
+
+
+def test_every_method_of_the_grpc_service_is_documented() -> None:
+    methods = {
+        m.name for m in service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods
+    }
+    text = sections(page("protocols.md"))["Open Inference Protocol over gRPC"]
+    assert methods <= set(_CODE.findall(text))
+
+
+# --- records ---
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self.lines: list[Mapping[str, Any]] = []
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        self.lines.append(record)
+
+
+def test_every_field_of_a_record_is_documented() -> None:
+    log = _Lines()
+    attempt = Attempt("gpu", Zone.ONPREM, frozenset({Zone.ONPREM}), "served")
+
+    async def two_calls() -> None:
+        accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
+        whole = accounts.open(harness.request())
+        whole.attempted(attempt)
+        whole.settle(Outcome.SERVED, "onprem_room")
+        streamed = accounts.open(harness.request())
+        streamed.record_before_release(attempt)
+        streamed.settle(Outcome.SERVED, "served")
+
+    harness.run(two_calls())
+    whole, _, end = log.lines
+    tables = sections(page("records.md"))
+    call, tried = tables['"kind": "call"'].split("Each of `attempts`:")
+    assert first_codes(call) == list(whole)
+    assert first_codes(tried) == list(whole["attempts"][0])
+    assert set(end) <= set(_CODE.findall(tables['"kind": "end"']))
+
+
+# --- commands ---
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    found = parser.add_subparsers()
+    importlib.import_module(f"gateway.commands.{command}").register(found)
+    return found.choices[command]
+
+
+COMMANDS = command_line._COMMANDS
+
+
+def test_the_readme_lists_every_command() -> None:
+    listed = first_codes(sections(README)["Commands"])
+    assert {c for c in listed if c.startswith("spillway ")} == {f"spillway {c}" for c in COMMANDS}
+
+
+def test_every_command_that_a_page_shows_exists() -> None:
+    shown = 0
+    for path in PAGES:
+        for line in _command_lines(path.read_text(), "spillway"):
+            words = shlex.split(line, comments=True)[1:]
+            if not words or words[0].startswith("-"):
+                continue
+            assert words[0] in COMMANDS, f"{path.name}: {line}"
+            options = {w.partition("=")[0] for w in words if w.startswith("--")}
+            known = {o for a in parser_of(words[0])._actions for o in a.option_strings}
+            assert options <= known, f"{path.name}: {line}"
+            shown += 1
+    assert shown > len(COMMANDS)
+
+
+def test_every_make_target_that_a_page_shows_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    for path in PAGES:
+        for line in _command_lines(path.read_text(), "make"):
+            for word in line.split("#")[0].split()[1:]:
+                if "=" not in word:
+                    assert word in targets, f"{path.name}: {line}"
+
+
+def _command_lines(text: str, program: str) -> Iterator[str]:
+    """In a block of code, or in backticks."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if re.match(rf"(?:\.venv/bin/)?{program} ", line):
+                yield line
+    for code in _CODE.findall(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)):
+        if code.startswith(f"{program} "):
+            yield re.split(r" [>|] ", code)[0]
+
+
+# --- links ---
+
+
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#{1,6} (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*PAGES, *sorted((ROOT / "models").rglob("*.md")), ROOT / "loadtests" / "README.md"],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_every_relative_link_resolves(path: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("https://", "http://")):
+            continue
+        target, _, anchor = link.partition("#")
+        file = (path.parent / unquote(target)).resolve() if target else path
+        assert file.exists(), link
+        assert file.is_relative_to(ROOT), link
+        if anchor:
+            assert anchor in anchors(file.read_text()), link
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, todo = set(), [ROOT / "README.md"]
+    while todo:
+        path = todo.pop()
+        if path in reached or path.suffix != ".md":
+            continue
+        reached.add(path)
+        for link in re.findall(r"\]\(([^)#\s]+)", path.read_text()):
+            if "://" not in link:
+                todo.append((path.parent / link).resolve())
+    assert set(PAGES) <= reached
+
+
+# --- what the pages show is true ---
+
+
+def test_the_settings_in_the_readme_are_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        for name in re.findall(r"\$\{(\w+)\}", block):
+            monkeypatch.setenv(name, "unused")
+        config.parse(block, "README.md")
+        assert yaml.safe_load(block)["endpoints"]
+
+
+@pytest.mark.parametrize(
+    "at", range(len(re.findall(r"^```(?:python|bash)\n", README, re.MULTILINE)))
+)
+def test_the_calls_in_the_readme_work(at: int, gateway: LiveGateway) -> None:
+    blocks = re.findall(r"^```(python|bash)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    language, block = blocks[at]
+    if language == "bash" and shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    here = block.replace("http://127.0.0.1:8080", gateway.http_url)
+    here = here.replace("127.0.0.1:8080", gateway.http_url.removeprefix("http://"))
+    here = here.replace("127.0.0.1:8081", gateway.grpc_target)
+    program = [sys.executable, "-c"] if language == "python" else ["bash", "-ec"]
+    ended = subprocess.run(
+        [*program, here], capture_output=True, text=True, timeout=60, check=False,
+        env={k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip()
+    if language == "bash":
+        assert "x-spillway-sensitivity: restricted" in ended.stdout
+        assert json.loads(ended.stdout.splitlines()[-1].partition("}{")[2].join(("{", "")))
+
+
+def test_the_picture_reads_on_any_ground() -> None:
+    svg = (DOCS / "overview.svg").read_text()
+    assert "docs/overview.svg" in README
+    assert '<rect x="1" y="1" width="958" height="418" rx="12" fill="#ffffff"' in svg
+    assert not re.search(r"(?:href|src)=|url\((?!#)", svg)

@@ -1,0 +1,205 @@
+"""The one door out (M3): what it needs is a clearance, and nobody can come by one wrongly."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gateway
+from gateway.backends import Cleared, OnPremDoor
+from gateway.backends.egress import CloudDoor
+from gateway.errors import EgressForbidden
+from gateway.types import (
+    EVERYWHERE,
+    ONPREM_ONLY,
+    Classification,
+    Decision,
+    InferenceRequest,
+    Sensitivity,
+    ServedModel,
+    Zone,
+)
+from tests.unit.harness import MODEL, Rig, ScriptedConnector, cloud, onprem, request, run
+
+PACKAGE = Path(gateway.__file__).parent
+CLEAR = Decision((), "onprem_room", EVERYWHERE)
+
+
+def clear(call: InferenceRequest) -> Classification:
+    return Classification(call.id, Sensitivity.CLEAR, "clear")
+
+
+async def clearance_of_a_clear_call() -> Cleared:
+    call = request("clear")
+    return Cleared(call, clear(call), CLEAR)
+
+
+def test_a_clear_call_that_may_leave_gets_its_clearance() -> None:
+    assert run(clearance_of_a_clear_call()).request.id.startswith("clear")
+
+
+@pytest.mark.parametrize(
+    ("found", "decision", "asked"),
+    [
+        pytest.param({"sensitivity": Sensitivity.RESTRICTED}, {}, {}, id="restricted"),
+        pytest.param({"request_id": "another"}, {}, {}, id="the-verdict-on-another-call"),
+        pytest.param({}, {"zones": ONPREM_ONLY}, {}, id="decided-to-stay"),
+        pytest.param({}, {"zones": frozenset()}, {}, id="decided-to-go-nowhere"),
+        pytest.param({}, {}, {"zones": ONPREM_ONLY}, id="asked-to-stay"),
+    ],
+)
+def test_no_clearance_without_every_one_of_its_grounds(
+    found: dict[str, Any], decision: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    async def clear_it() -> None:
+        call = replace(request("clear"), **asked)
+        Cleared(call, replace(clear(call), **found), replace(CLEAR, **decision))
+
+    with pytest.raises(EgressForbidden):
+        run(clear_it())
+
+
+def test_a_sensitivity_that_is_not_exactly_clear_is_restricted() -> None:
+    async def clear_it() -> None:
+        call = request("clear")
+        Cleared(call, replace(clear(call), sensitivity=None), CLEAR)  # type: ignore[arg-type]
+
+    with pytest.raises(EgressForbidden):
+        run(clear_it())
+
+
+def test_a_clearance_cannot_be_turned_into_another_calls() -> None:
+    cleared = run(clearance_of_a_clear_call())
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cleared.request = object()  # type: ignore[misc,assignment]
+    with pytest.raises((TypeError, ValueError), match="must be specified"):
+        replace(cleared, request=cleared.request)  # type: ignore[call-arg]
+
+
+class Impostor:
+    """Has all that a clearance has but its type."""
+
+    def __init__(self, call: InferenceRequest) -> None:
+        self.request = call
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda call: call,
+        Impostor,
+        lambda call: type("Heir", (Cleared,), {"__init__": lambda s, c: None})(call),
+        lambda call: None,
+    ],
+    ids=["the-bare-call", "an-impostor", "an-heir-without-the-check", "nothing"],
+)
+def test_the_door_opens_to_nothing_but_a_clearance(forge: Any) -> None:
+    connector = ScriptedConnector()
+
+    async def knock() -> None:
+        await CloudDoor(connector).infer(forge(request("clear")), ServedModel(MODEL))
+
+    with pytest.raises(EgressForbidden):
+        run(knock())
+    assert connector.seen == []
+
+
+def test_the_door_lets_a_cleared_call_out_once() -> None:
+    connector = ScriptedConnector()
+
+    async def knock() -> Cleared:
+        cleared = await clearance_of_a_clear_call()
+        reply = await CloudDoor(connector).infer(cleared, ServedModel(MODEL))
+        await reply.aclose()
+        return cleared
+
+    assert run(knock()).request.id == connector.seen[0].id
+
+
+@pytest.mark.parametrize("zones", [EVERYWHERE, ONPREM_ONLY, frozenset({Zone.CLOUD})])
+@pytest.mark.parametrize("order", [("cloud",), ("gpu", "cloud"), ("cloud", "gpu")])
+def test_a_router_gone_mad_cannot_send_a_restricted_call_out(
+    zones: frozenset[Zone], order: tuple[str, ...]
+) -> None:
+    """The router is bypassed: a decision made up by hand goes to the dispatcher."""
+
+    async def send() -> tuple[Rig, BaseException | None]:
+        rig = Rig(onprem(), cloud())
+        rig.fleet.place("gpu").up = False
+        call = request("restricted")
+        found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
+        decision = Decision(tuple(rig.catalog.endpoints[n] for n in order), "onprem_room", zones)
+        account = rig.accounts.open(call)
+        try:
+            await rig.dispatcher.send(call, found, decision, account)
+        except EgressForbidden as error:
+            return rig, error
+        return rig, None
+
+    rig, error = run(send())
+    assert isinstance(error, EgressForbidden)
+    assert rig.cloud_seen == []
+
+
+def test_what_the_dispatcher_refuses_to_send_out_gives_everything_back() -> None:
+    async def send() -> None:
+        rig = Rig(cloud())
+        call = request("restricted")
+        found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
+        decision = Decision((rig.catalog.endpoints["cloud"],), "onprem_room", EVERYWHERE)
+        account = rig.accounts.open(call)
+        with pytest.raises(EgressForbidden):
+            await rig.dispatcher.send(call, found, decision, account)
+        assert [a.result for a in account.attempts] == ["egress_forbidden"]
+        assert rig.fleet.place("cloud").in_flight == 0
+
+    run(send())
+
+
+def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
+    """A cloud endpoint that was given the on-prem door by mistake, and the other way round."""
+
+    async def send(kind: str, name: str) -> None:
+        rig = Rig(onprem(), cloud())
+        place = rig.fleet.place(name)
+        connector = rig.sites[name].connector
+        place.onprem, place.cloud = OnPremDoor(connector), CloudDoor(connector)
+        if name == "cloud":
+            place.cloud = None
+        else:
+            place.onprem = None
+        call = request(kind)
+        found = replace(clear(call))
+        decision = Decision((rig.catalog.endpoints[name],), "onprem_room", EVERYWHERE)
+        with pytest.raises(EgressForbidden):
+            await rig.dispatcher.send(call, found, decision, rig.accounts.open(call))
+        assert connector.seen == []
+
+    run(send("clear", "cloud"))
+    run(send("clear", "gpu"))
+
+
+def test_nothing_but_the_two_doors_opens_a_connector() -> None:
+    """Connectors open with (request, served); members of the family may build on each other."""
+    callers = set()
+    for path in PACKAGE.rglob("*.py"):
+        module = path.relative_to(PACKAGE).as_posix()
+        if module.startswith(("backends/", "demo/")):
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Attribute) and node.attr == "_connector":
+                callers.add(module)
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "open"
+                and ast.unparse(node.func.value) != "os"
+                and len(node.args) == 2
+            ):
+                callers.add(module)
+    assert callers == set()
