@@ -32,16 +32,19 @@ class Callers:
     """The configured keys, kept as SHA-256 digests and compared in constant time."""
 
     def __init__(self, keys: Mapping[str, KeySettings]) -> None:
-        self._keys = tuple((_digest(k.key.get_secret_value()), _caller(k)) for k in keys.values())
+        self._keys = tuple(
+            (_digest(k.key.get_secret_value().strip()), _caller(k)) for k in keys.values()
+        )
 
     def identify(self, authorization: str) -> Caller:
         """The caller of an `authorization` header (`Bearer <key>`); raises Unauthenticated."""
         if not self._keys:
             return ANYONE
         scheme, _, token = authorization.partition(" ")
+        token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise Unauthenticated("authorization: send your key as 'Bearer <key>'")
-        digest = _digest(token.strip())
+        digest = _digest(token)
         found: Caller | None = None
         for known, caller in self._keys:  # all of them, so that time tells nothing
             if hmac.compare_digest(known, digest):

@@ -21,6 +21,7 @@ from gateway.types import Spill, Zone
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+AtLeastOne = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
 
@@ -93,7 +94,7 @@ class RoutingSettings(Section):
     """What the decision weighs."""
 
     spill: bool = Field(True, description="false is the kill switch: nothing goes to the cloud")
-    margin: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(1.2, description="safety on predictions")
+    margin: AtLeastOne = Field(1.2, description="safety on predictions")
     miss_penalty_usd: NotNegative = Field(0.05, description="what a missed budget costs")
     max_attempts: Count = 2
 
@@ -334,7 +335,8 @@ def _validated(file: ConfigFile) -> Settings:
     try:
         return Settings.model_validate(file.document)
     except ValidationError as exc:
-        lines = [_explained(problem, file) for problem in exc.errors(include_input=False, include_url=False)]
+        problems = exc.errors(include_input=False, include_url=False)
+        lines = [_explained(problem, file) for problem in problems]
     raise ConfigError("\n".join(lines))  # out here: the exception may quote secrets
 
 

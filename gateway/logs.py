@@ -19,9 +19,10 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     out = stream or sys.stderr
     handler = logging.StreamHandler(out)
     handler.setFormatter(PlainFormatter() if out.isatty() else JsonFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # it tells of every start and stop
-    for name in _QUIET:  # httpx logs whole URLs at INFO; presidio quotes what it analyses
+    # Libraries speak from WARNING on, whatever the level: at DEBUG some quote what they are given.
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("gateway").setLevel(level.upper())
+    for name in _QUIET:  # these quote URLs and texts in warnings and errors too
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

@@ -16,31 +16,40 @@ import orjson
 
 from gateway.errors import MalformedBody
 
-_HUGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{300}")
+_HUGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{200}")  # 199 digits and e99 still fit a double
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TOO_DEEP = "too deep"
 
 
 def loads(body: bytes, max_depth: int = 64) -> Any:
     """The parsed value. Raises MalformedBody; its message says what and where, never content."""
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise MalformedBody(f"the body is not UTF-8 text: byte {exc.start}") from None
-    decoder = _WARY if _HUGE.search(body) else _USUAL
-    try:
-        value = decoder.decode(text)
-    except json.JSONDecodeError as exc:
-        raise MalformedBody(
-            f"the body is not JSON: {exc.msg} at line {exc.lineno} column {exc.colno}"
-        ) from None
-    except RecursionError:
-        raise MalformedBody(f"the body nests deeper than {max_depth} levels") from None
-    except ValueError:  # an integer of over 4,300 digits
-        raise MalformedBody("the body has a number with too many digits") from None
+    value, problem = _decoded(body)
+    if problem == _TOO_DEEP:
+        problem = f"the body nests deeper than {max_depth} levels"
+    if problem:  # raised here, where no parser's exception, which holds the body, is its context
+        raise MalformedBody(problem)
     if body.count(b"[") + body.count(b"{") > max_depth and _depth(value) > max_depth:
         raise MalformedBody(f"the body nests deeper than {max_depth} levels")
     if b"\\u" in body:
         _refuse_surrogates(value)
     return value
+
+
+def _decoded(body: bytes) -> tuple[Any, str]:
+    """The value, or what is wrong with the body."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        return None, f"the body is not UTF-8 text: byte {exc.start}"
+    decoder = _WARY if _HUGE.search(body) else _USUAL
+    try:
+        return decoder.decode(text), ""
+    except json.JSONDecodeError as exc:
+        return None, f"the body is not JSON: {exc.msg} at line {exc.lineno} column {exc.colno}"
+    except RecursionError:
+        return None, _TOO_DEEP
+    except ValueError:  # an integer of over 4,300 digits
+        return None, "the body has a number with too many digits"
 
 
 def load_object(body: bytes, max_depth: int = 64) -> dict[str, Any]:
@@ -103,7 +112,5 @@ def _refuse_surrogates(value: Any) -> None:
         elif isinstance(item, list):
             todo.extend(item)
         elif isinstance(item, str) and not item.isascii():
-            try:
-                item.encode("utf-8")
-            except UnicodeEncodeError:
-                raise MalformedBody("the body has half of a surrogate pair") from None
+            if _SURROGATE.search(item):
+                raise MalformedBody("the body has half of a surrogate pair")

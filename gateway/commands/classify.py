@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import json
 import os
+import stat
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -26,11 +27,14 @@ from gateway.classify import NoScan, ScannerUnfit, Scans
 from gateway.classify.classifier import worker_spec
 from gateway.classify.pool import MAX_BUDGET_S, ScanPool
 from gateway.classify.profile import PROFILES, Profile
+from gateway.commands import console
 from gateway.config import ClassifySettings
 from gateway.errors import MalformedBody
 from gateway.types import Finding, Sensitivity
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
+EXIT_INTERRUPTED, EXIT_NO_READER = 130, 141  # 128 + the number of the signal, as shells do
+_READ_BYTES = 1 << 16
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,26 +46,44 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "Offsets count characters.",
     )
     parser.add_argument("--jsonl", required=True, metavar="FILE", help="the file; - for stdin")
-    parser.add_argument("--profile", choices=sorted(PROFILES), default="balanced")
+    parser.add_argument(
+        "--profile", choices=sorted(PROFILES), help="instead of the settings' (default: balanced)"
+    )
+    parser.add_argument(
+        "--config", type=Path, help="settings whose classify section to use (default: ours)"
+    )
     parser.add_argument("--json", action="store_true", help="no progress bar; a summary in JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = ClassifySettings(
-        profile=args.profile, workers=_cores(), budget_ms=MAX_BUDGET_S * 1e3
-    )
+    settings = _settings(args)
     report = _Report(as_json=args.json)
     try:
         with _opened(args.jsonl) as (source, lines), _progress(args, lines) as advance:
             asyncio.run(_classify_all(source, settings, report, advance))
-    except (OSError, ScannerUnfit) as exc:
+    except BrokenPipeError:  # who reads the verdicts has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_NO_READER
+    except OSError as exc:
+        report.error(f"spillway classify: {args.jsonl}: {exc.strerror or exc}")
+        return EXIT_BAD_INPUT
+    except ScannerUnfit as exc:
         report.error(f"spillway classify: {exc}")
         return EXIT_FAILED
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
     report.summary()
     return EXIT_BAD_INPUT if report.bad_lines else EXIT_OK
+
+
+def _settings(args: argparse.Namespace) -> ClassifySettings:
+    """A report may take its time: the longest budget there is, on all cores."""
+    found = console.settings_of(args.config).classify if args.config else ClassifySettings()
+    changes = {"workers": _cores(), "budget_ms": MAX_BUDGET_S * 1e3}
+    if args.profile is not None:
+        changes["profile"] = args.profile
+    return found.model_copy(update=changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +117,35 @@ class _Report:
             self.error(json.dumps({**counts, "bad_lines": self.bad_lines}))
         else:
             spelled = ", ".join(f"{n} {name}" for name, n in counts.items())
-            self.error(f"{spelled}, {self.bad_lines} bad lines")
+            self.error(f"{spelled}, {self.bad_lines} bad line{'s' * (self.bad_lines != 1)}")
 
 
 async def _classify_all(
     source: IO[bytes], settings: ClassifySettings, report: _Report, advance: Any
 ) -> None:
-    """As many scans at once as there are workers, verdicts in the order of the lines."""
+    """As many scans at once as there are workers; each verdict as soon as all before it are out,
+    so that a program can send a line and wait for its verdict."""
     pool = ScanPool(worker_spec(settings, everything=True), settings.workers)
     profile = Profile.of(settings)
+    running: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue(settings.workers)
+
+    async def start() -> None:
+        async for item in _items(source, report, advance):
+            await running.put(asyncio.create_task(_classify(item, pool, profile, settings)))
+        await running.put(None)
+
+    async def tell() -> None:
+        while (task := await running.get()) is not None:
+            report.verdict(await task)
+            advance()
+
     await pool.start()
     try:
-        running: deque[asyncio.Task[dict[str, Any]]] = deque()
-        for item in _items(source, report, advance):
-            running.append(asyncio.create_task(_classify(item, pool, profile, settings)))
-            while len(running) >= settings.workers:
-                report.verdict(await running.popleft())
-                advance()
-        while running:
-            report.verdict(await running.popleft())
-            advance()
+        async with asyncio.TaskGroup() as both:
+            both.create_task(start())
+            both.create_task(tell())
+    except* OSError as failed:
+        raise failed.exceptions[0] from None
     finally:
         await pool.aclose()
 
@@ -145,8 +176,10 @@ async def _classify(
     }
 
 
-def _items(source: IO[bytes], report: _Report, advance: Any) -> Iterator[_Item]:
-    for number, line in enumerate(source, 1):
+async def _items(source: IO[bytes], report: _Report, advance: Any) -> AsyncIterator[_Item]:
+    number = 0
+    async for line in _lines(source):
+        number += 1
         if not line.strip():
             continue
         try:
@@ -159,6 +192,34 @@ def _items(source: IO[bytes], report: _Report, advance: Any) -> Iterator[_Item]:
                 continue
             report.bad_line(number, 'each line needs an "id" and a "text" that is a string')
         advance()
+
+
+async def _lines(source: IO[bytes]) -> AsyncIterator[bytes]:
+    """Lines of a file, or of a pipe or terminal without blocking the loop while none comes."""
+    mode = os.fstat(source.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or source.isatty()):
+        for line in source:
+            yield line
+        return
+    begun = b""
+    while data := await _read(source.fileno()):
+        *whole, begun = (begun + data).split(b"\n")
+        for line in whole:
+            yield line
+    yield begun
+
+
+async def _read(descriptor: int) -> bytes:
+    """What is there once something is. The descriptor stays blocking: a terminal shares it with
+    the standard output, whose writes must not fail for being early."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, _READ_BYTES)
 
 
 @contextlib.contextmanager
@@ -177,7 +238,7 @@ def _opened(name: str) -> Iterator[tuple[IO[bytes], int | None]]:
 
 @contextlib.contextmanager
 def _progress(args: argparse.Namespace, lines: int | None) -> Iterator[Any]:
-    if args.json or not sys.stderr.isatty():
+    if args.json or not sys.stderr.isatty() or sys.stdout.isatty():  # or they would mix
         yield lambda: None
         return
     columns = (TextColumn("classify"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

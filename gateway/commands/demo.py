@@ -110,9 +110,11 @@ class _Demo:
         if self._stopped_by is None and self._task:  # impatience does not make stopping shorter
             self._stopped_by = number
             self._task.cancel()
+            if not self._args.quiet:
+                console.err.print("stopping the gateway, its Triton and the simulated cloud")
 
     async def _play(self) -> None:
-        from gateway.demo.run import demonstration
+        from gateway.demo.run import demonstration  # needs the extra packages
         from gateway.demo.screen import screen
 
         with contextlib.ExitStack() as shown:
@@ -126,7 +128,7 @@ class _Demo:
                     await result.gateway.died()
 
     def _tell(self, result: Result) -> None:
-        from gateway.demo.report import document, report
+        from gateway.demo.report import document, report  # needs the extra packages
 
         if self._args.json:
             console.put_json(document(result.summary, result.proof))
@@ -137,7 +139,7 @@ class _Demo:
             out.print(part)
 
     def _tell_where(self, result: Result) -> None:
-        from gateway.demo.where import where
+        from gateway.demo.where import where  # needs the extra packages
 
         console.err.print()
         for line in where(result, self._options):
@@ -145,7 +147,7 @@ class _Demo:
 
 
 def _check_installed() -> None:
-    from gateway.embedded.installation import Installation
+    from gateway.embedded.installation import Installation  # only the demo looks for it first
 
     if importlib.util.find_spec("openai") is None:
         raise CannotRun(
@@ -155,7 +157,7 @@ def _check_installed() -> None:
 
 
 def _options(args: argparse.Namespace, directory: Path) -> Options:
-    from gateway.demo.run import Options
+    from gateway.demo.run import Options  # needs the extra packages
 
     ports = ListenSettings()
     return Options(

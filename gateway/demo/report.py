@@ -93,14 +93,14 @@ def _clients(summary: Summary) -> str:
 
 
 def _tallies(name: str, tallies: Mapping[str, Tally], labels: Mapping[str, str]) -> Table:
-    table = _table(f"By {name}", name)
-    for column in ("calls", "restricted", *ZONES.values(), "in time"):
-        table.add_column(column, justify="right")
+    table = _table(f"By {name}")
+    table.add_column(name)
+    for column in ("calls", "on-prem", "cloud\n(simulated)", "not\nanswered", "in time"):
+        table.add_column(column, justify="right", no_wrap=True)
     for key, tally in tallies.items():
         table.add_row(
             labels[key],
-            *(str(n) for n in (tally.calls, tally.restricted, tally.onprem, tally.cloud)),
-            str(tally.unanswered),
+            *(str(n) for n in (tally.calls, tally.onprem, tally.cloud, tally.unanswered)),
             f"{tally.deadline_met} of {tally.deadline_stated}" if tally.deadline_stated else "-",
         )
     return table

@@ -1,8 +1,8 @@
 """One connection of the HTTP server: uvicorn's, with heads that stay what they were once read.
 
-httptools has no limit on a head, waits for one for ever, and adds the trailers of a chunked body to
+uvicorn has no limit on a head, waits for one for ever, and adds the trailers of a chunked body to
 the headers. A small body and its trailers come in one read, before the app has run at all, so only
-here can the headers be frozen.
+here can they be kept apart: trailers are read by nobody.
 """
 
 from __future__ import annotations
@@ -79,11 +79,10 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._awaits_head = False
         self._framing_bytes = 0
-        self.scope["headers"] = tuple(self.headers)
         super().on_headers_complete()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._awaits_head:  # else it is a trailer, which nobody here reads
+        if self._awaits_head:  # else it is a trailer
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:

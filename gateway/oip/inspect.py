@@ -3,7 +3,7 @@ a gRPC message."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -104,7 +104,7 @@ def question(rest_path: str) -> tuple[str, bytes]:
     """The gRPC method and message that ask the same as a REST path of ours."""
     parts = rest_path.strip("/").split("/")[1:]
     name = version = ""
-    if parts[:1] == ["models"] and len(parts) > 1 and parts[1] != "stats":
+    if parts[:1] == ["models"] and len(parts) > 1 and parts != ["models", "stats"]:
         name, parts = unquote(parts[1]), parts[2:]
         if parts[:1] == ["versions"]:
             version, parts = unquote(parts[1]), parts[2:]
@@ -125,11 +125,41 @@ def question(rest_path: str) -> tuple[str, bytes]:
 def answer(method: str, message: bytes) -> RestBody:
     """The REST answer; a health answer that says no raises UpstreamFailed, as REST's status."""
     asked = _question(method)
-    found = asked.response.FromString(message)
+    try:
+        found = asked.response.FromString(message)
+    except DecodeError:
+        raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
     if method in _YES:
         if not next(value for _, value in found.ListFields() or [(None, False)]):
             raise UpstreamFailed("the endpoint is not ready")
         return RestBody(b"")
     found = getattr(found, asked.wrapped) if asked.wrapped else found
-    document = json_format.MessageToDict(found, preserving_proto_field_name=True)
-    return RestBody(orjson.dumps(document))
+    return RestBody(orjson.dumps(_document(found)))
+
+
+def _document(message: Any) -> dict[str, Any]:
+    """As Triton writes it over REST: every field but messages that are absent, and every whole
+    number as a number, where the JSON of protobuf leaves out zeros and quotes 64 bits."""
+    return {
+        field.name: _value(field, getattr(message, field.name))
+        for field in message.DESCRIPTOR.fields
+        if not field.has_presence or message.HasField(field.name)
+    }
+
+
+def _value(field: Any, value: Any) -> Any:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        kind = field.message_type.fields_by_name["value"]
+        return {str(key): _single(kind, each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_single(field, each) for each in value]
+    return _single(field, value)
+
+
+def _single(field: Any, value: Any) -> Any:
+    if field.message_type is not None:
+        return _document(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    return value

@@ -34,6 +34,8 @@ _CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
 )
 
+Parameters = Mapping[str, bool | int | float | str]
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -160,7 +162,7 @@ def infer_message(
     call: str = "",
     version: str = "",
     outputs: tuple[str, ...] = (),
-    **parameters: bool | int | float | str,
+    parameters: Parameters | None = None,
 ) -> Any:
     message = service_pb2.ModelInferRequest(model_name=model, id=call, model_version=version)
     for name, (datatype, shape, data) in inputs.items():
@@ -168,11 +170,11 @@ def infer_message(
         message.raw_input_contents.append(data)
     for name in outputs:
         message.outputs.add(name=name)
-    set_parameters(message.parameters, parameters)
+    set_parameters(message.parameters, parameters or {})
     return message
 
 
-def set_parameters(target: Any, given: Mapping[str, bool | int | float | str]) -> None:
+def set_parameters(target: Any, given: Parameters) -> None:
     kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
     for name, value in given.items():
         setattr(target[name], kinds[type(value)], value)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc import service_pb2
 
-from tests.scenarios.both_ways import BothWays, Refusal, infer_message, set_parameters
+from tests.scenarios.both_ways import BothWays, Parameters, Refusal, infer_message, set_parameters
 from tests.scenarios.tensor_samples import BINARY_ONLY, SAMPLES, Sample
 
 Message = Any
@@ -87,7 +87,9 @@ def classes(top: int) -> Message:
 ANSWERED: dict[str, Callable[[], Message]] = {
     "an id of any text": lambda: infer_message("simple", pair(), call='a"é\n\u2028'),
     "one output of two": lambda: infer_message("simple", pair(), outputs=("OUTPUT1",)),
-    "custom parameters": lambda: infer_message("simple", pair(), a="b", n=5, yes=True, x=0.5),
+    "custom parameters": lambda: infer_message(
+        "simple", pair(), parameters={"a": "b", "n": 5, "yes": True, "x": 0.5}
+    ),
     "an older version": lambda: infer_message("versioned", {"INPUT": INT32}, version="1"),
     "the newest version": lambda: infer_message("versioned", {"INPUT": INT32}),
     "classes": lambda: classes(2),
@@ -100,7 +102,7 @@ def test_what_a_call_asks_for_is_answered_as_by_triton(ways: BothWays, name: str
     answer(ways, ANSWERED[name]())
 
 
-PARAMETERS: dict[str, dict[str, bool | int | float | str]] = {
+PARAMETERS: dict[str, Parameters] = {
     "nothing": {},
     "custom": {"text": "é\n", "whole": -5, "real": 1.5, "yes": True, "most": 2**63 - 1},
     "a sequence": {"sequence_id": 7, "sequence_start": True, "sequence_end": True},
@@ -112,8 +114,9 @@ PARAMETERS: dict[str, dict[str, bool | int | float | str]] = {
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_model_sees_the_same_call(ways: BothWays, name: str) -> None:
     """All but `timeout`, which tells Triton what is left of the deadline (D3)."""
-    message = infer_message("seen", {"INPUT": INT32}, call="mine", outputs=("SEEN",))
-    set_parameters(message.parameters, PARAMETERS[name])
+    message = infer_message(
+        "seen", {"INPUT": INT32}, call="mine", outputs=("SEEN",), parameters=PARAMETERS[name]
+    )
     seen = []
     for way in (ways.direct, ways.through):
         raw = way.unary(message)
@@ -138,14 +141,14 @@ def without_the_second_input() -> Message:
     return message
 
 
-def repeated(values: list[int], call: str = "r", **parameters: bool | int) -> Message:
+def repeated(values: list[int], parameters: Parameters | None = None) -> Message:
     count = len(values)
     inputs = {
         "IN": ("INT32", [count], struct.pack(f"<{count}i", *values)),
         "DELAY": ("UINT32", [count], struct.pack(f"<{count}I", *[1] * count)),
         "WAIT": ("UINT32", [1], bytes(4)),
     }
-    return infer_message("repeat_int32", inputs, call=call, **parameters)
+    return infer_message("repeat_int32", inputs, call="r", parameters=parameters)
 
 
 def letters() -> Message:
@@ -182,7 +185,7 @@ IN_TRITONS_WORDS: dict[str, tuple[str, Callable[[], Message]]] = {
     ),
     "a reserved parameter": (
         "INVALID_ARGUMENT",
-        lambda: infer_message("simple", pair(), triton_x=1),
+        lambda: infer_message("simple", pair(), parameters={"triton_x": 1}),
     ),
     "no classes": ("INVALID_ARGUMENT", lambda: classes(0)),
     "a negative number of classes": ("INVALID_ARGUMENT", lambda: classes(-1)),
@@ -190,7 +193,9 @@ IN_TRITONS_WORDS: dict[str, tuple[str, Callable[[], Message]]] = {
     "a sequence that did not start": (
         "INVALID_ARGUMENT",
         lambda: infer_message(
-            "simple_sequence", {"INPUT": ("INT32", [1, 1], bytes(4))}, sequence_id=4711
+            "simple_sequence",
+            {"INPUT": ("INT32", [1, 1], bytes(4))},
+            parameters={"sequence_id": 4711},
         ),
     ),
     "a model's own refusal": ("INTERNAL", letters),
@@ -205,8 +210,8 @@ def test_what_triton_refuses_is_refused_in_its_words(ways: BothWays, name: str) 
     assert refusal.code == code
 
 
-def seen(**parameters: bool | int | float | str) -> Message:
-    return infer_message("seen", {"INPUT": INT32}, **parameters)
+def seen() -> Message:
+    return infer_message("seen", {"INPUT": INT32})
 
 
 def with_contents(model: str, name: str, datatype: str, field: str, *values: Any) -> Message:
@@ -324,8 +329,7 @@ def step(model: str, sequence: int | str, value: int, **marks: bool) -> Message:
         model,
         {"INPUT": ("INT32", [1, 1], data)},
         call=f"{sequence}-{value}",
-        sequence_id=sequence,
-        **marks,
+        parameters={"sequence_id": sequence, **marks},
     )
 
 
@@ -343,12 +347,12 @@ EMPTY_END = {"triton_enable_empty_final_response": True}
 STREAMS: dict[str, Callable[[], list[Message]]] = {
     "one answer": lambda: [infer_message("simple", pair(), call="a")],
     "one answer, with an empty end": lambda: [
-        infer_message("simple", pair(), call="a", **EMPTY_END)
+        infer_message("simple", pair(), call="a", parameters=EMPTY_END)
     ],
     "many answers": lambda: [repeated([4, 5, 6])],
-    "many answers, with an empty end": lambda: [repeated([4, 5, 6], **EMPTY_END)],
+    "many answers, with an empty end": lambda: [repeated([4, 5, 6], EMPTY_END)],
     "no answer": lambda: [repeated([])],
-    "no answer but an empty end": lambda: [repeated([], **EMPTY_END)],
+    "no answer but an empty end": lambda: [repeated([], EMPTY_END)],
     "calls in order": lambda: [infer_message("simple", pair(), call=f"{n}") for n in range(40)],
     "a refused call among others": lambda: [
         infer_message("simple", pair(), call="a"),

@@ -27,6 +27,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.demo.cloud.process import SimulatedCloud
 from gateway.demo.cloud.search import encodings
+from gateway.types import Operation
 from tests.live import ROOT, LiveGateway, LoopThread, serving, settings, simulated_cloud
 from tests.scenarios.echoing_servers import (
     GRPC_STATUSES,
@@ -37,11 +38,11 @@ from tests.scenarios.echoing_servers import (
 from tests.unit.classify.corpus import Said, positions
 
 CARD = "4111 1111 1111 1111"
-ROUTES = {
-    "chat.completions": ("/v1/chat/completions", "scribe"),
-    "completions": ("/v1/completions", "scribe"),
-    "responses": ("/v1/responses", "scribe"),
-    "embeddings": ("/v1/embeddings", "minilm"),
+ROUTES: dict[Operation, tuple[str, dict[str, Any]]] = {
+    Operation.CHAT: ("/v1/chat/completions", {"model": "scribe", "max_tokens": 4}),
+    Operation.COMPLETIONS: ("/v1/completions", {"model": "scribe", "max_tokens": 4}),
+    Operation.RESPONSES: ("/v1/responses", {"model": "scribe", "max_output_tokens": 16}),
+    Operation.EMBEDDINGS: ("/v1/embeddings", {"model": "minilm"}),
 }
 
 
@@ -144,16 +145,13 @@ def _positions(talk: Talk) -> None:
             words = talk.words()
             # One word, so that no position splits it; the number is the caller's too.
             operation, body = positions(Said(f"{words}{more}", 1))[name]
-            path, model = ROUTES[operation.value]
-            talk.http("POST", path, words, json={"model": model, **body})
-    for path, body in (
-        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "W"}]}),
-        ("/v1/completions", {"prompt": "W"}),
-        ("/v1/responses", {"input": "W"}),
-    ):
+            path, settled = ROUTES[operation]
+            talk.http("POST", path, words, json={**settled, **body})
+    for name in ("user text", "completions prompt", "responses input"):
         words = talk.words()
-        said = json.loads(json.dumps(body).replace("W", f"{words} {CARD}"))
-        talk.http("POST", path, words, json={"model": "scribe", "stream": True, **said})
+        operation, body = positions(Said(f"{words} {CARD}", 1))[name]
+        path, settled = ROUTES[operation]
+        talk.http("POST", path, words, json={**settled, **body, "stream": True})
 
 
 def _tensor(text: str, **more: Any) -> dict[str, Any]:
@@ -249,14 +247,15 @@ def _mistakes(talk: Talk) -> None:
                  b"POST /v1/embeddings HTTP/1.1\r\nhost: a\r\nhost: W\r\n\r\n"):  # fmt: skip
         words = talk.words()
         talk.raw(words, sent.replace(b"W", words.encode()))
-    for method, make in (
-        ("ModelInfer", lambda w: _message("hi", model=w)),
-        ("ModelInfer", lambda w: w.encode()),
-        ("ModelMetadata", lambda w: service_pb2.ModelMetadataRequest(name=w)),
-        ("RepositoryModelLoad", lambda w: service_pb2.RepositoryModelLoadRequest(model_name=w)),
-    ):
-        words = talk.words()
-        talk.grpc(words, method, make(words))
+    words = talk.words()
+    talk.grpc(words, "ModelInfer", _message("hi", model=words))
+    words = talk.words()
+    talk.grpc(words, "ModelInfer", words.encode())
+    words = talk.words()
+    talk.grpc(words, "ModelMetadata", service_pb2.ModelMetadataRequest(name=words))
+    words = talk.words()
+    load = service_pb2.RepositoryModelLoadRequest(model_name=words)
+    talk.grpc(words, "RepositoryModelLoad", load)
     words = talk.words()
     talk.grpc(words, words, b"")
 
@@ -306,7 +305,7 @@ def _explained(talk: Talk, scratch: Path) -> Iterator[bytes]:
         file = scratch / "said" / f"{at}.json"
         file.write_text(text)
         command = [sys.executable, "-m", "gateway", "explain", str(file)]
-        for more in ([], ["--json"]):
+        for more in ([], ["--json"]) if at < 2 else ():  # each starts a process
             done = subprocess.run(
                 [*command, "--url", talk.gateway.http_url, *more],
                 cwd=ROOT,
@@ -354,7 +353,7 @@ def test_the_words_reached_callers_and_cloud_or_this_would_prove_nothing(
 ) -> None:
     echoed = [w for w, answer in aftermath.answers.items() if _said_in(answer, w)]
     assert len(aftermath.answers) > 250
-    assert len(echoed) > 50  # errors of servers, handed on to whoever caused them
+    assert len(echoed) > 30  # errors of servers, handed on to whoever caused them
     assert len(aftermath.left) > 40  # the clear calls
     assert CARD not in aftermath.left
 

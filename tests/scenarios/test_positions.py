@@ -28,11 +28,11 @@ from gateway.types import Operation
 from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud
 from tests.unit.classify.corpus import CARD, UNREADABLE, Body, Said, harmless, positions
 
-ROUTES = {
-    Operation.CHAT: ("/v1/chat/completions", "scribe"),
-    Operation.COMPLETIONS: ("/v1/completions", "scribe"),
-    Operation.RESPONSES: ("/v1/responses", "scribe"),
-    Operation.EMBEDDINGS: ("/v1/embeddings", "minilm"),
+ROUTES: dict[Operation, tuple[str, dict[str, Any]]] = {
+    Operation.CHAT: ("/v1/chat/completions", {"model": "scribe", "max_tokens": 4}),
+    Operation.COMPLETIONS: ("/v1/completions", {"model": "scribe", "max_tokens": 4}),
+    Operation.RESPONSES: ("/v1/responses", {"model": "scribe", "max_output_tokens": 16}),
+    Operation.EMBEDDINGS: ("/v1/embeddings", {"model": "minilm"}),
 }
 INFER = "/v2/models/minilm/infer"
 
@@ -115,8 +115,8 @@ def leaves(rig: Rig, call: Call) -> None:
 
 def post(gateway: LiveGateway, body: Body, **more: Any) -> httpx.Response:
     operation, document = body
-    path, model = ROUTES[operation]
-    return gateway.client.post(path, json={"model": model, **document, **more})
+    path, settled = ROUTES[operation]
+    return gateway.client.post(path, json={**settled, **document, **more})
 
 
 def of_position(name: str, **more: Any) -> Call:
@@ -137,16 +137,9 @@ def test_a_card_number_stays_wherever_it_stands_in_a_document(rig: Rig, position
 
 @pytest.mark.parametrize("position", ["user text", "completions prompt", "responses input"])
 def test_a_card_number_in_a_streamed_call_stays(rig: Rig, position: str) -> None:
-    call = of_position(position, stream=True, **_SHORT[position])
+    call = of_position(position, stream=True)
     leaves(rig, call)
     stays(rig, call)
-
-
-_SHORT: dict[str, dict[str, int]] = {
-    "user text": {"max_tokens": 4},
-    "completions prompt": {"max_tokens": 4},
-    "responses input": {"max_output_tokens": 16},
-}
 
 
 @pytest.mark.parametrize("case", UNREADABLE)

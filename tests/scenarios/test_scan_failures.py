@@ -59,7 +59,7 @@ def reason(gateway: LiveGateway, answer: httpx.Response) -> str:
 
 
 def is_clear(gateway: LiveGateway) -> bool:
-    return embed(gateway, CALM).headers.get("x-spillway-zone") == "cloud"
+    return bool(embed(gateway, CALM).headers.get("x-spillway-zone") == "cloud")
 
 
 def workers(gateway: LiveGateway) -> set[int]:

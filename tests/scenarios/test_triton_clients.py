@@ -19,6 +19,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from tests.scenarios.both_ways import BothWays
+from tests.scenarios.waiting import Waits
 
 Array = npt.NDArray[Any]
 PATIENCE_S = 20.0
@@ -323,14 +324,16 @@ def waiting(kind: Any) -> list[Any]:
     return [given(kind, "ASK", np.zeros(1, dtype=np.int32))]
 
 
-def test_a_clients_timeout_over_grpc(over_grpc: Any) -> None:
+def test_a_clients_timeout_over_grpc(over_grpc: Any, waits: Waits) -> None:
     began_s = time.monotonic()
     with pytest.raises(InferenceServerException, match="Deadline Exceeded"):
         over_grpc.infer("waits", waiting(grpcclient), client_timeout=0.3)
     assert time.monotonic() - began_s < 0.6
 
 
-def test_tritons_timeout_parameter_is_a_latency_budget(either: tuple[Any, Any]) -> None:
+def test_tritons_timeout_parameter_is_a_latency_budget(
+    either: tuple[Any, Any], waits: Waits
+) -> None:
     """Triton itself takes it for a wish about its queue."""
     client, kind = either
     began_s = time.monotonic()
@@ -340,7 +343,7 @@ def test_tritons_timeout_parameter_is_a_latency_budget(either: tuple[Any, Any]) 
     assert late.value.status() in ("504", "StatusCode.DEADLINE_EXCEEDED")
 
 
-def test_a_call_that_its_caller_cancels(over_grpc: Any) -> None:
+def test_a_call_that_its_caller_cancels(over_grpc: Any, waits: Waits) -> None:
     arrived: queue.Queue[tuple[Any, Any]] = queue.Queue()
     call = over_grpc.async_infer(
         "waits", waiting(grpcclient), lambda result, error: arrived.put((result, error))

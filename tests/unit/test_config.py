@@ -395,19 +395,22 @@ endpoints:
     zone: onprem
     grpc: gpu-1:8001
     headers: &common {x-team: "${SPILLWAY_TEST_KEY}"}
-  gpu2:
+  gpu2: &gpu2
     <<: *gpu
     grpc: gpu-2:8001
   gpu3:
     <<: *gpu
     headers: *common
+  gpu4: *gpu2
 models: {}
 """
 
 
 def test_anchors_and_merged_keys_mean_what_yaml_says() -> None:
     endpoints = config.parse(ANCHORED).endpoints
-    assert [e.grpc for e in endpoints.values()] == ["gpu-1:8001", "gpu-2:8001", "gpu-1:8001"]
+    assert [e.grpc for e in endpoints.values()] == [
+        "gpu-1:8001", "gpu-2:8001", "gpu-1:8001", "gpu-2:8001",
+    ]  # fmt: skip
     for endpoint in endpoints.values():
         assert endpoint.zone is Zone.ONPREM
         assert endpoint.headers["x-team"].get_secret_value() == "s3cret"
@@ -415,7 +418,12 @@ def test_anchors_and_merged_keys_mean_what_yaml_says() -> None:
 
 def test_a_wrong_key_that_came_by_an_anchor_is_named_where_it_is_written() -> None:
     told = refusal(ANCHORED.replace("zone: onprem", "zone: edge")).splitlines()
-    assert [line.partition(": ")[0] for line in told] == ["f.yaml:4"] * 3
+    assert [line.partition(": ")[0] for line in told] == ["f.yaml:4"] * 4
+
+
+def test_a_wrong_key_that_overrides_a_merged_one_is_named_where_it_overrides() -> None:
+    told = refusal(ANCHORED.replace("gpu-2:8001", "gpu-2"))
+    assert told.startswith("f.yaml:9: endpoints.gpu2.grpc: must be host:port")
 
 
 def test_dates_and_numbers_in_names_are_text() -> None:

@@ -525,7 +525,7 @@ def test_the_settings_in_the_readme_are_valid(
     assert blocks
     for block in blocks:
         for name in re.findall(r"\$\{(\w+)\}", block):
-            monkeypatch.setenv(name, "unused")
+            monkeypatch.setenv(name, f"unused {name}")
         config.parse(block, "README.md")
         assert yaml.safe_load(block)["endpoints"]
 

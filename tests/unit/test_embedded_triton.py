@@ -33,6 +33,8 @@ from gateway.embedded.server import (
     TritonServer,
 )
 
+pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0  # for a slow machine that does other things too
 OPTIONS = TritonOptions(

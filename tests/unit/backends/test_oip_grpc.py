@@ -43,18 +43,13 @@ from tests.unit.grpc_rig import (
     infer_response,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 
 ID = "0a0b0c0d-0000-4000-8000-000000000001"
 TRACE = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
 SERVED = ServedModel("there", version="3")
 
 ROUNDED_UP = 1.01  # gRPC sends a timeout in few digits, rounded up
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from tests.models.serving import MODELS, TEST_MODELS, running
 from tests.unit.grpc_rig import OPTIONS, PLACEMENT, RunningFront, infer_request, running_front
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 
 NAMES = (
     "simple",
@@ -49,11 +49,6 @@ NAMES = (
     "all_types",
     "waits",
 )
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 WAITS_CONFIG = """

@@ -70,5 +70,51 @@ def test_text_over_the_cap_is_restricted_with_its_reason() -> None:
 
 def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
     status, lines, errors = classify("--jsonl", str(tmp_path / "none.jsonl"))
-    assert (status, lines) == (1, [])
-    assert "none.jsonl" in errors
+    assert (status, lines) == (2, [])
+    assert errors == f"spillway classify: {tmp_path}/none.jsonl: No such file or directory\n"
+
+
+def test_a_program_can_send_a_line_and_wait_for_its_verdict() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MAIN, "classify", "--jsonl", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number in range(3):
+            process.stdin.write(json.dumps({"id": number, "text": "hi"}).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": 1, "text": "hi"}\n' * 3000)
+    with subprocess.Popen(
+        [sys.executable, "-c", MAIN, "classify", "--jsonl", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 141
+
+
+def test_the_settings_of_a_gateway_can_be_used(tmp_path: Path) -> None:
+    config = tmp_path / "spillway.yaml"
+    config.write_text(
+        "classify: {deny_list: [Project Falcon]}\n"
+        "endpoints: {a: {kind: triton, zone: onprem, grpc: 'localhost:1'}}\n"
+        "models: {m: {served_by: [{endpoint: a}]}}\n"
+    )
+    line = json.dumps({"id": 1, "text": "about Project Falcon"})
+    _, (with_it,), _ = classify("--jsonl", "-", "--config", str(config), stdin=line)
+    _, (without,), _ = classify("--jsonl", "-", stdin=line)
+    assert (with_it["sensitivity"], without["sensitivity"]) == ("restricted", "clear")

@@ -21,6 +21,8 @@ from gateway.demo.screen import screen
 from gateway.demo.summary import Ended, summarise
 from tests.unit.demo.demo_calls import kept, refused, spilled
 
+pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
+
 
 @contextmanager
 def taken() -> Iterator[int]:

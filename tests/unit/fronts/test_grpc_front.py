@@ -48,14 +48,9 @@ from tests.unit.grpc_rig import (
     told,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 
 AUTHORIZED = (("authorization", "Bearer secret"),)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def test_a_call_goes_through_the_pipeline_and_its_answer_comes_back_untouched() -> None:

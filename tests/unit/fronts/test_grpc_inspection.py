@@ -23,14 +23,9 @@ from tests.unit.grpc_rig import (
     running_front,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 
 AUTHORIZED = (("authorization", "Bearer secret"),)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 CONTROL = [

@@ -30,13 +30,8 @@ from tests.unit.grpc_rig import (
     running_front,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 Messages = AsyncIterator[Any]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def frames_of(messages: Messages) -> InferenceReply:

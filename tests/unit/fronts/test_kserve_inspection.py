@@ -13,7 +13,7 @@ from gateway.config import KeySettings
 from gateway.fronts import kserve
 from gateway.fronts.http import build_app
 
-from .http_rig import Answer, Metadata, Pipeline, ask, services, serving
+from .http_rig import Answer, Client, Metadata, Pipeline, ask, head, services, serving
 
 pytestmark = pytest.mark.anyio
 KEYED = [("x-rig", "keyed")]
@@ -72,8 +72,11 @@ async def test_health_says_so_in_a_body_and_needs_no_key(
 
 
 async def test_health_answers_head_without_a_body(rig: Rig) -> None:
-    answer = await ask(rig.port, "HEAD", "/v2/health/live")
-    assert answer.status == 200
+    client = await Client.to(rig.port)
+    await client.send(head("HEAD", "/v2/health/live") + head("GET", "/v2/health/ready"))
+    assert (await client.head())[0] == 200
+    assert (await client.answer()).body == b'{"ready":true}'
+    client.close()
 
 
 async def test_the_servers_metadata_is_its_own_without_what_is_not_offered(rig: Rig) -> None:

@@ -1,0 +1,171 @@
+"""Bodies: what was scanned is what is sent, so whatever two parsers could read apart is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway import strictjson
+from gateway.errors import MalformedBody
+
+MARKER = "MARKER"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"a":1,"a":2}', id="twice"),
+        pytest.param(b'{"a":1,"\\u0061":2}', id="twice-once-escaped"),
+        pytest.param(b'[{"b":{"a":1,"a":1}}]', id="twice-within"),
+        pytest.param(b'{"a":NaN}', id="nan"),
+        pytest.param(b"[Infinity]", id="infinity"),
+        pytest.param(b"[-Infinity]", id="minus-infinity"),
+        pytest.param(b"[1e999]", id="beyond-a-double"),
+        pytest.param(b"[-1E+400]", id="below-a-double"),
+        pytest.param(b"[" + b"9" * 250 + b"e99]", id="beyond-by-digits-and-exponent"),
+        pytest.param(b"[" + b"9" * 310 + b".0]", id="beyond-by-digits"),
+        pytest.param(b"[0.1e0000400]", id="beyond-behind-zeros"),
+        pytest.param(b"[" + b"9" * 5000 + b"]", id="too-many-digits"),
+        pytest.param(b'["\\ud800"]', id="half-a-pair"),
+        pytest.param(b'["\\udc00\\ud800"]', id="pair-turned-round"),
+        pytest.param(b'{"\\udfff":1}', id="half-a-pair-in-a-key"),
+        pytest.param(b'{"a":[{"b":"x\\ud83d"}]}', id="half-a-pair-within"),
+        pytest.param(b"\xef\xbb\xbf{}", id="byte-order-mark"),
+        pytest.param('{"a":1}'.encode("utf-16"), id="utf-16"),
+        pytest.param(b'{"a":"\xff"}', id="not-utf-8"),
+        pytest.param(b'{"a":"\xed\xa0\x80"}', id="surrogate-in-utf-8"),
+        pytest.param(b'{"a":"\xc0\xaf"}', id="overlong-utf-8"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"  ", id="blanks"),
+        pytest.param(b"{} {}", id="two-values"),
+        pytest.param(b"{}x", id="rest"),
+        pytest.param(b"{}\x00", id="nul-behind"),
+        pytest.param(b"{'a':1}", id="single-quotes"),
+        pytest.param(b'{"a":1,}', id="comma"),
+        pytest.param(b"[1,]", id="comma-in-list"),
+        pytest.param(b'{"a":01}', id="leading-zero"),
+        pytest.param(b'{"a":+1}', id="plus"),
+        pytest.param(b'{"a":.5}', id="no-digit-before-the-point"),
+        pytest.param(b'{"a":5.}', id="no-digit-after-the-point"),
+        pytest.param(b'{"a":0x1}', id="hexadecimal"),
+        pytest.param(b'{"a":"\t"}', id="control-character"),
+        pytest.param(b'{"a":"\\x41"}', id="escape-of-no-kind"),
+        pytest.param(b'{"a":"\\u00e"}', id="short-escape"),
+        pytest.param(b"{a:1}", id="bare-key"),
+        pytest.param(b"{1:1}", id="number-as-key"),
+        pytest.param(b"// c\n{}", id="comment"),
+        pytest.param(b"\x0b{}", id="vertical-tab"),
+        pytest.param("\u00a0{}".encode(), id="no-break-space"),
+        pytest.param(b"True", id="python"),
+        pytest.param('{"a":\u0661}'.encode(), id="arabic-digit"),
+        pytest.param(b"[" * 65 + b"]" * 65, id="too-deep"),
+        pytest.param(b'{"a":' * 65 + b"1" + b"}" * 65, id="objects-too-deep"),
+        pytest.param(b"[" * 100_000, id="far-too-deep"),
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, id="far-too-deep-and-closed"),
+    ],
+)
+def test_a_body_that_two_parsers_could_read_apart_is_refused(body: bytes) -> None:
+    with pytest.raises(MalformedBody):
+        strictjson.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b' {"a" : [1, -2.5, true, null, "\\u00fc\\n"]}\r\n', {"a": [1, -2.5, True, None, "ü\n"]}),
+        (b'"\\ud83d\\ude00"', "\U0001f600"),
+        (b'{"a":1,"A":2,"a ":3}', {"a": 1, "A": 2, "a ": 3}),
+        (b'[{"a":1},{"a":1}]', [{"a": 1}, {"a": 1}]),
+        (b"[1e308, 1e-400, 0e999]", [1e308, 0.0, 0.0]),
+        (b"[18446744073709551616]", [2**64]),
+        (b'"\\u0000"', "\x00"),
+        (b"[" * 64 + b"]" * 64, None),
+        (b"1", 1),
+    ],
+)
+def test_what_json_says_is_read_as_it_stands(body: bytes, value: Any) -> None:
+    found = strictjson.loads(body)
+    assert value is None or found == value
+
+
+def test_brackets_in_strings_are_not_depth() -> None:
+    assert strictjson.loads(b'["' + b"[{" * 500 + b'"]')
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"a"', b"1", b"null", b"true"])
+def test_a_body_that_is_not_an_object_is_refused_where_one_must_be(body: bytes) -> None:
+    with pytest.raises(MalformedBody, match="object"):
+        strictjson.load_object(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"{MARKER}":1,"{MARKER}":2}}'.encode(),
+        f'{{"a":"{MARKER}'.encode(),
+        f'{{"a":{MARKER}}}'.encode(),
+        f'["{MARKER}", NaN]'.encode(),
+        f'["{MARKER}", "\\ud800"]'.encode(),
+        f'["{MARKER}", 1e999]'.encode(),
+        f'["{MARKER}", {"9" * 5000}]'.encode(),
+        f'["{MARKER}"'.encode() + b"\xff]",
+        b"[" * 100_000 + MARKER.encode(),
+    ],
+)  # fmt: skip
+def test_no_refusal_drags_the_body_along(body: bytes) -> None:
+    """C12: not in its words, and not in an exception behind it."""
+    with pytest.raises(MalformedBody) as caught:
+        strictjson.loads(body)
+    assert MARKER not in str(caught.value)
+    assert caught.value.__cause__ is None
+    behind = caught.value.__context__
+    assert behind is None or MARKER not in repr(vars(behind)) + repr(behind)
+
+
+def test_a_refusal_says_where() -> None:
+    with pytest.raises(MalformedBody, match="line 2 column 5"):
+        strictjson.loads(b'{"a":\n 1 x}')
+    with pytest.raises(MalformedBody, match="byte 6"):
+        strictjson.loads(b'{"a":"\xff"}')
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(VALUES)
+def test_what_is_sent_is_what_was_read(value: Any) -> None:
+    sent = strictjson.dumps(value)
+    assert strictjson.loads(sent) == value
+    assert json.loads(sent) == value
+
+
+@given(st.integers(1, 400), st.integers(-500, 500))
+def test_no_number_becomes_an_infinity(digits: int, exponent: int) -> None:
+    body = b"[%se%d]" % (b"7" * digits, exponent)
+    try:
+        (found,) = strictjson.loads(body)
+    except MalformedBody:
+        assert digits + exponent > 300
+    else:
+        assert math.isfinite(found)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, {"a": {1, 2}}])
+def test_what_json_cannot_say_is_not_written(value: Any) -> None:
+    try:
+        assert strictjson.loads(strictjson.dumps(value)) is None
+    except (ValueError, TypeError):
+        return
