@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gateway.config import KeySettings
@@ -28,10 +28,15 @@ class Caller:
 ANYONE = Caller(tenant="anonymous")
 
 
+Same = Callable[[bytes, bytes], bool]
+"""Compares in a time that does not tell how much of it matched."""
+
+
 class Callers:
     """The configured keys, kept as SHA-256 digests and compared in constant time."""
 
-    def __init__(self, keys: Mapping[str, KeySettings]) -> None:
+    def __init__(self, keys: Mapping[str, KeySettings], same: Same = hmac.compare_digest) -> None:
+        self._same = same
         self._keys = tuple(
             (_digest(k.key.get_secret_value().strip()), _caller(k)) for k in keys.values()
         )
@@ -47,7 +52,7 @@ class Callers:
         digest = _digest(token)
         found: Caller | None = None
         for known, caller in self._keys:  # all of them, so that time tells nothing
-            if hmac.compare_digest(known, digest):
+            if self._same(known, digest):
                 found = caller
         if found is None:
             raise Unauthenticated("authorization: this key is not known")

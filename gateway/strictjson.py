@@ -111,6 +111,5 @@ def _refuse_surrogates(value: Any) -> None:
             todo.extend(item.values())
         elif isinstance(item, list):
             todo.extend(item)
-        elif isinstance(item, str) and not item.isascii():
-            if _SURROGATE.search(item):
-                raise MalformedBody("the body has half of a surrogate pair")
+        elif isinstance(item, str) and not item.isascii() and _SURROGATE.search(item):
+            raise MalformedBody("the body has half of a surrogate pair")

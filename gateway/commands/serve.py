@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import uvloop
@@ -31,7 +32,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = _overridden(console.settings_of(args.config), args)
+    asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
+    settings = overridden(console.settings_of(args.config), asked)
     logs.configure(settings.log_level)
     try:
         uvloop.run(_serve(settings, args.ready_file))
@@ -78,9 +80,9 @@ def _announce(gateway: Gateway, ready_file: Path | None) -> None:
         part.replace(ready_file)
 
 
-def _overridden(settings: Settings, args: argparse.Namespace) -> Settings:
-    asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
-    changes = {k: v for k, v in asked.items() if v is not None}
+def overridden(settings: Settings, asked: Mapping[str, str | int | None]) -> Settings:
+    """The settings with what was asked for under `listen`. Raises ConfigError."""
+    changes = {name: value for name, value in asked.items() if value is not None}
     if not changes:
         return settings
     given = {name: getattr(settings, name) for name in Settings.model_fields}

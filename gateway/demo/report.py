@@ -40,7 +40,11 @@ def report(summary: Summary, proof: Proof) -> Iterator[RenderableType]:
     yield _clients(summary)
     yield ""
     if summary.false_alarms:
-        yield f"{summary.false_alarms} clear calls were taken for restricted, and stayed on-prem."
+        yield (
+            "clear calls held to be restricted, for a finding or for want of time to read them: "
+            f"{summary.false_alarms}"
+        )
+        yield ""
     yield from _verdict(proof)
 
 

@@ -90,7 +90,7 @@ class Summary:
     by_protocol: Mapping[str, Tally]
     by_client: Mapping[str, Tally]
     cost_usd: Mapping[str, float]  # by the zone where it was spent
-    false_alarms: int  # clear by their making, held to be restricted
+    false_alarms: int  # clear by their making, held to be restricted: a finding, or not read
 
     def as_json(self) -> dict[str, Any]:
         tables = {

@@ -30,6 +30,7 @@ _WHY = {
     (NONE, "deadline_unmeetable"): "refused at once: sure to be late",
     (NONE, "saturated"): "every queue was full",
     (NONE, "no_eligible_endpoint"): "no endpoint could take it",
+    (NONE, "caller_left"): "its caller gave up",
     (NONE, "internal"): "a bug: the log of the gateway says where",
 }
 

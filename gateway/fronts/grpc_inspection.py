@@ -54,12 +54,12 @@ class Inspections:
         _check_version(message.version)
         ready = self._ready(caller, message.name)
         if ready and message.version:
-            ready = await self._version_ready(message, _wait_s(head))
+            ready = await self._version_ready(caller, message, _wait_s(head))
         return _written(service_pb2.ModelReadyResponse(ready=ready))
 
-    async def _version_ready(self, message: Any, wait_s: float) -> bool:
+    async def _version_ready(self, caller: Caller, message: Any, wait_s: float) -> bool:
         try:
-            inspector, message.name = self._services.inspection.of_model(message.name)
+            inspector, message.name = self._find(caller, message.name, message.version)
             raw = await inspector.grpc("ModelReady", _written(message), wait_s)
         except GatewayError:
             return False
@@ -151,6 +151,7 @@ class Inspections:
         if not caller.may_use(entry.name):
             raise Forbidden("this key may not use this model")
         _check_version(version)
+        self._services.catalog.refuse_other_versions(entry, version)
         return self._services.inspection.of_model(entry.name)
 
 

@@ -148,7 +148,10 @@ class Inspecting:
 
     def _asked(self, request: Request) -> tuple[str, str]:
         caller = intake.identify(request.headers, self._services)
-        return known(self._services, caller, request), version_of(request)
+        name, version = known(self._services, caller, request), version_of(request)
+        catalog = self._services.catalog
+        catalog.refuse_other_versions(catalog.find(name), version)
+        return name, version
 
     def _visible(self, request: Request) -> list[str]:
         caller = intake.identify(request.headers, self._services)

@@ -209,4 +209,8 @@ def test_a_version_that_the_settings_pin_is_the_only_one_to_be_had(guarded: Both
         with pytest.raises(InferenceServerException, match="Request for unknown model") as refusal:
             version_that_answers(client, kind, "pinned", "2")
         assert refusal.value.status() in ("404", "StatusCode.NOT_FOUND")
+        assert client.is_model_ready("pinned", "1", headers={**KEY})
+        assert not client.is_model_ready("pinned", "2", headers={**KEY})
+        with pytest.raises(InferenceServerException, match="Request for unknown model"):
+            client.get_model_metadata("pinned", "2", headers={**KEY})
         client.close()

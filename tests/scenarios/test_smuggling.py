@@ -1,9 +1,9 @@
 """One request as two: heads that two parsers could read in two ways get no second answer.
 
-Each head is sent with both framings that an attack uses: a `content-length` over everything and a
-chunk that ends early, and a `content-length` that ends early and a chunk over everything. Behind it
-the second request asks whether the gateway is live; then one of ours, on the same connection, asks
-whether it is ready. The answer to that one must be the next.
+Each head is sent with every framing that an attack uses: a `content-length` over everything and a
+chunk that ends early; a `content-length` that ends early and a chunk over everything; and a body
+that is a request. The second request asks whether the gateway is live; then one of ours, on the
+same connection, asks whether it is ready. The answer to that one must be the next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ TARGET = "/v2/repository/index"
 SMUGGLED = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
 OURS = b"GET /v2/health/ready HTTP/1.1\r\nHost: a\r\n\r\n"
 CHUNK_ENDS_EARLY, LENGTH_ENDS_EARLY = "chunk ends early", "length ends early"
-FRAMINGS = (CHUNK_ENDS_EARLY, LENGTH_ENDS_EARLY)
+BODY_IS_A_REQUEST = "body is a request"
+FRAMINGS = (CHUNK_ENDS_EARLY, LENGTH_ENDS_EARLY, BODY_IS_A_REQUEST)
 _AT_ONCE = 32
 _ANSWER_S = 5.0
 
@@ -63,12 +64,13 @@ class Line:
         self._writer.close()
 
 
-async def talk(gateway: LiveGateway, payload: bytes) -> list[Answer]:
-    """Every answer to the payload and, where the connection lives on, to a request of ours."""
+async def talk(gateway: LiveGateway, head: bytes, body: bytes) -> list[Answer]:
+    """Every answer to the two and, where the connection lives on, to a request of ours."""
     at = urlsplit(gateway.http_url)
     line = Line(*await asyncio.open_connection(at.hostname, at.port))
     try:
-        await line.send(payload)
+        await line.send(head)
+        await line.send(body)
         answers = []
         if (first := await line.answer()) is not None:
             answers.append(first)
@@ -84,15 +86,16 @@ def was_smuggled(answers: list[Answer]) -> bool:
     return any(json.loads(answer.body) == {"live": True} for answer in answers[:2])
 
 
-def framed(head: str, framing: str) -> bytes:
+def framed(head: str, framing: str) -> tuple[bytes, bytes]:
     """The attack: the head with its placeholders filled in, and the body that fits the framing."""
+    ended = b"0\r\n\r\n" + SMUGGLED
     if framing == CHUNK_ENDS_EARLY:
-        body = b"0\r\n\r\n" + SMUGGLED
-        length = len(body)
+        body, length = ended, len(ended)
+    elif framing == LENGTH_ENDS_EARLY:
+        size = b"%x\r\n" % len(ended)
+        body, length = size + ended + b"\r\n0\r\n\r\n", len(size) + 5
     else:
-        chunk = b"0\r\n\r\n" + SMUGGLED
-        size = b"%x\r\n" % len(chunk)
-        body, length = size + chunk + b"\r\n0\r\n\r\n", len(size) + 5
+        body, length = SMUGGLED, len(SMUGGLED)
     for name, value in (
         ("__METHOD__", "POST"),
         ("__ENDPOINT__", TARGET),
@@ -101,7 +104,7 @@ def framed(head: str, framing: str) -> bytes:
         ("__REPLACE_CL__", str(length)),
     ):
         head = head.replace(name, value)
-    return head.encode("latin-1") + b"\r\n" + body
+    return head.encode("latin-1") + b"\r\n", body
 
 
 async def served_twice(gateway: LiveGateway, heads: dict[str, str]) -> list[tuple[str, str]]:
@@ -110,7 +113,7 @@ async def served_twice(gateway: LiveGateway, heads: dict[str, str]) -> list[tupl
 
     async def attack(name: str, framing: str) -> tuple[str, str] | None:
         async with room:
-            answers = await talk(gateway, framed(heads[name], framing))
+            answers = await talk(gateway, *framed(heads[name], framing))
         return (name, framing) if was_smuggled(answers) else None
 
     found = await asyncio.gather(*(attack(n, f) for n in heads for f in FRAMINGS))
@@ -162,6 +165,10 @@ HEADS = {
     "length with an underscore": with_codings("Content_Length: 0", LENGTH, "Content-Length:"),
     "length beyond 64 bits": with_codings("Content-Length: 18446744073709551616"),
     "length with a space before": with_codings("Content-Length : __REPLACE_CL__"),
+    "upgrade": with_codings(LENGTH, "Connection: Upgrade", "Upgrade: h2c"),
+    "websocket": with_codings(LENGTH, "Connection: Upgrade", "Upgrade: websocket"),
+    "expectation": with_codings(LENGTH, "Expect: 200-ok"),
+    "closing": with_codings(LENGTH, "Connection: close"),
     "old version": with_codings(LENGTH, "Transfer-Encoding: chunked").replace("1.1", "1.0"),
 }
 
@@ -171,7 +178,7 @@ def test_a_second_request_that_is_one_is_served(
 ) -> None:
     """What the other tests look for is found where it is: two honest requests on one line."""
     honest = f"POST {TARGET} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}".encode()
-    answers = loop_thread.run(talk(gateway, honest + SMUGGLED))
+    answers = loop_thread.run(talk(gateway, honest, SMUGGLED))
     assert [answer.status for answer in answers] == [200, 200]
     assert was_smuggled(answers)
 

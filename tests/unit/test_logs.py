@@ -77,7 +77,7 @@ def test_libraries_that_quote_in_their_errors_are_silent(library: str) -> None:
     assert out.getvalue() == ""
 
 
-@pytest.mark.parametrize(("level", "heard"), zip(LEVELS, (4, 3, 2, 1), strict=True))
+@pytest.mark.parametrize(("level", "heard"), [*zip(LEVELS, (4, 3, 2, 1), strict=True)])
 def test_the_level_is_the_gateways_own(level: str, heard: int) -> None:
     out = io.StringIO()
     logs.configure(level, out)
@@ -97,8 +97,7 @@ def test_a_line_is_one_json_object_whatever_is_in_it() -> None:
 
 
 def test_where_an_exception_came_from_is_its_innermost_place() -> None:
-    try:
+    with pytest.raises(ValueError, match="x") as caught:
         fail_with("x")
-    except ValueError as exc:
-        assert logs.place(exc.__traceback__).startswith(f"{__name__}:")
+    assert logs.place(caught.tb).startswith(f"{__name__}:")
     assert logs.place(None) == "unknown"

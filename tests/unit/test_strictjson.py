@@ -128,21 +128,22 @@ def test_no_refusal_drags_the_body_along(body: bytes) -> None:
 
 
 def test_a_refusal_says_where() -> None:
-    with pytest.raises(MalformedBody, match="line 2 column 5"):
+    with pytest.raises(MalformedBody, match="line 2 column 4"):
         strictjson.loads(b'{"a":\n 1 x}')
     with pytest.raises(MalformedBody, match="byte 6"):
         strictjson.loads(b'{"a":"\xff"}')
 
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @given(VALUES)
@@ -161,11 +162,3 @@ def test_no_number_becomes_an_infinity(digits: int, exponent: int) -> None:
         assert digits + exponent > 300
     else:
         assert math.isfinite(found)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, {"a": {1, 2}}])
-def test_what_json_cannot_say_is_not_written(value: Any) -> None:
-    try:
-        assert strictjson.loads(strictjson.dumps(value)) is None
-    except (ValueError, TypeError):
-        return

@@ -209,7 +209,7 @@ async def test_a_passed_deadline_ends_a_hung_call_and_reaches_the_server(
         began_s = time.monotonic()
         with pytest.raises(DeadlineExceeded):
             await all_of(await client.open(request, SERVED))
-        assert 0.1 < time.monotonic() - began_s < 0.25
+        assert 0.1 < time.monotonic() - began_s < 5  # far from the 30 s
         await asyncio.wait_for(fake.cancelled.wait(), 1)
     with pytest.raises(DeadlineExceeded):
         await client.open(call(budget_s=-1), SERVED)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from gateway.classify import (
     ScanFailed,
@@ -193,14 +194,27 @@ def test_a_type_without_a_recognizer_stops_the_start() -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "de", "es", "it", "pl"])
-def test_every_sample_of_a_language_is_found(language: str) -> None:
+def test_every_type_of_a_language_has_a_sample_and_it_is_found(language: str) -> None:
     config = ClassifySettings(languages=(language,), profile="strict")
     scanner = PresidioScanner(config, Profile.of(config).types)
     samples = canaries.positives(config)
-    assert len(samples) >= 10
+    assert {type_ for type_, _ in samples} == scanner.supported()
     missed = [t for t, text in samples if t not in {f.type for f in scanner.scan(text)}]
     assert missed == []
     assert [t for t in canaries.NEGATIVES if scanner.scan(t)] == []
+
+
+def test_a_sample_that_the_operator_allows_is_no_sample() -> None:
+    allowed = ClassifySettings(allow_list=("4111 1111 1111 1111",))
+    assert "CREDIT_CARD" not in {t for t, _ in canaries.positives(allowed)}
+
+
+@pytest.mark.parametrize("value", ["allow", "cloud", "clear", "any", None])
+def test_no_setting_lets_an_unread_call_out(value: Any) -> None:
+    with pytest.raises(ValidationError):
+        ClassifySettings(on_unknown=value)
+    schema = ClassifySettings.model_json_schema()["properties"]["on_unknown"]
+    assert schema["enum"] == ["onprem", "block"]
 
 
 def test_samples_follow_the_settings() -> None:

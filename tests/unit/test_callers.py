@@ -1,0 +1,136 @@
+"""M5, B6: who calls is told by the credential alone, and a key's floor is part of it."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+
+import pytest
+from pydantic import SecretStr
+
+from gateway.callers import ANYONE, Callers
+from gateway.config import KeySettings
+from gateway.errors import Unauthenticated
+from gateway.types import EVERYWHERE, ONPREM_ONLY, Spill, Zone
+
+
+def key(secret: str, tenant: str = "t", **changes: object) -> KeySettings:
+    return KeySettings.model_validate({"key": SecretStr(secret), "tenant": tenant, **changes})
+
+
+def two() -> Callers:
+    return Callers({"a": key("first-key", "one"), "b": key("second-key", "two")})
+
+
+@pytest.mark.parametrize(
+    ("header", "tenant"),
+    [
+        ("Bearer first-key", "one"),
+        ("bearer second-key", "two"),
+        ("BEARER  first-key ", "one"),
+    ],
+)
+def test_a_known_key_names_its_tenant(header: str, tenant: str) -> None:
+    assert two().identify(header).tenant == tenant
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer   ",
+        "first-key",
+        "Basic first-key",
+        "Bearer first-ke",
+        "Bearer first-key2",
+        "Bearer FIRST-KEY",
+        "Bearer first-key second-key",
+        "Bearer \udcff",
+        "Bearer \x00",
+    ],
+)
+def test_whoever_has_no_known_key_is_refused(header: str) -> None:
+    with pytest.raises(Unauthenticated) as caught:
+        two().identify(header)
+    assert caught.value.http_status == 401
+    assert "key" in caught.value.message
+    assert "first" not in caught.value.message
+
+
+def test_an_empty_key_lets_nobody_in() -> None:
+    """A variable that is set to nothing must not become a key that everybody knows."""
+    with pytest.raises(Unauthenticated):
+        Callers({"a": key("")}).identify("Bearer  ")
+
+
+def test_without_keys_everybody_is_the_anonymous_tenant() -> None:
+    assert Callers({}).identify("Bearer whatever") is ANYONE
+
+
+def test_the_line_end_of_a_key_file_is_not_part_of_the_key() -> None:
+    assert Callers({"a": key("first-key\n")}).identify("Bearer first-key").tenant == "t"
+
+
+@pytest.mark.parametrize(
+    ("placement", "spill", "zones"),
+    [
+        ("any", Spill.ALLOW, EVERYWHERE),
+        ("onprem", Spill.ALLOW, ONPREM_ONLY),
+        ("any", Spill.NEVER, ONPREM_ONLY),
+        ("onprem", Spill.NEVER, ONPREM_ONLY),
+    ],
+)
+def test_the_floor_of_a_key_is_the_tightest_of_what_it_says(
+    placement: str, spill: Spill, zones: frozenset[Zone]
+) -> None:
+    found = Callers({"a": key("k1", placement=placement, spill=spill)}).identify("Bearer k1")
+    assert found.zones == zones
+
+
+def test_a_key_allows_its_models_and_a_key_without_models_all() -> None:
+    some = Callers({"a": key("k1", models=("chat",))}).identify("Bearer k1")
+    assert some.may_use("chat")
+    assert not some.may_use("Chat")
+    none = Callers({"a": key("k1", models=())}).identify("Bearer k1")
+    assert not none.may_use("chat")
+    assert Callers({"a": key("k1")}).identify("Bearer k1").may_use("chat")
+
+
+def test_the_budget_of_a_key_is_in_seconds() -> None:
+    found = Callers({"a": key("k1", latency_budget_ms=250)}).identify("Bearer k1")
+    assert found.latency_budget_s == 0.25
+
+
+def test_keys_are_kept_as_digests_only() -> None:
+    kept = two()
+    assert "first-key" not in repr(vars(kept))
+    assert "second-key" not in repr(vars(kept))
+
+
+class CountedCompare:
+    """Compares like hmac does, and counts."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[int, int]] = []
+
+    def __call__(self, known: bytes, given: bytes) -> bool:
+        self.pairs.append((len(known), len(given)))
+        return hmac.compare_digest(known, given)
+
+
+@pytest.mark.parametrize("header", ["Bearer first-key", "Bearer second-key", "Bearer x"])
+def test_every_key_is_compared_in_full_whichever_matches(header: str) -> None:
+    """Constant time: as many comparisons, of as many bytes, for every answer."""
+    compare = CountedCompare()
+    known = Callers({"a": key("first-key"), "b": key("second-key")}, compare)
+    try:
+        known.identify(header)
+    except Unauthenticated:
+        assert header == "Bearer x"
+    assert compare.pairs == [(32, 32), (32, 32)]
+
+
+def test_the_comparison_is_the_one_that_takes_the_same_time() -> None:
+    assert inspect.signature(Callers).parameters["same"].default is hmac.compare_digest

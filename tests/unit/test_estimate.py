@@ -1,0 +1,39 @@
+"""D6: predictions are conservative without data, and follow what is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.routing.estimate import ServiceTimes, completion_s
+
+
+def test_before_the_first_observation_the_expectation_counts() -> None:
+    times = ServiceTimes(0.25)
+    assert times.cold
+    assert {times.quantile_s(q) for q in (0.0, 0.5, 0.95, 1.0)} == {0.25}
+
+
+def test_quantiles_are_of_what_was_seen() -> None:
+    times = ServiceTimes(9.0)
+    for ms in (50, 10, 40, 20, 30):
+        times.observe(ms / 1000)
+    assert not times.cold
+    assert [times.quantile_s(q) for q in (0.0, 0.5, 0.75, 0.95, 1.0)] == [
+        0.01, 0.03, 0.04, 0.05, 0.05,
+    ]  # fmt: skip
+
+
+def test_the_oldest_observations_are_forgotten() -> None:
+    times = ServiceTimes(9.0, size=4)
+    for s in (8.0, 8.0, 8.0, 1.0, 2.0, 3.0, 4.0):
+        times.observe(s)
+    assert times.quantile_s(1.0) == 4.0
+    assert times.quantile_s(0.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("ahead", "window", "batches"),
+    [(0, 1, 1), (1, 2, 1), (2, 2, 2), (4, 2, 3), (15, 16, 1), (16, 16, 2), (1, 1, 2)],
+)
+def test_a_call_waits_for_the_batches_ahead_of_it(ahead: int, window: int, batches: float) -> None:
+    assert completion_s(0.1, ahead, window) == pytest.approx(0.1 * batches)
