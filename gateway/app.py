@@ -97,6 +97,9 @@ class Gateway:
             limits=settings.limits,
             new_id=lambda: str(uuid.uuid4()),
             clock=self._clock,
+            error_told=lambda protocol, reason: self.metrics.error_answers.labels(
+                protocol, reason
+            ).inc(),
         )
 
     def _place(self, name: str, settings: EndpointSettings) -> Place:
@@ -119,9 +122,9 @@ class Gateway:
         return build_app(
             self.services,
             [
-                Front("/v2", kserve.routes(self.services), kserve.error_response),
-                Front("/v1", openai.routes(self.services), openai.error_response),
-                Front("", operator.routes(), ops.error_response),
+                kserve.front(self.services),
+                openai.front(self.services),
+                operator.front(),
             ],
         )
 

@@ -141,7 +141,7 @@ class Fleet:
                 batch, self._clock, q.in_flight_batches, q.max_waiting, q.aging_s,
                 place.settings.max_in_flight,
             )  # fmt: skip
-        times = ServiceTimes(place.settings.expected_ms / 1000)
+        times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
         return Lane(Breaker(self._clock), times, queue)
 
     # What dispatch tells

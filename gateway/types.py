@@ -205,7 +205,7 @@ class EndpointState:
     in_flight: int = 0
     batch: int = 1  # calls that the server executes at once
     room: bool = True  # the queue takes another call
-    cold: bool = False  # no observation yet; the figures are the config's
+    cold: bool = False  # not observed lately: the figures prove nothing
     price_usd: float = 0.0  # expected price of this call here
 
 

@@ -19,6 +19,12 @@ class Metrics:
             ["protocol", "model", "sensitivity", "zone", "outcome", "reason"],
             registry=r,
         )
+        self.error_answers = Counter(
+            "spillway_error_answers",
+            "Errors that callers were told, also of calls that were refused before they were read.",
+            ["protocol", "reason"],
+            registry=r,
+        )
         self.call_seconds = Histogram(
             "spillway_call_seconds",
             "Arrival to the end of the answer.",

@@ -31,15 +31,17 @@ class DecisionLog(Protocol):
 class FileDecisionLog:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._mend = b""  # ends the part of a line that a full disk left
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        line = strictjson.dumps(record) + b"\n"
+        line = self._mend + strictjson.dumps(record) + b"\n"
         try:
             written = os.write(self._fd, line)
         except OSError as exc:
             raise RecordUnwritable(f"the decision log cannot be written: {exc.strerror}") from None
-        if written != len(line):
+        self._mend = b"" if written == len(line) else b"\n"
+        if self._mend:
             raise RecordUnwritable("the decision log cannot be written: no space is left")
 
     def close(self) -> None:

@@ -45,3 +45,5 @@ class Services:
     limits: LimitSettings
     new_id: Callable[[], str]
     clock: Clock
+    error_told: Callable[[str, str], None] = lambda protocol, reason: None
+    """Counts an error that a caller is told: its protocol and reason, both of closed sets."""

@@ -203,6 +203,7 @@ class Front:
     """One protocol: its routes, and the shape of its errors for every path below `prefix`."""
 
     prefix: str
+    protocol: str
     routes: Sequence[BaseRoute]
     error_response: ErrorResponse
 
@@ -216,6 +217,7 @@ def build_app(
     async def refuse(error: GatewayError, scope: Scope, send: Send) -> None:
         arrival = arrival_of(scope, services)
         front = next((f for f in fronts if _below(scope["path"], f.prefix)), fronts[-1])
+        services.error_told(front.protocol, error.reason)
         await front.error_response(error, arrival)(scope, _nothing, send)
 
     router = _Routes(

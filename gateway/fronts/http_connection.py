@@ -45,10 +45,11 @@ class HttpConnection(HttpToolsProtocol):
         try:
             self._feed(data)
         except httptools.HttpParserError:
-            self._refuse(400, "malformed_head", "the request is not HTTP/1.1 as RFC 9112 has it")
+            told = "the request is not HTTP/1.1 as RFC 9112 has it"
+            self._refuse(400, told, reason="malformed_head")
         if self._framing_bytes > _MOST_BYTES:
             told = f"the head or the trailers have more than {MAX_HEAD_BYTES} bytes"
-            self._refuse(431, "head_too_large", told)
+            self._refuse(431, told, reason="head_too_large")
         elif not self._awaits_head:
             self._stop_waiting()
         elif self._patience is None:
@@ -104,11 +105,11 @@ class HttpConnection(HttpToolsProtocol):
         lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
         return b"\r\n".join((*lines, b"", b""))
 
-    def _refuse(self, status: int, reason: str, message: str) -> None:
+    def _refuse(self, status: int, message: str, *, reason: str) -> None:
         if self.transport.is_closing():
             return
         if self._is_next():
-            self.transport.write(_refusal(status, reason, message))
+            self.transport.write(_refusal(status, message, reason))
         self.transport.close()
 
     def _is_next(self) -> bool:
@@ -129,12 +130,12 @@ class HttpConnection(HttpToolsProtocol):
     def _give_up(self) -> None:
         if self._is_next():
             told = f"the head did not arrive within {self.head_s:g} s"
-            self._refuse(408, "head_too_slow", told)
+            self._refuse(408, told, reason="head_too_slow")
         else:  # an earlier call is still being served
             self._wait_for_head()
 
 
-def _refusal(status: int, reason: str, message: str) -> bytes:
+def _refusal(status: int, message: str, reason: str) -> bytes:
     body = orjson.dumps({"error": message})
     return b"".join(
         (

@@ -52,7 +52,7 @@ Answer = Callable[[Request, Arrival], Awaitable[Response]]
 
 
 def front(services: Services) -> Front:
-    return Front("/v2", routes(services), error_response)
+    return Front("/v2", WireProtocol.KSERVE_REST.value, routes(services), error_response)
 
 
 def routes(services: Services) -> list[Route]:
@@ -169,14 +169,8 @@ def _header_length(value: str | None) -> int | None:
 
 
 def _told(answer: Answer, services: Services) -> Callable[[Request], Awaitable[Response]]:
-    """The one place where a failure becomes an answer."""
-
     async def endpoint(request: Request) -> Response:
-        arrival = arrival_of(request.scope, services)
-        try:
-            return await answer(request, arrival)
-        except GatewayError as error:
-            return error_response(error, arrival)
+        return await answer(request, arrival_of(request.scope, services))
 
     return endpoint
 

@@ -72,14 +72,8 @@ class OpenAiFront:
         self._services = services
 
     def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        """The one place where a failure becomes an answer."""
-
         async def answered(request: Request) -> Response:
-            arrival = arrival_of(request.scope, self._services)
-            try:
-                return await answer(request, arrival)
-            except GatewayError as error:
-                return error_response(error, arrival)
+            return await answer(request, arrival_of(request.scope, self._services))
 
         return answered
 

@@ -1,19 +1,29 @@
 """How long a call will take, from what the gateway itself has seen of a model on an endpoint.
 
 First version: quantiles of the last service times. Conservative when cold: until the first
-observation the configured expectation counts, neither best nor excluded (BEHAVIOURS D6).
+observation the configured expectation counts, neither best nor excluded (BEHAVIOURS D6). Figures
+that have not been renewed for half a minute are cold again: they still rank, but prove nothing, or
+one slow spell would have every later call refused as provably late, and nothing could tell that the
+spell is over.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections import deque
+
+from gateway.deadline import Clock
+
+_STALE_S = 30.0
 
 
 class ServiceTimes:
     """Quantiles of the last `size` service times in seconds."""
 
-    def __init__(self, expected_s: float, size: int = 128) -> None:
+    def __init__(self, expected_s: float, clock: Clock, size: int = 128) -> None:
+        self._clock = clock
+        self._renewed_s = -math.inf
         self._expected_s = expected_s
         self._size = size
         self._recent: deque[float] = deque()
@@ -23,12 +33,13 @@ class ServiceTimes:
         if len(self._recent) == self._size:
             oldest = self._recent.popleft()
             del self._sorted[bisect_left(self._sorted, oldest)]
+        self._renewed_s = self._clock()
         self._recent.append(took_s)
         insort(self._sorted, took_s)
 
     @property
     def cold(self) -> bool:
-        return not self._recent
+        return self._clock() - self._renewed_s > _STALE_S
 
     def quantile_s(self, q: float) -> float:
         if not self._sorted:

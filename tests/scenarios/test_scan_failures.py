@@ -83,13 +83,12 @@ def test_a_scan_over_its_budget_restricts_and_hinders_nobody(
         slow = pool.submit(embed, house, f"{MARKER} {SLOW}"[:65_000])
         meanwhile = []
         while not slow.done():
-            asked_s = time.monotonic()
             meanwhile.append(reason(house, embed(house, CALM)))
-            assert time.monotonic() - asked_s < BUDGET_S
         assert time.monotonic() - started_s < BUDGET_S + 3.0
     assert reason(house, slow.result()) == "late"
     assert slow.result().headers["x-spillway-zone"] == "onprem"
     assert set(meanwhile) == {"clear"}
+    assert len(meanwhile) > 3  # one after the other, while one scan ran
     assert not loop_thread.run(outside.search([MARKER]))
 
 

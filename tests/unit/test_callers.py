@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import hmac
 import inspect
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
 
+from gateway import config
 from gateway.callers import ANYONE, Callers
+from gateway.catalog import Catalog
 from gateway.config import KeySettings
-from gateway.errors import Unauthenticated
-from gateway.types import EVERYWHERE, ONPREM_ONLY, Spill, Zone
+from gateway.errors import RequestRejected, Unauthenticated
+from gateway.fronts import Services, intake
+from gateway.types import (
+    EVERYWHERE,
+    ONPREM_ONLY,
+    InferenceReply,
+    InferenceRequest,
+    Spill,
+    TensorCall,
+    WireProtocol,
+    Zone,
+)
 
 
-def key(secret: str, tenant: str = "t", **changes: object) -> KeySettings:
+def key(secret: str, tenant: str = "t", **changes: Any) -> KeySettings:
     return KeySettings.model_validate({"key": SecretStr(secret), "tenant": tenant, **changes})
 
 
@@ -134,3 +147,60 @@ def test_every_key_is_compared_in_full_whichever_matches(header: str) -> None:
 
 def test_the_comparison_is_the_one_that_takes_the_same_time() -> None:
     assert inspect.signature(Callers).parameters["same"].default is hmac.compare_digest
+
+
+# With the headers of a call: they tighten and never loosen
+
+
+def zones_of(floor: dict[str, Any], **headers: str) -> frozenset[Zone]:
+    known = Callers({"a": key("k1", **floor)})
+    settings = config.parse(
+        "endpoints: {gpu: {kind: triton, zone: onprem, grpc: 'gpu:1'}}\n"
+        "models: {m: {served_by: [{endpoint: gpu}]}}\n"
+    )
+    services = Services(
+        handle=_never, callers=known, catalog=Catalog.of(settings), inspection=cast(Any, None),
+        limits=settings.limits, new_id=lambda: "id", clock=lambda: 0.0,
+    )  # fmt: skip
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    arrival = intake.arrive(said, services)
+    caller = intake.identify({"authorization": "Bearer k1"}, services)
+    built = intake.build(
+        services, arrival, caller, said, WireProtocol.KSERVE_REST, "m", TensorCall(())
+    )
+    return built.zones
+
+
+async def _never(request: InferenceRequest) -> InferenceReply:
+    raise AssertionError("nothing is sent here")
+
+
+FLOORS: list[dict[str, Any]] = [
+    {}, {"placement": "onprem"}, {"spill": Spill.NEVER},
+    {"placement": "onprem", "spill": Spill.NEVER},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+@pytest.mark.parametrize("placement", ["onprem", "any", "cloud", "CLOUD", None])
+@pytest.mark.parametrize("spill", ["never", "allow", None])
+def test_headers_tighten_and_never_loosen(
+    floor: dict[str, Any], placement: str | None, spill: str | None
+) -> None:
+    given = {"x_spillway_placement": placement, "x_spillway_spill": spill}
+    zones = zones_of(floor, **{k: v for k, v in given.items() if v is not None})
+    stays = bool(floor) or placement == "onprem" or spill == "never"
+    assert zones == (ONPREM_ONLY if stays else EVERYWHERE)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x_spillway_placement": "anywhere"}, {"x_spillway_placement": ""},
+        {"x_spillway_placement": "onprem, cloud"}, {"x_spillway_spill": "yes"},
+        {"x_spillway_spill": "never,allow"},
+    ],
+)  # fmt: skip
+def test_a_header_that_says_neither_is_refused_and_not_ignored(headers: dict[str, str]) -> None:
+    with pytest.raises(RequestRejected):
+        zones_of({}, **headers)

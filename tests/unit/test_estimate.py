@@ -8,13 +8,13 @@ from gateway.routing.estimate import ServiceTimes, completion_s
 
 
 def test_before_the_first_observation_the_expectation_counts() -> None:
-    times = ServiceTimes(0.25)
+    times = ServiceTimes(0.25, lambda: 0.0)
     assert times.cold
     assert {times.quantile_s(q) for q in (0.0, 0.5, 0.95, 1.0)} == {0.25}
 
 
 def test_quantiles_are_of_what_was_seen() -> None:
-    times = ServiceTimes(9.0)
+    times = ServiceTimes(9.0, lambda: 0.0)
     for ms in (50, 10, 40, 20, 30):
         times.observe(ms / 1000)
     assert not times.cold
@@ -24,11 +24,23 @@ def test_quantiles_are_of_what_was_seen() -> None:
 
 
 def test_the_oldest_observations_are_forgotten() -> None:
-    times = ServiceTimes(9.0, size=4)
+    times = ServiceTimes(9.0, lambda: 0.0, size=4)
     for s in (8.0, 8.0, 8.0, 1.0, 2.0, 3.0, 4.0):
         times.observe(s)
     assert times.quantile_s(1.0) == 4.0
     assert times.quantile_s(0.0) == 1.0
+
+
+def test_what_was_not_seen_again_for_half_a_minute_proves_nothing_but_still_ranks() -> None:
+    now = [100.0]
+    times = ServiceTimes(9.0, lambda: now[0])
+    times.observe(2.0)
+    now[0] += 29
+    after_29_s = times.cold
+    now[0] += 2
+    after_31_s = times.cold
+    assert (after_29_s, after_31_s) == (False, True)
+    assert times.quantile_s(0.5) == 2.0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,9 +41,9 @@ def found(sensitivity: Sensitivity) -> Classification:
     return Classification("id", sensitivity, "clear")
 
 
-def state(zone: Zone, kind: str = "triton", **changes: object) -> EndpointState:
+def state(zone: Zone, kind: str = "triton", **changes: Any) -> EndpointState:
     made = EndpointState(Endpoint("e", zone, kind), ServedModel("m"), available=True)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 CLEAR, RESTRICTED = found(Sensitivity.CLEAR), found(Sensitivity.RESTRICTED)
@@ -124,7 +125,7 @@ def test_a_call_goes_to_who_speaks_its_protocol(
         ({"available": False}, "unavailable"),
     ],
 )
-def test_what_is_out_is_not_asked(changes: dict[str, object], why: str | None) -> None:
+def test_what_is_out_is_not_asked(changes: dict[str, Any], why: str | None) -> None:
     assert filters.is_available(call(), CLEAR, state(Zone.ONPREM, **changes)) == why
 
 

@@ -109,6 +109,20 @@ def test_an_endpoint_that_is_out_says_why(why: str, up: bool, eject: bool) -> No
     run(main())
 
 
+def test_a_slow_spell_does_not_have_restricted_calls_refused_for_ever() -> None:
+    async def main() -> list[str]:
+        slow, fast = Plan(open_s=5.0), Plan(open_s=0.05)
+        rig = Rig(replace(onprem(), connector=ScriptedConnector(slow, slow, slow, *[fast] * 90)))
+        for _ in range(3):
+            await rig.call(request("restricted", 9.0))
+        told = [(await rig.call(request("restricted", 1.0))).reason]
+        await asyncio.sleep(31)
+        told += [(await rig.call(request("restricted", 1.0))).reason]
+        return told
+
+    assert run(main()) == ["deadline_unmeetable", ""]
+
+
 # What a failure means
 
 

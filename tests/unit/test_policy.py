@@ -62,9 +62,9 @@ def away(name: str = "cloud", predicted_s: float = 0.3, **changes: Any) -> Endpo
     return replace(made, **changes)
 
 
-DOWN = {"available": False, "unavailable_why": "down"}
-FULL = {"room": False, "waiting": 99}
-LATE = {"predicted_s": 9.0, "p50_s": 8.0, "waiting": 1}
+DOWN: dict[str, Any] = {"available": False, "unavailable_why": "down"}
+FULL: dict[str, Any] = {"room": False, "waiting": 99}
+LATE: dict[str, Any] = {"predicted_s": 9.0, "p50_s": 8.0, "waiting": 1}
 
 
 @pytest.mark.parametrize(
