@@ -38,7 +38,7 @@ from gateway.embedded.server import Loading, ServerState, TritonOptions, TritonS
 from gateway.fleet import Fleet, Place
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
-from gateway.fronts.http import Front, build_app
+from gateway.fronts.http import build_app
 from gateway.fronts.http_connection import HttpConnection
 from gateway.pipeline import Pipeline
 from gateway.routing.policy import Policy

@@ -22,11 +22,11 @@ from gateway.fronts import Services, intake
 from gateway.fronts.grpc_calls import (
     Context,
     Head,
-    abort,
     answered,
     bounded,
     only_answer,
     parse,
+    status_of,
     too_late,
 )
 from gateway.fronts.grpc_inspection import Inspections
@@ -106,7 +106,7 @@ class InferenceService(_GenericHandler):
         try:
             session = StreamSession(self._services, head, head.caller(self._services))
         except GatewayError as error:
-            await abort(context, head.arrival, error)
+            await context.abort(*status_of(head.arrival, error, self._services))
             return
         self._sessions.add(session)
         try:
@@ -114,7 +114,8 @@ class InferenceService(_GenericHandler):
         finally:
             self._sessions.discard(session)
         if session.drained:
-            await abort(context, head.arrival, Draining("the gateway is shutting down"))
+            stopping = Draining("the gateway is shutting down")
+            await context.abort(*status_of(head.arrival, stopping, self._services))
         told = intake.placement_headers(head.arrival, session.placement)
         context.set_trailing_metadata(tuple(told.items()))
 

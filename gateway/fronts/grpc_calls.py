@@ -24,7 +24,7 @@ from gateway.errors import (
 from gateway.fronts import Services, intake
 from gateway.fronts.intake import Arrival
 from gateway.oip.grpc import grpc_from_rest
-from gateway.types import Frame, GrpcMessage, ReplyStream, RestBody
+from gateway.types import Frame, GrpcMessage, ReplyStream, RestBody, WireProtocol
 
 _log = logging.getLogger("gateway.grpc")
 
@@ -38,7 +38,7 @@ Context = Any
 """A `grpc.aio.ServicerContext` of bytes."""
 
 Unary = Callable[["Head", bytes], Awaitable[bytes]]
-_Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]
+Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Aw
         try:
             return await method(head, raw)
         except GatewayError as error:
-            status = _status(head.arrival, error)
+            status = status_of(head.arrival, error, services)
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
-            status = _status(head.arrival, unexpected(exc))
+            status = status_of(head.arrival, unexpected(exc), services)
         del raw  # the exception that abort raises keeps this frame until the garbage collector runs
         await context.abort(*status)
         raise AssertionError("abort raises")
@@ -96,11 +96,9 @@ def unexpected(exc: Exception) -> InternalError:
     return InternalError("the gateway failed to serve this call")
 
 
-async def abort(context: Context, arrival: Arrival, error: GatewayError) -> None:
-    await context.abort(*_status(arrival, error))
-
-
-def _status(arrival: Arrival, error: GatewayError) -> _Status:
+def status_of(arrival: Arrival, error: GatewayError, services: Services) -> Status:
+    """What ends a call by `context.abort`."""
+    services.error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
     told = tuple(intake.error_headers(arrival, error).items())
     late = isinstance(error, DeadlineExceeded)
     words = f"{_LATE}: {error.message}" if late else error.message

@@ -175,6 +175,7 @@ class StreamSession:
 
     async def _put_error(self, call: _Call, error: GatewayError) -> None:
         call.in_order = call.in_order is not False
+        self._services.error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
         response = error.response if isinstance(error, ModelFailed) else None
         if response is None:
             response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()

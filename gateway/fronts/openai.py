@@ -19,7 +19,7 @@ from gateway.callers import Caller
 from gateway.catalog import CatalogModel
 from gateway.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.fronts import Services, intake
-from gateway.fronts.http import ClosingResponse, arrival_of, read_body, until_left
+from gateway.fronts.http import ClosingResponse, Front, arrival_of, read_body, until_left
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
@@ -48,13 +48,17 @@ _OPERATIONS = {
 Answer = Callable[[Request, Arrival], Awaitable[Response]]
 
 
+def front(services: Services) -> Front:
+    return Front("/v1", WireProtocol.OPENAI.value, routes(services), error_response)
+
+
 def routes(services: Services) -> list[Route]:
-    front = OpenAiFront(services)
+    ours = OpenAiFront(services)
     return [
-        Route("/v1/models", front.endpoint(front.models), methods=["GET"]),
-        Route("/v1/models/{name:path}", front.endpoint(front.model), methods=["GET"]),
+        Route("/v1/models", ours.endpoint(ours.models), methods=["GET"]),
+        Route("/v1/models/{name:path}", ours.endpoint(ours.model), methods=["GET"]),
         *(
-            Route(path, front.endpoint(partial(front.infer, operation)), methods=["POST"])
+            Route(path, ours.endpoint(partial(ours.infer, operation)), methods=["POST"])
             for path, operation in _OPERATIONS.items()
         ),
     ]

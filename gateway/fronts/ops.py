@@ -13,7 +13,7 @@ from starlette.routing import Route
 from gateway import strictjson
 from gateway.errors import GatewayError, MalformedBody, RequestRejected
 from gateway.fronts import Services, intake
-from gateway.fronts.http import read_body
+from gateway.fronts.http import Front, read_body
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.oip import rest
@@ -36,6 +36,10 @@ class OpsFront:
         self._metrics = metrics
         self._status = status
         self._explain = explain
+
+    def front(self) -> Front:
+        """Of every path that is no protocol's."""
+        return Front("", "ops", self.routes(), error_response)
 
     def routes(self) -> list[Route]:
         return [

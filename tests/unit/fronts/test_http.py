@@ -103,7 +103,7 @@ async def rig() -> AsyncIterator[Rig]:
         Route("/slow", slow, methods=["POST"]),
         Route("/broken", broken, methods=["POST"]),
     ]
-    app = build_app(given, [kserve.front(given), Front("", ops, told)])
+    app = build_app(given, [kserve.front(given), Front("", "ops", ops, told)])
     async with serving(app) as found.port:
         yield found
 

@@ -62,9 +62,8 @@ async def rig() -> AsyncIterator[Rig]:
     def told(error: GatewayError, arrival: Arrival) -> Response:
         return Response(error.message, error.http_status)
 
-    app = build_app(
-        given, [kserve.front(given), Front("", [Route("/hold", hold, methods=["POST"])], told)]
-    )
+    ops = Front("", "ops", [Route("/hold", hold, methods=["POST"])], told)
+    app = build_app(given, [kserve.front(given), ops])
     async with serving(app, Impatient) as port:
         yield Rig(port, pipeline, held)
 

@@ -34,7 +34,7 @@ from gateway.errors import (
     UpstreamUnreachable,
 )
 from gateway.fronts import Services, openai
-from gateway.fronts.http import Front, build_app
+from gateway.fronts.http import build_app
 from gateway.types import (
     DocumentCall,
     Frame,
@@ -180,7 +180,7 @@ class Swapped:
 async def serving(keys: dict[str, KeySettings]) -> AsyncIterator[tuple[str, Swapped]]:
     swapped = Swapped()
     given = services(swapped, keys)
-    app = build_app(given, [Front("", openai.routes(given), openai.error_response)])
+    app = build_app(given, [openai.front(given)])
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
