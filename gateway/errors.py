@@ -147,6 +147,11 @@ class UpstreamFailed(UpstreamError):
     pass
 
 
+class ModelDead(UpstreamFailed):
+    """The process that runs the model has died. The server stays ready, and every inference of the
+    model fails until the server is restarted (Triton 2.51)."""
+
+
 class ModelFailed(UpstreamFailed):
     """The model's own failure on this call, handed on with the server's status and words. Triton
     says INTERNAL even where a model refuses its input, so nobody can tell whose fault it was."""

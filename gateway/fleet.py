@@ -17,8 +17,7 @@ from gateway.breaker import Breaker
 from gateway.catalog import Catalog
 from gateway.config import EndpointSettings, QueueSettings
 from gateway.deadline import Clock
-from gateway.errors import GatewayError, ModelFailed, NoEligibleEndpoint, UpstreamBusy
-from gateway.oip.failures import GRAY
+from gateway.errors import GatewayError, ModelDead, ModelFailed, NoEligibleEndpoint, UpstreamBusy
 from gateway.queue import OnPremQueue
 from gateway.routing.estimate import ServiceTimes, completion_s
 from gateway.types import Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
@@ -195,7 +194,7 @@ class Fleet:
         if isinstance(error, UpstreamBusy | ModelFailed):
             lane.breaker.abandoned(epoch)
             return
-        gray = GRAY in error.message
+        gray = isinstance(error, ModelDead)
         if lane.breaker.failed(epoch, at_once=gray):
             self._metrics.endpoint_ejections.labels(endpoint.name).inc()
             log.warning("%s: ejected for %s after %s", endpoint.name, model, error.reason)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from gateway.errors import ModelFailed, UpstreamFailed
+import re
 
-GRAY = "is not healthy"
-"""In Triton 2.51's words when a model's process has died. The server stays ready, and every
-inference of the model fails until it is restarted."""
+from gateway.errors import ModelDead, ModelFailed, UpstreamFailed
+
+_DEAD = re.compile(r"Stub process '[A-Za-z0-9_.-]{1,255}' is not healthy\.")
+"""The whole of Triton 2.51's words when a model's process has died. The whole, since models quote
+what they are sent: otherwise a caller could have the server restarted."""
 
 
 def of_model(
@@ -17,6 +19,6 @@ def of_model(
     response: bytes | None = None,
 ) -> UpstreamFailed:
     """The failure of a call that the server did take on."""
-    if GRAY in words:
-        return UpstreamFailed(words)
+    if _DEAD.fullmatch(words):
+        return ModelDead(words)
     return ModelFailed(words, grpc_status=grpc_status, body=body, response=response)

@@ -49,7 +49,9 @@ def _grpc_control(gateway: LiveGateway) -> None:
 
 def _grpc_stream(gateway: LiveGateway) -> None:
     with grpc.insecure_channel(gateway.grpc_target) as channel:
-        stream = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")
+        stream = channel.stream_stream(
+            "/inference.GRPCInferenceService/ModelStreamInfer", bytes, bytes
+        )
         assert list(stream(iter([b"\xff\xff"]), timeout=10))
 
 

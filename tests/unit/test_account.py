@@ -6,6 +6,7 @@ import json
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -177,29 +178,26 @@ def test_records_are_on_disk_at_once_and_for_their_owner_alone(tmp_path: Path) -
     log.close()
 
 
-@pytest.fixture
-def small_files() -> Iterator[int]:
-    """Files may not grow beyond this, as on a full disk."""
+@contextmanager
+def full_disk(at_bytes: int) -> Iterator[None]:
+    """No file of this process may grow beyond that, the test's own output included: keep it short."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     told = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield 100
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, told)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (at_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, told)
 
 
-def test_a_record_that_does_not_fit_is_an_error_and_does_not_spoil_the_next(
-    tmp_path: Path, small_files: int
-) -> None:
+def test_a_record_that_does_not_fit_is_an_error_and_does_not_spoil_the_next(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     log = FileDecisionLog(path)
     log.append({"id": "1"})
-    with pytest.raises(RecordUnwritable, match="no space"):
-        log.append({"id": "2", "long": "x" * small_files})
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    with full_disk(100), pytest.raises(RecordUnwritable, match="no space"):
+        log.append({"id": "2", "long": "x" * 100})
     log.append({"id": "3"})
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     whole = [line for line in path.read_bytes().splitlines() if line.endswith(b"}")]
     assert [json.loads(line)["id"] for line in whole] == ["1", "3"]
 

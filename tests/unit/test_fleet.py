@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import (
+    ModelDead,
     ModelFailed,
     NoEligibleEndpoint,
     UpstreamBusy,
@@ -153,7 +154,7 @@ def test_a_server_whose_model_has_died_is_ejected_at_once_and_its_keeper_is_told
     asked: list[str] = []
 
     async def main() -> None:
-        dead = Plan(error=lambda: UpstreamFailed("Stub process is not healthy."))
+        dead = Plan(error=lambda: ModelDead("its words"))
         rig = Rig(onprem(dead))
         rig.fleet.place("gpu").on_gray = asked.append
         await rig.call(request("restricted"))

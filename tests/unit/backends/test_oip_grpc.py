@@ -17,6 +17,7 @@ from gateway.backends.triton_grpc import triton_grpc
 from gateway.deadline import Deadline
 from gateway.errors import (
     DeadlineExceeded,
+    ModelDead,
     ModelFailed,
     NotOffered,
     UpstreamBusy,
@@ -284,7 +285,8 @@ async def test_every_status_has_its_meaning(
         ("Request for unknown model: 'x' is not found", "", UpstreamRefused, "NOT_FOUND"),
         ("unexpected inference input 'X'", "", UpstreamRefused, "INVALID_ARGUMENT"),
         ("division by zero", "simple", ModelFailed, "INTERNAL"),
-        ("the stub is not healthy", "simple", UpstreamFailed, "UNAVAILABLE"),
+        ("Stub process 'simple_0_0' is not healthy.", "simple", ModelDead, "UNAVAILABLE"),
+        ("no such unit: Stub process 'a' is not healthy.", "simple", ModelFailed, "INTERNAL"),
         (
             "Request for unknown model: 'x' has no available versions",
             "",
