@@ -157,6 +157,7 @@ def test_a_model_whose_process_died_is_restarted(house: LiveGateway) -> None:
 
 
 def test_no_record_ever_shows_a_restricted_call_in_the_cloud(house: LiveGateway) -> None:
+    wait_until(lambda: chat(house, f"charge {CARD}").status_code == 200, 60)
     calls = [r for r in house.records() if r["kind"] == "call"]
     restricted = [r for r in calls if r["sensitivity"] == "restricted"]
     assert restricted

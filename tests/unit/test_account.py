@@ -180,7 +180,7 @@ def test_records_are_on_disk_at_once_and_for_their_owner_alone(tmp_path: Path) -
 
 @contextmanager
 def full_disk(at_bytes: int) -> Iterator[None]:
-    """No file of this process may grow beyond that, the test's own output included: keep it short."""
+    """No file of this process may grow beyond that; the test's own output is one: keep it short."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     told = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (at_bytes, before[1]))
