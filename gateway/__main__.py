@@ -16,7 +16,7 @@ _COMMANDS = ("serve", "demo", "check", "schema", "explain", "classify", "doctor"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 failed, 2 the input was wrong."""
+    """Exit codes: 0 done, 1 failed, 2 the input was wrong, 130 interrupted, 141 the reader left."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it reports every child process that we start
     given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
+    except BrokenPipeError:  # who reads the output has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
         return 141
 
 

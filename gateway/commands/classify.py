@@ -33,7 +33,7 @@ from gateway.errors import MalformedBody
 from gateway.types import Finding, Sensitivity
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
-EXIT_INTERRUPTED, EXIT_NO_READER = 130, 141  # 128 + the number of the signal, as shells do
+EXIT_INTERRUPTED = 130  # 128 + the number of the signal, as shells do
 _READ_BYTES = 1 << 16
 
 
@@ -62,9 +62,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         with _opened(args.jsonl) as (source, lines), _progress(args, lines) as advance:
             asyncio.run(_classify_all(source, settings, report, advance))
-    except BrokenPipeError:  # who reads the verdicts has seen enough, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_NO_READER
+    except BrokenPipeError:
+        raise  # who reads the verdicts has seen enough
     except OSError as exc:
         report.error(f"spillway classify: {args.jsonl}: {exc.strerror or exc}")
         return EXIT_BAD_INPUT
@@ -139,15 +138,18 @@ async def _classify_all(
             report.verdict(await task)
             advance()
 
+    failed: list[BaseException] = []
     await pool.start()
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(start())
             both.create_task(tell())
-    except* OSError as failed:
-        raise failed.exceptions[0] from None
+    except* OSError as group:  # what is raised in here would come in a group again
+        failed.extend(group.exceptions)
     finally:
         await pool.aclose()
+    if failed:
+        raise failed[0]
 
 
 async def _classify(

@@ -8,19 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MAIN = """
-import argparse, sys
-from gateway.commands import classify
-parser = argparse.ArgumentParser()
-classify.register(parser.add_subparsers())
-args = parser.parse_args()
-sys.exit(args.run(args))
-"""
+COMMAND = (sys.executable, "-m", "gateway", "classify")
 
 
 def classify(*args: str, stdin: str = "") -> tuple[int, list[dict[str, Any]], str]:
     result = subprocess.run(
-        [sys.executable, "-c", MAIN, "classify", *args],
+        [*COMMAND, *args],
         input=stdin.encode(),
         capture_output=True,
         check=False,
@@ -76,7 +69,7 @@ def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_program_can_send_a_line_and_wait_for_its_verdict() -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", MAIN, "classify", "--jsonl", "-"],
+        [*COMMAND, "--jsonl", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -95,7 +88,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_text('{"id": 1, "text": "hi"}\n' * 3000)
     with subprocess.Popen(
-        [sys.executable, "-c", MAIN, "classify", "--jsonl", str(path)],
+        [*COMMAND, "--jsonl", str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
