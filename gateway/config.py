@@ -112,7 +112,7 @@ class EndpointSettings(Section):
     api_key: SecretStr | None = None
     headers: dict[str, SecretStr] = {}
     ca_file: Path | None = None
-    i_know: bool = Field(False, description="accept an address that does not look like its zone")
+    i_know: bool = Field(False, description="this public name or address stands on the premises")
     connect_timeout_ms: Positive = 2000
     expected_ms: Positive = Field(100, description="service time until one has been observed")
     max_in_flight: Count = 256
@@ -122,11 +122,11 @@ class EndpointSettings(Section):
     def _reachable(self) -> EndpointSettings:
         self._check_embedded() if self.embedded else self._check_sides()
         for key, host in self._hosts():
-            if self.zone is Zone.ONPREM and not self.i_know and premises.looks_like_cloud(host):
+            if self.zone is Zone.ONPREM and not self.i_know and premises.could_be_outside(host):
                 raise Contradiction(
                     (key,),
-                    f"{host} looks like an address outside the premises, and the zone is onprem; "
-                    "if it really is there say i_know: true",
+                    f"{host} is a public name or address, and the zone is onprem; "
+                    "if it really leads to your premises say i_know: true",
                 )
         return self
 
@@ -344,10 +344,19 @@ def _explained(problem: ErrorDetails, file: ConfigFile) -> str:
     where, message = tuple(problem["loc"]), problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
         message = "unknown key" + _suggestion(where)
+    elif problem["type"] == "missing":
+        message = "is missing" + _choices(where)
     contradiction = problem.get("ctx", {}).get("error")
     if isinstance(contradiction, Contradiction):
         where, message = (*where, *contradiction.where), contradiction.message
     return file.at(where, message)
+
+
+def _choices(where: Where) -> str:
+    key = where[-1] if where else None
+    if key == "zone":
+        return f"; every endpoint says {' or '.join(sorted(z.value for z in Zone))}"
+    return ""
 
 
 def _suggestion(where: Where) -> str:

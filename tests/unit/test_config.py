@@ -57,7 +57,8 @@ def test_an_endpoint_that_does_not_say_its_zone_is_refused(kind: str, line: int)
     zone = {"triton": "onprem", "openai": "cloud"}[kind]
     text = changed(f"    kind: {kind}\n    zone: {zone}\n", f"    kind: {kind}\n")
     name = {"triton": "gpu", "openai": "out"}[kind]
-    assert refusal(text) == f"f.yaml:{line}: endpoints.{name}.zone: Field required"
+    told = "is missing; every endpoint says cloud or onprem"
+    assert refusal(text) == f"f.yaml:{line}: endpoints.{name}.zone: {told}"
 
 
 @pytest.mark.parametrize("zone", ["edge", "ONPREM", "", "on-prem", "[onprem, cloud]", "null"])
@@ -94,7 +95,7 @@ models: {{}}
 
 def test_a_cloud_address_of_the_grpc_side_needs_i_know_too() -> None:
     told = refusal(changed("grpc: gpu-1:8001", "url: http://gpu-1:8000\n    grpc: 8.8.8.8:8001"))
-    assert told.startswith("f.yaml:6: endpoints.gpu.grpc: 8.8.8.8 looks like")
+    assert told.startswith("f.yaml:6: endpoints.gpu.grpc: 8.8.8.8 is a public")
 
 
 @pytest.mark.parametrize(
