@@ -7,9 +7,11 @@ would be a slip, and refuses spellings that programs read differently.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 import socket
+from typing import Any
 from urllib.parse import urlsplit
 
 _HOST = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?"
@@ -65,10 +67,17 @@ def could_be_outside(host: str) -> bool:
 
 def _public(host: str) -> bool:
     """Whether a name stands under a suffix of the public DNS, as of the list in tldextract."""
-    import tldextract  # takes 0.1 s, and most settings name no such host
-
-    found = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)(host)
+    if "." not in host:
+        return False
+    found = _public_suffixes()(host)
     return bool(found.domain and found.suffix) and found.suffix not in _PRIVATE_SUFFIXES
+
+
+@functools.cache
+def _public_suffixes() -> Any:
+    import tldextract  # takes 0.1 s, and most settings name no host with a dot
+
+    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
