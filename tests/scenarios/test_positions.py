@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -400,3 +401,36 @@ def test_nothing_restricted_left_in_all_of_this(rig: Rig) -> None:
     records = [r for r in rig.house.records() if r.get("sensitivity") == "restricted"]
     assert all(a["zone"] == "onprem" for r in records for a in r["attempts"])
     assert not rig.left(CARD)
+
+
+# What is not read does not leave
+
+
+def _chat_with(gateway: LiveGateway, ids: dict[str, str]) -> dict[str, str]:
+    document = {"model": "scribe", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
+    return dict(gateway.client.post("/v1/chat/completions", json=document, headers=ids).headers)
+
+
+def _rest_with(gateway: LiveGateway, ids: dict[str, str]) -> dict[str, str]:
+    tensor = {"name": "text", "datatype": "BYTES", "shape": [1, 1], "data": ["Hi"]}
+    return dict(gateway.client.post(INFER, json={"inputs": [tensor]}, headers=ids).headers)
+
+
+def _grpc_with(gateway: LiveGateway, ids: dict[str, str]) -> dict[str, str]:
+    given = grpcclient.InferInput("text", [1, 1], "BYTES")
+    given.set_data_from_numpy(np.array([[b"Hi"]], dtype=np.object_))
+    with grpcclient.InferenceServerClient(gateway.grpc_target) as client:
+        client.infer("minilm", [given], headers=ids)
+    return {"x-request-id": ids["x-request-id"], "x-spillway-zone": "cloud"}
+
+
+@pytest.mark.parametrize("call", [_chat_with, _rest_with, _grpc_with])
+def test_ids_that_the_caller_chose_do_not_leave(
+    rig: Rig, call: Callable[[LiveGateway, dict[str, str]], dict[str, str]]
+) -> None:
+    asked, trace = str(uuid.uuid4()), uuid.uuid4().hex
+    told = call(rig.house, {"x-request-id": asked, "traceparent": f"00-{trace}-{trace[:16]}-01"})
+    record = rig.record(told)
+    assert (told["x-spillway-zone"], record["id"], record["trace"]) == ("cloud", asked, trace)
+    assert [a["zone"] for a in record["attempts"]] == ["cloud"]
+    assert not rig.loop.run(rig.cloud.search([asked, asked.replace("-", ""), trace, trace[:16]]))

@@ -400,7 +400,7 @@ def request(
         protocol=WireProtocol.OPENAI,
         tenant="t",
         model=MODEL,
-        payload=payload or DocumentCall(Operation.CHAT, {"messages": []}, streamed),
+        payload=payload or DocumentCall(Operation.CHAT, {"messages": [], "user": kind}, streamed),
         deadline=Deadline.after(budget_s, now_s),
         zones=EVERYWHERE,
         received_s=now_s(),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,7 +120,35 @@ def test_the_door_lets_a_cleared_call_out_once() -> None:
         await reply.aclose()
         return cleared
 
-    assert run(knock()).request.id == connector.seen[0].id
+    cleared = run(knock())
+    (sent,) = connector.seen
+    assert sent.payload is cleared.request.payload
+
+
+def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
+    """A UUID and a trace id have room for a card number."""
+    connector = ScriptedConnector()
+    trace = "00-4111111111111111aaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01"
+    chosen: dict[str, Any] = {
+        "id": "41111111-1111-1111-aaaa-aaaaaaaaaaaa",
+        "traceparent": trace,
+    }
+    calls: list[InferenceRequest] = []
+
+    async def knock() -> None:
+        call = request("clear", **chosen)
+        calls.append(call)
+        cleared = Cleared(call, clear(call), CLEAR)
+        for _ in range(2):
+            await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
+
+    run(knock())
+    first, second = connector.seen
+    assert uuid.UUID(first.id) != uuid.UUID(second.id)
+    for sent in (first, second):
+        assert "11111111" not in sent.id + sent.traceparent
+        assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-01", sent.traceparent)
+        assert replace(sent, **chosen) == calls[0]
 
 
 @pytest.mark.parametrize("zones", [EVERYWHERE, ONPREM_ONLY, frozenset({Zone.CLOUD})])
