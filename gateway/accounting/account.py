@@ -97,7 +97,6 @@ class CallAccount:
         self._accounts.closed()
         for release in self._releases:
             release()
-        self._count(outcome, reason)
         record = (
             {"kind": "end", "id": self._request.id, "took_s": self._took_s(),
              "total_tokens": self.total_tokens, "attempts": [_attempt(a) for a in self.attempts]}
@@ -106,9 +105,11 @@ class CallAccount:
         )  # fmt: skip
         try:
             self._write({**record, "outcome": outcome.value, "end_reason": reason})
-        except RecordUnwritable:
+        except RecordUnwritable as error:
             if outcome is Outcome.SERVED and not self._recorded:
+                self._count(error.outcome, error.reason)
                 raise
+        self._count(outcome, reason)
 
     def _write(self, record: dict[str, Any]) -> None:
         try:

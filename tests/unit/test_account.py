@@ -45,6 +45,15 @@ class Books:
     def value(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
+    def ends(self) -> set[tuple[str, str]]:
+        """How calls ended, as the metric has it."""
+        return {
+            (sample.labels["outcome"], sample.labels["reason"])
+            for family in self.metrics.registry.collect()
+            for sample in family.samples
+            if sample.name == "spillway_calls_total"
+        }
+
 
 def test_what_a_call_holds_is_given_back_once_however_often_it_settles() -> None:
     async def main() -> None:
@@ -143,6 +152,9 @@ def test_only_an_answer_that_was_not_released_yet_is_kept_back_for_its_record(
         assert given_back == [1]
         assert books.accounts.open_calls == 0
         assert books.value("spillway_record_failures_total") == 1
+        assert books.ends() == {
+            ("failed", "record_unwritable") if raises else (outcome.value, "why")
+        }
 
     run(main())
 
