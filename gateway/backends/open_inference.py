@@ -35,6 +35,7 @@ _GRPC_STATUS = {
 }
 _NOT_THE_CALLERS_FAULT = (401, 403, 407, 408)  # our credential, our pace
 _MAX_WORDS = 2000
+_MARGIN = 64  # bytes of white space that may stand before a body of JSON
 
 
 class RestServer:
@@ -72,7 +73,10 @@ class RestServer:
             ),
             request.deadline,
         )
-        return _rest_body(answer)
+        found = _rest_body(answer)
+        if not found.body[:_MARGIN].lstrip().startswith(b"{"):
+            raise UpstreamFailed("the endpoint answered with something that is no JSON object")
+        return found
 
     async def get(self, path: str, timeout_s: float) -> RestBody:
         request = WireRequest("GET", path, self._headers)
