@@ -8,39 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway import config
-from gateway.config import ConfigError
 from gateway.types import Spill, Zone
-
-GOOD = """\
-endpoints:
-  gpu:
-    kind: triton
-    zone: onprem
-    grpc: gpu-1:8001
-  out:
-    kind: openai
-    zone: cloud
-    url: https://api.openai.com/v1
-models:
-  chat:
-    task: generate
-    served_by:
-      - endpoint: gpu
-      - endpoint: out
-        model: gpt-4.1
-        substitute: true
-"""
-
-
-def changed(old: str, new: str, text: str = GOOD) -> str:
-    assert text.count(old) == 1
-    return text.replace(old, new)
-
-
-def refusal(text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        config.parse(text, "f.yaml")
-    return str(caught.value)
+from tests.unit.settings_text import GOOD, changed, refusal
 
 
 def test_a_good_file_is_read() -> None:

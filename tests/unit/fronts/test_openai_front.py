@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from pydantic import SecretStr
 
 from gateway.callers import Callers
@@ -37,20 +35,16 @@ from gateway.fronts import Services, openai
 from gateway.fronts.http import build_app
 from gateway.types import (
     DocumentCall,
-    Frame,
     InferenceReply,
     InferenceRequest,
     JsonBody,
-    Placement,
     RestBody,
-    Sensitivity,
     ServerEvent,
-    Zone,
 )
+from tests.unit.fronts.http_rig import HANG, Metadata, Pipeline, serving
 
 pytestmark = pytest.mark.anyio
 
-PLACEMENT = Placement(Zone.ONPREM, "gpu", "onprem_room", 1, Sensitivity.RESTRICTED, 0.0015)
 CHAT = {"model": "scribe", "messages": [{"role": "user", "content": "hello"}]}
 TEXT = {"model": "scribe", "prompt": "hello"}
 RESPONSE = {"model": "scribe", "input": "hello"}
@@ -62,58 +56,6 @@ ROUTES: dict[str, dict[str, Any]] = {
     "/v1/embeddings": VECTORS,
 }
 STREAMED = {path: body for path, body in ROUTES.items() if body is not VECTORS}
-
-HANG = object()
-
-
-@dataclass
-class Frames:
-    """A reply that plays a script: frames are given, exceptions raised, HANG never ends."""
-
-    script: list[Any]
-    closed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __aiter__(self) -> Frames:
-        return self
-
-    async def __anext__(self) -> Frame:
-        if not self.script:
-            raise StopAsyncIteration
-        step = self.script.pop(0)
-        if step is HANG:
-            await asyncio.Event().wait()
-        if isinstance(step, Exception):
-            raise step
-        frame: Frame = step
-        return frame
-
-    async def aclose(self) -> None:
-        self.closed.set()
-
-
-@dataclass
-class Pipeline:
-    """Stands in for the pipeline: keeps what it was asked and gives what it was told."""
-
-    script: list[Any] = field(default_factory=list)
-    error: Exception | None = None
-    hangs: bool = False
-    seen: list[InferenceRequest] = field(default_factory=list)
-    last: Frames = field(default_factory=lambda: Frames([]))
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def handle(self, request: InferenceRequest) -> InferenceReply:
-        self.seen.append(request)
-        if self.hangs:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                self.cancelled.set()
-                raise
-        if self.error is not None:
-            raise self.error
-        self.last = Frames(list(self.script))
-        return InferenceReply(PLACEMENT, self.last)
 
 
 @dataclass
@@ -129,25 +71,6 @@ class Served:
         return await self.client.post(path, content=body, headers=named)
 
 
-class NoInspection:
-    """The Open Inference Protocol's side, which these routes never ask."""
-
-    def of_server(self) -> NoReturn:
-        raise NotImplementedError
-
-    def of_model(self, model: str) -> NoReturn:
-        raise NotImplementedError
-
-    def live(self) -> bool:
-        raise NotImplementedError
-
-    def ready(self) -> bool:
-        raise NotImplementedError
-
-    def model_ready(self, model: str) -> bool:
-        raise NotImplementedError
-
-
 def services(pipeline: Swapped, keys: dict[str, KeySettings]) -> Services:
     models = [
         CatalogModel("scribe", "generate", ("gpu",)),
@@ -159,7 +82,7 @@ def services(pipeline: Swapped, keys: dict[str, KeySettings]) -> Services:
         handle=pipeline.handle,
         callers=Callers(keys),
         catalog=Catalog({model.name: model for model in models}),
-        inspection=NoInspection(),
+        inspection=Metadata(),
         limits=LimitSettings(max_body_bytes=150_000),
         new_id=lambda: str(uuid.uuid4()),
         clock=time.monotonic,
@@ -170,30 +93,24 @@ class Swapped:
     """The pipeline of the test that runs, behind a server that outlives it."""
 
     def __init__(self) -> None:
-        self.pipeline = Pipeline()
+        self.pipeline = Pipeline(script=[])
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         return await self.pipeline.handle(request)
 
 
 @asynccontextmanager
-async def serving(keys: dict[str, KeySettings]) -> AsyncIterator[tuple[str, Swapped]]:
+async def swappable(keys: dict[str, KeySettings]) -> AsyncIterator[tuple[str, Swapped]]:
     swapped = Swapped()
     given = services(swapped, keys)
-    app = build_app(given, [openai.front(given)])
-    listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None)
-    server = uvicorn.Server(config)
-    task = asyncio.create_task(server._serve([listening]))  # `serve` would take the signals
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}", swapped
-    server.should_exit = True
-    await task
+    async with serving(build_app(given, [openai.front(given)])) as port:
+        yield f"http://127.0.0.1:{port}", swapped
 
 
 @asynccontextmanager
 async def calling(there: tuple[str, Swapped]) -> AsyncIterator[Served]:
     url, swapped = there
-    swapped.pipeline = Pipeline()
+    swapped.pipeline = Pipeline(script=[])
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=5) as client:
         yield Served(client, swapped.pipeline)
 
@@ -205,14 +122,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def open_server() -> AsyncIterator[tuple[str, Swapped]]:
-    async with serving({}) as there:
+    async with swappable({}) as there:
         yield there
 
 
 @pytest.fixture(scope="module")
 async def keyed_server() -> AsyncIterator[tuple[str, Swapped]]:
     key = KeySettings(key=SecretStr("secret"), tenant="acme", models=("minilm",))
-    async with serving({"acme": key}) as there:
+    async with swappable({"acme": key}) as there:
         yield there
 
 
