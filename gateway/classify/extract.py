@@ -157,6 +157,7 @@ def _type(item: dict[str, Any], default: str) -> str:
 
 def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> None:
     collector.text(call.id)
+    collector.text(call.version)  # up to 18 digits of the caller's choice
     _parameters(call.parameters.items(), collector)
     for output in call.outputs:
         collector.text(output.name)
@@ -164,6 +165,8 @@ def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> Non
     for tensor in call.inputs:
         collector.count()
         collector.text(tensor.name)
+        for dimension in tensor.shape:
+            collector.number(dimension)
         _parameters(tensor.parameters.items(), collector)
         declared_text = tensor.datatype == "BYTES" and tensor.name in model.text_inputs
         if tensor.datatype == "BYTES":

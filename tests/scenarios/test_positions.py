@@ -250,8 +250,15 @@ def compressed(coding: str) -> Call:
     return call
 
 
+def in_path(gateway: LiveGateway, said: Said) -> dict[str, str]:
+    path = f"/v2/models/minilm/versions/{said.number}/infer"
+    return dict(gateway.client.post(path, json={"inputs": [tensor("hi")]}).headers)
+
+
 @pytest.mark.parametrize(
-    "call", [in_binary, compressed("gzip"), compressed("deflate")], ids=["binary", "gzip", "zlib"]
+    "call",
+    [in_binary, compressed("gzip"), compressed("deflate"), in_path],
+    ids=["binary", "gzip", "zlib", "path"],
 )
 def test_a_card_number_in_other_bytes_stays(rig: Rig, call: Call) -> None:
     leaves(rig, call)
@@ -282,6 +289,12 @@ def with_contents(*texts: str) -> Message:
 def _with_id(said: Said) -> Message:
     message = with_raw("hi")
     message.id = said.text
+    return message
+
+
+def _with_version(said: Said) -> Message:
+    message = with_raw("hi")
+    message.model_version = str(said.number)
     return message
 
 
@@ -321,6 +334,7 @@ MESSAGES: dict[str, Callable[[Said], Message]] = {
     "typed contents": lambda s: with_contents(s.text),
     "second of the typed contents": lambda s: with_contents("hi", s.text),
     "id": _with_id,
+    "version": _with_version,
     "parameter": _with_parameter,
     "parameter number": _with_number,
     "parameter name": _with_parameter_name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import struct
 from typing import Any
 
@@ -63,6 +64,10 @@ CASES: dict[str, tuple[str, TensorCall, str]] = {
     "undeclared": ("stray", TensorCall((HI,)), "undeclared_model"),
     "unknown": ("nowhere", TensorCall((HI,)), "undeclared_model"),
     "id": ("text", TensorCall((HI,), id=SSN), "entities"),
+    "version": ("text", TensorCall((HI,), version=str(CARD)), "entities"),
+    "short version": ("text", TensorCall((HI,), version="3"), "clear"),
+    "shape": ("open", TensorCall((HI, Tensor("X", "FP32", (0, CARD), b""))), "entities"),
+    "ordinary shape": ("open", TensorCall((HI, Tensor("X", "FP32", (0, 640), b""))), "clear"),
     "parameter": ("text", TensorCall((HI,), parameters={"note": SSN}), "entities"),
     "parameter name": ("text", TensorCall((HI,), parameters={SSN: True}), "entities"),
     "parameter number": ("text", TensorCall((HI,), parameters={"card": CARD}), "entities"),
@@ -89,3 +94,17 @@ def test_tensors(case: str, classifier: Classifier, kit: Any) -> None:
     found = asyncio.run(classifier.classify(kit.make_request(call, model=model)))
     assert found.reason == reason
     assert found.restricted == (reason != "clear")
+
+
+READ = {
+    TensorCall: {"inputs", "outputs", "parameters", "id", "version"},
+    Tensor: {"name", "shape", "data", "parameters"},
+    RequestedOutput: {"name", "parameters"},
+}
+CLOSED = {TensorCall: {"streamed"}, Tensor: {"datatype"}, RequestedOutput: set[str]()}
+"""Fields with values of a closed set, which can say nothing."""
+
+
+@pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.__name__)
+def test_a_new_field_needs_a_case_above_or_a_closed_set_of_values(kind: Any) -> None:
+    assert {f.name for f in dataclasses.fields(kind)} == READ[kind] | CLOSED[kind]
