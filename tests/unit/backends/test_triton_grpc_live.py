@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import struct
@@ -296,8 +297,11 @@ async def test_a_call_that_ends_early_ends_in_the_model_too(
         if way == "leaves":
             call.cancel()
         else:
-            with pytest.raises(grpc.aio.AioRpcError):
-                await call.read()
+            # The client's own clock and the gateway's end this call at the same moment: either an
+            # error of the client's, or the gateway's last words and the end of the stream.
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                while await call.read() is not grpc.aio.EOF:
+                    pass
         async with asyncio.timeout(5):  # only a hang-up ends the model's wait
             while not noticed.exists():  # noqa: ASYNC110 - another process writes it
                 await asyncio.sleep(0.01)
