@@ -13,7 +13,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from gateway.callers import Callers
 from gateway.catalog import Catalog
 from gateway.census import ServerCensus
 from gateway.classify.classifier import Classifier, scan_pool
+from gateway.classify.names import Names, engines
+from gateway.classify.spans import FullFindings
 from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
@@ -40,9 +42,9 @@ from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import build_app
 from gateway.fronts.http_connection import HttpConnection
-from gateway.pipeline import Pipeline
+from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.routing.policy import Policy
-from gateway.types import Zone
+from gateway.types import Tightening, Zone
 from gateway.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -77,9 +79,18 @@ class Gateway:
         self._log = FileDecisionLog(settings.records.path)
         self.accounts = Accounts(self._log, self.metrics, self._clock, settings.policy_hash)
         self.admission = Admission(settings.limits)
+        callers = Callers(settings.keys, tenants=settings.tenants)
+        added = callers.tightenings()
+        names = self._names(places)
         self.classifier = Classifier(
-            settings.classify, self.catalog, scan_pool(settings.classify), self._clock
+            settings.classify,
+            self.catalog,
+            scan_pool(settings.classify, added),
+            self._clock,
+            added=added,
+            names=names,
         )
+        self.full_findings = self._full_findings(added, names)
         self.pipeline = Pipeline(
             self.admission,
             self.classifier,
@@ -88,10 +99,11 @@ class Gateway:
             Dispatcher(self.fleet, self._clock),
             self.accounts,
             block_unknown=settings.classify.on_unknown == "block",
+            pseudonyms=self._pseudonyms(self.full_findings),
         )
         self.services = Services(
             handle=self.pipeline.handle,
-            callers=Callers(settings.keys),
+            callers=callers,
             catalog=self.catalog,
             inspection=_Inspection(self),
             limits=settings.limits,
@@ -101,6 +113,39 @@ class Gateway:
                 protocol, reason
             ).inc(),
         )
+
+    def _full_findings(
+        self, added: Collection[Tightening], names: Names | None
+    ) -> FullFindings | None:
+        allowed = (self.settings.models.values(), self.settings.keys.values())
+        if all(any(one.pseudonymise for one in some) for some in allowed):
+            return FullFindings(self.settings.classify, added, names)
+        return None
+
+    def _pseudonyms(self, finder: FullFindings | None) -> Pseudonyms | None:
+        if finder is None:
+            return None
+        # Imports presidio-anonymizer, which takes a second; most gateways never need it.
+        from gateway.pseudonyms.pseudonymiser import Pseudonymiser
+
+        def doubted(reason: str) -> None:
+            self.metrics.pseudonym_doubts.labels(reason).inc()
+
+        return Pseudonymiser(finder, self.classifier, self._clock, doubted)
+
+    @contextlib.asynccontextmanager
+    async def _classifying(self) -> AsyncIterator[None]:
+        readers = [r for r in (self.classifier, self.full_findings) if r is not None]
+        async with contextlib.AsyncExitStack() as stack:
+            for reader in readers:
+                stack.push_async_callback(reader.aclose)
+                await reader.start()
+            yield
+
+    def _names(self, places: Mapping[str, Place]) -> Names | None:
+        """Where names are looked for. An endpoint of another zone has no on-prem door."""
+        at = self.settings.classify.names.endpoint
+        return engines.build(self.settings.classify, places[at].onprem if at else None)
 
     def _place(self, name: str, settings: EndpointSettings) -> Place:
         server = self._servers.get(name)
@@ -141,8 +186,7 @@ class Gateway:
             stack.callback(self._log.close)
             stack.push_async_callback(self.fleet.aclose)
             self._progress("starting the classifier")
-            stack.push_async_callback(self.classifier.aclose)
-            await self.classifier.start()
+            await stack.enter_async_context(self._classifying())
             await self.watch.look_at_all()
             await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
             http = HttpServer(self.http_app(), self.settings.limits.drain_s)
@@ -180,11 +224,10 @@ class Gateway:
         """Everything but servers and sockets, each endpoint taken to be up: for `explain`."""
         self._compose()
         try:
-            await self.classifier.start()
-            self.fleet.assume_up()
-            yield
+            async with self._classifying():
+                self.fleet.assume_up()
+                yield
         finally:
-            await self.classifier.aclose()
             await self.fleet.aclose()
             self._log.close()
 

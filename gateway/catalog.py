@@ -21,6 +21,7 @@ class CatalogModel:
     tensors_clear: bool = False  # the declared class of inputs that are not text
     declared: bool = True
     latency_budget_s: float | None = None
+    pseudonymise: bool = False
     max_batch: int = 1
 
 
@@ -42,6 +43,7 @@ class Catalog:
                 text_inputs=frozenset(m.text_inputs),
                 tensors_clear=m.tensors == "clear",
                 latency_budget_s=None if m.latency_budget_ms is None else m.latency_budget_ms / 1e3,
+                pseudonymise=m.pseudonymise,
                 max_batch=m.max_batch,
             )
             for name, m in settings.models.items()

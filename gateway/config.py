@@ -11,18 +11,29 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FilePath,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from gateway import configfile, premises
 from gateway.configfile import ConfigError as ConfigError
 from gateway.configfile import ConfigFile, Where
-from gateway.types import Spill, Zone
+from gateway.types import STRICTNESS, Spill, Zone
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 AtLeastOne = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+ProfileName = Literal["patterns", "balanced", "strict"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
 
 
@@ -61,17 +72,102 @@ class LimitSettings(Section):
     drain_s: NotNegative = 20.0
 
 
+class NamesSettings(Section):
+    """Where names and addresses are looked for, and on which calls."""
+
+    engine: Annotated[
+        Literal["builtin", "presidio", "triton", "off"],
+        BeforeValidator(lambda given: "off" if given is False else given),  # off, to YAML
+    ] = "builtin"
+    when: Literal["at_the_door", "always"] = Field(
+        "at_the_door", description="only where a call would leave or waits, or on every call"
+    )
+    other_languages: Literal["restrict", "scan"] = Field(
+        "restrict", description="text in a language that the engine was not measured on"
+    )
+    endpoint: Name | None = Field(None, description="triton: the on-prem endpoint that serves it")
+    model: Name = Field("names", description="triton: its name there")
+    nlp_configuration: FilePath | None = Field(
+        None, description="presidio: the YAML file of an NLP engine"
+    )
+    recognizers: FilePath | None = Field(
+        None, description="presidio: the YAML file of a recognizer registry"
+    )
+    modules: tuple[str, ...] = Field(
+        (), description="presidio: Python modules with recognizers that the files name"
+    )
+    samples: tuple[str, ...] = Field(
+        (), description="presidio: texts with a person's name, found before the engine is trusted"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        """`names: always` says when; `names: off` is a boolean to YAML."""
+        if given is False or given == "off":
+            return {"engine": "off"}
+        return {"when": given} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _fits_engine(self) -> NamesSettings:
+        fields = type(self).model_fields  # not those that are set: a worker is sent all of them
+        stated = [key for key in fields if getattr(self, key) != fields[key].default]
+        for key in stated:
+            if self.engine == "off" and key != "engine":
+                raise Contradiction((key,), "the engine is off, so it counts for nothing; drop it")
+            if (only := _ONE_ENGINE.get(key, self.engine)) != self.engine:
+                raise Contradiction((key,), f"only engine {only} has one; drop it")
+        if self.engine == "triton" and self.endpoint is None:
+            raise Contradiction((), "engine triton needs endpoint: one of zone onprem")
+        if self.engine == "presidio" and not (self.nlp_configuration or self.recognizers):
+            raise Contradiction(
+                (), "engine presidio needs nlp_configuration, recognizers or both: YAML files"
+            )
+        return self
+
+
+_ONE_ENGINE = {
+    "endpoint": "triton",
+    "model": "triton",
+    "nlp_configuration": "presidio",
+    "recognizers": "presidio",
+    "modules": "presidio",
+    "samples": "presidio",
+}
+
+
+class MemorySettings(Section):
+    """What is remembered of calls: keyed digests and verdicts, in this process alone."""
+
+    verdicts: int = Field(
+        65_536, ge=0, description="pieces of text that need not be read again; 0 remembers none"
+    )
+    verdict_s: Positive = 3600
+    taints: Count = Field(
+        131_072, description="restricted turns and sequences; all tenants share them fairly"
+    )
+    taint_s: Positive = Field(86_400, description="since the last restricted turn")
+
+
 class ClassifySettings(Section):
     """How calls are read for personal data. There is no setting that lets an unread call out."""
 
-    profile: Literal["balanced", "strict"] = "balanced"
+    profile: ProfileName = "balanced"
     languages: tuple[str, ...] = ("en",)
-    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.35
+    threshold: Score = 0.35
     restrict: tuple[str, ...] | None = Field(
         None, description="entity types that restrict; the profile's own list when absent"
     )
     allow_list: tuple[str, ...] = ()
     deny_list: tuple[str, ...] = ()
+    registry: FilePath | None = Field(
+        None, description="a recognizer registry in YAML, instead of Presidio's default one"
+    )
+    recognizers: FilePath | None = Field(
+        None, description="pattern recognizers in YAML, beside those of the registry"
+    )
+    names: NamesSettings = NamesSettings()
+    memory: MemorySettings = MemorySettings()
     budget_ms: Positive = Field(
         2000, description="a scan that takes longer makes a call restricted"
     )
@@ -192,6 +288,9 @@ class ModelSettings(Section):
     )
     latency_budget_ms: Positive | None = None
     max_batch: Count = Field(1, description="calls that the server executes as one batch")
+    pseudonymise: bool = Field(
+        False, description="its calls may leave with surrogates, where their key allows it too"
+    )
 
 
 class KeySettings(Section):
@@ -203,6 +302,21 @@ class KeySettings(Section):
     placement: Literal["onprem", "any"] = "any"
     spill: Spill = Spill.ALLOW
     latency_budget_ms: Positive | None = None
+    pseudonymise: bool = Field(
+        False, description="its calls may leave with surrogates, where their model allows it too"
+    )
+    profile: ProfileName | None = Field(None, description="restricts its types too")
+    restrict: tuple[str, ...] = Field((), description="more entity types that restrict")
+    threshold: Score | None = Field(None, description="lower than classify.threshold")
+
+
+class TenantSettings(Section):
+    """What is tightened for all keys of one tenant. Nothing in it can loosen."""
+
+    placement: Literal["onprem", "any"] = "any"
+    profile: ProfileName | None = Field(None, description="restricts its types too")
+    restrict: tuple[str, ...] = Field((), description="more entity types that restrict")
+    threshold: Score | None = Field(None, description="lower than classify.threshold")
 
 
 class RecordSettings(Section):
@@ -225,6 +339,7 @@ class Settings(Section):
         "served there, always restricted; or refused",
     )
     keys: dict[Name, KeySettings] = {}
+    tenants: dict[Name, TenantSettings] = {}
     records: RecordSettings = RecordSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -233,7 +348,9 @@ class Settings(Section):
         for name, model in self.models.items():
             _check_served_by(name, model, self.endpoints)
         self._check_keys()
+        self._check_tightening()
         self._check_budgets()
+        self._check_names()
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
@@ -260,6 +377,29 @@ class Settings(Section):
                         ("keys", name, "models", i), f"no model {model!r}; {_known(self.models)}"
                     )
 
+    def _check_tightening(self) -> None:
+        """A key or a tenant that asks for less than the gateway would not get it: say so."""
+        for name in self.tenants:
+            if name not in {key.tenant for key in self.keys.values()}:
+                raise Contradiction(("tenants", name), "no key under keys is of this tenant")
+        own = self.classify
+        stated: dict[tuple[str, str], KeySettings | TenantSettings] = {
+            **{("tenants", name): tenant for name, tenant in self.tenants.items()},
+            **{("keys", name): key for name, key in self.keys.items()},
+        }
+        for where, its in stated.items():
+            if its.threshold is not None and its.threshold > own.threshold:
+                raise Contradiction(
+                    (*where, "threshold"),
+                    f"is over classify.threshold ({own.threshold:g}); it can only tighten",
+                )
+            less = STRICTNESS[its.profile] < STRICTNESS[own.profile]
+            if its.profile is not None and less and own.restrict is None:
+                raise Contradiction(
+                    (*where, "profile"),
+                    f"restricts less than classify.profile, which is {own.profile}; it can only tighten",
+                )
+
     def _check_budgets(self) -> None:
         most_ms = self.limits.max_latency_budget_ms
         stated: dict[tuple[str, ...], float | None] = {
@@ -272,6 +412,20 @@ class Settings(Section):
         for where, ms in stated.items():
             if ms is not None and ms > most_ms:
                 raise Contradiction(where, f"is over limits.max_latency_budget_ms ({most_ms:g})")
+
+    def _check_names(self) -> None:
+        """The texts of all calls go there, before any of them is known to be clear."""
+        name = self.classify.names.endpoint
+        if name is None:
+            return
+        where = ("classify", "names", "endpoint")
+        if name not in self.endpoints:
+            raise Contradiction(where, f"no endpoint {name!r}; {_known(self.endpoints)}")
+        endpoint = self.endpoints[name]
+        if endpoint.zone is not Zone.ONPREM:
+            raise Contradiction(where, f"{name!r} is not in zone onprem; take one that is")
+        if endpoint.kind == "openai":
+            raise Contradiction(where, f"{name!r} speaks OpenAI and cannot serve tensors")
 
     def policy_hash(self) -> str:
         """Twelve hex digits that name these settings in records and in /status; no secrets."""

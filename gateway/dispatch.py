@@ -41,6 +41,22 @@ from gateway.types import (
 )
 
 
+class Clearance(Protocol):
+    """What is known of a call's data, and the door at which the rest is found out."""
+
+    @property
+    def found(self) -> Classification: ...
+
+    async def to_leave(self) -> None:
+        """Look for all that has not been looked for yet. Raises NotCleared if the call is
+        restricted after all."""
+        ...
+
+
+class NotCleared(Exception):
+    """A call that was about to leave may not. It has to be decided on anew."""
+
+
 class AttemptLog(Protocol):
     """Keeps what was tried; the account of the call."""
 
@@ -55,12 +71,13 @@ class Dispatcher:
     async def send(
         self,
         request: InferenceRequest,
-        found: Classification,
+        clearance: Clearance,
         decision: Decision,
         log: AttemptLog,
     ) -> OpenedReply:
         """The reply from its first frame on; whoever gets it must close it. Raises what the last
-        attempt met, or OnpremUnavailable for a restricted call that no on-prem server could take.
+        attempt met, OnpremUnavailable for a restricted call that no on-prem server could take, or
+        NotCleared before an attempt in the cloud that turns out not to be allowed.
         """
         zones = decision.zones
         last: GatewayError | None = None
@@ -69,14 +86,18 @@ class Dispatcher:
                 raise EgressForbidden(request.id)
             if last is not None and not self._worth_another(request, endpoint):
                 continue
-            attempt = _Attempt(self._fleet, self._clock, request, found, decision, endpoint, log)
+            if endpoint.zone is Zone.CLOUD:
+                await clearance.to_leave()
+            attempt = _Attempt(
+                self._fleet, self._clock, request, clearance.found, decision, endpoint, log
+            )
             try:
                 return await attempt.start()
             except (UpstreamRefused, DeadlineExceeded):
                 raise
             except (UpstreamError, Saturated) as exc:
                 last = exc
-        raise self._exhausted(found, last)
+        raise self._exhausted(clearance.found, last)
 
     def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
         """No attempt starts that cannot finish (D5)."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gateway.accounting.account import Accounts, CallAccount
 from gateway.admission import Admission
-from gateway.dispatch import Dispatcher, OpenedReply
+from gateway.dispatch import Dispatcher, NotCleared, OpenedReply
 from gateway.errors import Draining, Forbidden, GatewayError
 from gateway.routing.policy import Policy
 from gateway.types import (
@@ -23,14 +23,42 @@ from gateway.types import (
     OneFrame,
     Outcome,
     Placement,
+    Sensitivity,
+    Zone,
 )
 
-_READ = frozenset({"clear", "entities"})  # reasons of a verdict that rests on a whole scan
+_READ = frozenset({"clear", "entities", "labelled", "tainted", "pseudonymised"})
+"""Reasons of a verdict that is known: from a whole scan, a label, or the call before it."""
 
 
 class Classifier(Protocol):
+    """Neither raises but for cancellation: what cannot be read is restricted."""
+
     async def classify(self, request: InferenceRequest) -> Classification:
-        """Never raises but for cancellation: what cannot be read is restricted."""
+        """What is looked for in every call."""
+        ...
+
+    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+        """And what is looked for only in a call that would leave. Never clears what is
+        restricted."""
+        ...
+
+
+class Instead(Protocol):
+    """A call that may leave in the place of a restricted one, and the way back (`pseudonyms`)."""
+
+    @property
+    def request(self) -> InferenceRequest: ...
+    @property
+    def found(self) -> Classification: ...
+    async def to_leave(self) -> None: ...
+    def restored(self, reply: InferenceReply) -> InferenceReply: ...
+    def forget(self) -> None: ...
+
+
+class Pseudonyms(Protocol):
+    async def instead(self, request: InferenceRequest, found: Classification) -> Instead | None:
+        """Never raises but for cancellation; None for a call that has to stay as it is."""
         ...
 
 
@@ -48,6 +76,16 @@ class Explanation:
     refusal: GatewayError | None
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A call that is being answered: the verdict on what was sent, and what that was if it was not
+    the call itself."""
+
+    opened: OpenedReply
+    found: Classification
+    instead: Instead | None = None
+
+
 class Pipeline:
     def __init__(
         self,
@@ -58,6 +96,7 @@ class Pipeline:
         dispatcher: Dispatcher,
         accounts: Accounts,
         block_unknown: bool = False,
+        pseudonyms: Pseudonyms | None = None,
     ) -> None:
         self._admission = admission
         self._classifier = classifier
@@ -66,6 +105,7 @@ class Pipeline:
         self._dispatcher = dispatcher
         self._accounts = accounts
         self._block_unknown = block_unknown
+        self._pseudonyms = pseudonyms
         self._open: set[SettlingStream] = set()
         self._waiting: set[asyncio.Task[object]] = set()
         self._cutting = False
@@ -75,23 +115,86 @@ class Pipeline:
         try:
             account.holds(self._admission.enter(request))
             with self._cuttable():
-                found = await self._classifier.classify(request)
-                account.classified(found)
-                decision = account.decision = self._decide(request, found)
-                opened = await self._dispatcher.send(request, found, decision, account)
+                clearance = AtTheDoor(self._classifier, request, account)
+                await clearance.first_look()
+                sent = await self._send(request, clearance, account)
         except BaseException as exc:
             account.settle(*ending(exc))
             raise
-        return await self._release(request, found, decision, opened, account)
+        reply = await self._release(request, sent, account)
+        return reply if sent.instead is None else sent.instead.restored(reply)
+
+    async def _send(
+        self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
+    ) -> Sent:
+        while True:
+            if (other := await self._instead(request, clearance.found)) is not None:
+                return await self._send_instead(*other, account)
+            account.decision = self._decide(request, clearance.found)
+            try:
+                opened = await self._dispatcher.send(request, clearance, account.decision, account)
+                return Sent(opened, clearance.found)
+            except NotCleared:  # restricted from here on: no cloud endpoint is left to turn it back
+                continue
+
+    async def _send_instead(
+        self, instead: Instead, decision: Decision, account: CallAccount
+    ) -> Sent:
+        account.classified(instead.found)
+        account.decision = decision
+        try:
+            opened = await self._dispatcher.send(instead.request, instead, decision, account)
+        except BaseException:
+            instead.forget()
+            raise
+        return Sent(opened, instead.found, instead)
+
+    async def _instead(
+        self, request: InferenceRequest, found: Classification
+    ) -> tuple[Instead, Decision] | None:
+        """Another call for one that would leave were it clear. What stays anyway is served as it
+        is: surrogates are for the cloud alone."""
+        if self._pseudonyms is None or not (request.pseudonymise and found.restricted):
+            return None
+        if not self._would_leave(request):
+            return None
+        instead = await self._pseudonyms.instead(request, found)
+        if instead is None:
+            return None
+        try:
+            decision = self._decide(instead.request, instead.found)
+        except GatewayError:
+            decision = None
+        if decision is None or decision.attempts[0].zone is not Zone.CLOUD:
+            instead.forget()
+            return None
+        return instead, decision
+
+    def _would_leave(self, request: InferenceRequest) -> bool:
+        """Asked with a verdict that is on no call, so that it can clear none."""
+        if_clear = Classification("", Sensitivity.CLEAR, "clear")
+        try:
+            decision = self._decide(request, if_clear)
+        except GatewayError:
+            return False
+        return decision.attempts[0].zone is Zone.CLOUD
 
     async def explain(self, request: InferenceRequest) -> Explanation:
         """The verdict and the decision that `handle` would come to now; nothing is sent."""
         found = await self._classifier.classify(request)
-        states = self._states.snapshot(request, found.restricted)
-        try:
-            return Explanation(found, states, self._decide(request, found), None)
-        except GatewayError as refusal:
-            return Explanation(found, states, None, refusal)
+        while True:
+            states = self._states.snapshot(request, found.restricted)
+            if (other := await self._instead(request, found)) is not None:
+                instead, decision = other
+                instead.forget()
+                return Explanation(instead.found, states, decision, None)
+            try:
+                decision = self._decide(request, found)
+            except GatewayError as refusal:
+                return Explanation(found, states, None, refusal)
+            if found.complete or decision.attempts[0].zone is not Zone.CLOUD:
+                return Explanation(found, states, decision, None)
+            found = await self._classifier.complete(request, found)
 
     def cut(self) -> None:
         """End every call that is still open, with a reason (O7)."""
@@ -126,14 +229,11 @@ class Pipeline:
         return self._policy.decide(request, found, states)
 
     async def _release(
-        self,
-        request: InferenceRequest,
-        found: Classification,
-        decision: Decision,
-        opened: OpenedReply,
-        account: CallAccount,
+        self, request: InferenceRequest, sent: Sent, account: CallAccount
     ) -> InferenceReply:
         """Let the answer go, its record written first."""
+        opened, found, decision = sent.opened, sent.found, account.decision
+        assert decision is not None
         try:
             placement = Placement(
                 zone=opened.endpoint.zone,
@@ -142,6 +242,7 @@ class Pipeline:
                 attempts=len(account.attempts) + 1,
                 sensitivity=found.sensitivity,
                 classify_s=found.classify_s,
+                pseudonymised=sum(found.pseudonymised.values()),
             )
             if request.streamed:
                 account.record_before_release(opened.so_far())
@@ -154,11 +255,46 @@ class Pipeline:
             account.settle(Outcome.SERVED, placement.reason)
             return InferenceReply(placement, OneFrame(only))
         except BaseException as exc:
+            if sent.instead is not None:
+                sent.instead.forget()
             try:
                 await opened.aclose()
             finally:  # cancelled once more while it closes
                 account.settle(*ending(exc))
             raise
+
+
+class AtTheDoor:
+    """The verdict on one call, as far as it is known. What is costly to look for is looked for
+    when the call is about to leave, and not at all in one that stays (DESIGN.md, "Clearance at the
+    door"). A verdict can only become more restricted.
+    """
+
+    def __init__(
+        self, classifier: Classifier, request: InferenceRequest, account: CallAccount
+    ) -> None:
+        self._classifier = classifier
+        self._request = request
+        self._account = account
+        self._found: Classification | None = None
+
+    @property
+    def found(self) -> Classification:
+        assert self._found is not None
+        return self._found
+
+    async def first_look(self) -> None:
+        self._tell(await self._classifier.classify(self._request))
+
+    async def to_leave(self) -> None:
+        if not self.found.restricted and not self.found.complete:
+            self._tell(await self._classifier.complete(self._request, self.found))
+        if self.found.restricted:
+            raise NotCleared
+
+    def _tell(self, found: Classification) -> None:
+        self._found = found
+        self._account.classified(found)
 
 
 def _stopping() -> Draining:

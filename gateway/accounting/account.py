@@ -70,11 +70,18 @@ class CallAccount:
         self._releases.append(release)
 
     def classified(self, found: Classification) -> None:
+        """Again when more is known; what was known last counts."""
         self.found = found
+
+    def _count_findings(self) -> None:
+        if self.found is None:
+            return
         metrics = self._accounts.metrics
-        metrics.classify_seconds.labels(found.sensitivity.value).observe(found.classify_s)
-        for kind, count in found.entities.items():
+        metrics.classify_seconds.labels(self.found.sensitivity.value).observe(self.found.classify_s)
+        for kind, count in self.found.entities.items():
             metrics.entities.labels(kind).inc(count)
+        for kind, count in self.found.pseudonymised.items():
+            metrics.pseudonymised.labels(kind).inc(count)
 
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
@@ -97,6 +104,7 @@ class CallAccount:
         self._accounts.closed()
         for release in self._releases:
             release()
+        self._count_findings()
         record = (
             {"kind": "end", "id": self._request.id, "took_s": self._took_s(),
              "total_tokens": self.total_tokens, "attempts": [_attempt(a) for a in self.attempts]}
@@ -151,7 +159,9 @@ class CallAccount:
             "sensitivity": found.sensitivity.value if found else None,
             "classify_reason": found.reason if found else None,
             "entities": dict(found.entities) if found else {},
+            "pseudonymised": dict(found.pseudonymised) if found else {},
             "classify_s": round(found.classify_s, 6) if found else None,
+            "looked_for": _looked_for(found),
             "reason": decision.reason if decision else None,
             "zones": sorted(z.value for z in decision.zones) if decision else [],
             "latency_critical": decision.latency_critical if decision else None,
@@ -162,6 +172,14 @@ class CallAccount:
             "total_tokens": self.total_tokens,
             "policy": self._accounts.policy_hash(),
         }
+
+
+def _looked_for(found: Classification | None) -> str | None:
+    """How far the call was read: for `everything` that the policy names, or `patterns` alone, as
+    far as they were needed to tell that it stays."""
+    if found is None:
+        return None
+    return "everything" if found.complete else "patterns"
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

@@ -42,6 +42,18 @@ class Metrics:
         self.entities = Counter(
             "spillway_entities", "Findings by type; never the text.", ["type"], registry=r
         )
+        self.pseudonymised = Counter(
+            "spillway_pseudonymised",
+            "Values that surrogates stood for, by type; never the text.",
+            ["type"],
+            registry=r,
+        )
+        self.pseudonym_doubts = Counter(
+            "spillway_pseudonym_doubts",
+            "Calls that were allowed to leave with surrogates and stayed.",
+            ["reason"],
+            registry=r,
+        )
         self.attempts = Counter(
             "spillway_attempts", "Attempts by result.", ["endpoint", "zone", "result"], registry=r
         )

@@ -67,6 +67,7 @@ class Cleared:
     def __post_init__(self, found: Classification, decision: Decision) -> None:
         if (
             found.sensitivity is not Sensitivity.CLEAR
+            or not found.complete
             or found.request_id != self.request.id
             or Zone.CLOUD not in decision.zones
             or Zone.CLOUD not in self.request.zones

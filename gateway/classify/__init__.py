@@ -20,11 +20,20 @@ class Scanner(Protocol):
     def scan(self, text: str) -> list[Finding]: ...
 
 
+Restricting = tuple[frozenset[str], float]
+"""Entity types, and the score from which on a finding of one of them restricts."""
+
+
 class Scans(Protocol):
-    """Where scans run. `scan` answers with one list of findings per text, or raises a `NoScan`."""
+    """Where scans run. `scan` answers with one list of findings per text, or raises a `NoScan`.
+
+    A scan may stop at its first finding: of those that the scanner looks for, or, where only some
+    of these restrict, of those that `restricts` does."""
 
     async def start(self) -> None: ...
-    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]: ...
+    async def scan(
+        self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
+    ) -> list[list[Finding]]: ...
     async def aclose(self) -> None: ...
 
 

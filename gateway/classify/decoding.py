@@ -98,3 +98,12 @@ def _inflated(octets: bytes) -> bytes:
         return zlib.decompressobj(wbits=47).decompress(octets, _MAX_TEXT + 1)
     except zlib.error:
         return octets
+
+
+def says_something(text: str) -> bool:
+    """Whether it holds a run of base64, base32 or hex that decodes to text, or is a blob."""
+    return any(_decoded(m[0]) is not None or _blob(m[0]) for m in _BASE64.finditer(text))
+
+
+def has_codes(text: str) -> bool:
+    return _CODES.search(text) is not None

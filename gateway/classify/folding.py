@@ -25,6 +25,7 @@ _DROPPED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u034f\u115f\u1160\
     r"\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     r"\U0001bca0-\U0001bca3\U000e0100-\U000e01ef]")  # fmt: skip
 _REVERSED = re.compile("[\u202e\u2067]([^\u202c\u2069\n]{1,512})")
+_ALIKE_LETTER = re.compile("[" + "".join(_ALIKE) + "]")
 _WORD = re.compile(r"[\w.+@-]+")
 _ASCII_LETTER = re.compile(r"[A-Za-z@]")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
@@ -33,7 +34,11 @@ _ESCAPE = re.compile(r"\\{1,4}(?:u\{?([0-9A-Fa-f]{4,6})\}?|x([0-9A-Fa-f]{2}))")
 _MARKUP = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>|\*{1,3}|__|`|<!--[^<>\n]{0,80}-->")
 _DOUBLED = re.compile(r"(?<=[\w+])([-. /_+])\1{1,3}(?=\w)")
 _PLUSES = re.compile(r"\+{2,4}(?=\d)")
-_MAYBE = re.compile(r"[%=&\\<*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f~_]|[-. /_+]{2}|__")
+_MAYBE = re.compile(
+    r"[%=][0-9A-Fa-f]{2}|&[^\s&]|\\[ux]|<[A-Za-z/!]|[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+    r"|--|\.\.|  |//|__|\+\+"
+)
+_PAIRS = ("--", "..", "  ", "//", "__", "++")
 _ROUNDS = 3  # of decoding inside decoded text
 
 
@@ -90,8 +95,12 @@ def fold_line(line: str) -> str:
         line = decoded
     if not line.isascii():
         line = _plain(line)
-    line = _DROPPED.sub("", line)
-    line = _MARKUP.sub("", line)
+    if not (line.isascii() and line.isprintable()):
+        line = _DROPPED.sub("", line)
+    if "<" in line or "*" in line or "`" in line or "__" in line:
+        line = _MARKUP.sub("", line)
+    if not any(pair in line for pair in _PAIRS):
+        return line
     line = _PLUSES.sub("+", line)
     return _DOUBLED.sub(r"\1", line)
 
@@ -123,14 +132,22 @@ def _octets(run: str, mark: str) -> str:
 
 def _plain(line: str) -> str:
     reverse = [m[1][::-1] for m in _REVERSED.finditer(line)]
-    line = unicodedata.normalize("NFKC", "".join(map(_unseen, line)))
-    line = _WORD.sub(lambda m: _latin(m[0]), "".join(map(_common, line)))
+    line = unicodedata.normalize("NFKC", line.translate(_SEEN)).translate(_COMMON)
+    if _ALIKE_LETTER.search(line):
+        line = _WORD.sub(lambda m: _latin(m[0]), line)
     return " ".join([line, *reverse])
 
 
-def _unseen(c: str) -> str:
-    number = ord(c)
-    return chr(number - 0xE0000) if number in _TAGS and number > 0xE001F else c
+class _Common(dict[int, str]):
+    """Characters as one of their kind in ASCII, each worked out when it is first met."""
+
+    def __missing__(self, point: int) -> str:
+        self[point] = found = _common(chr(point))
+        return found
+
+
+_COMMON = _Common()
+_SEEN = {tag: chr(tag - _TAGS.start) for tag in _TAGS if tag >= _TAGS.start + 0x20}
 
 
 def _common(c: str) -> str:

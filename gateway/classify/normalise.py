@@ -58,6 +58,13 @@ class _Work:
         return True
 
 
+def lead(form: Piece, text: str) -> int:
+    """How many characters at the head of a form are only the words before its part of `text`, for
+    recognizers to see: what is found in them alone is no finding of that part."""
+    before = text[max(0, form.start - numbers.CONTEXT) : form.start]
+    return len(before) if before and form.text.startswith(before) else 0
+
+
 def derived(text: str) -> Forms:
     """All forms but the text itself."""
     work = _Work(len(text))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gateway.classify.additions import is_card_number
+from gateway.classify.cards import is_card_number
 
 _RUN = re.compile(r"(?<![\w.])\d(?:[ \t\r\n\-./_,|·•]{0,2}\d){8,40}(?![\w]|[.,]\d)")
 _GROUPS = re.compile(r"\d+")
 _SEPARATORS = re.compile(r"\D+")
 _OF_LISTS = {".", ",", ", ", ",\n"}  # between numbers of their own; a card's check digit tells
-_CONTEXT = 48
+CONTEXT = 48
 
 
 def cards(text: str) -> Iterator[tuple[str, int, int]]:
@@ -31,7 +31,7 @@ def regrouped(text: str) -> Iterator[tuple[str, int, int]]:
             continue
         if len(digits) not in range(9, 20) or not _grouped(groups):
             continue
-        before = text[max(0, match.start() - _CONTEXT) : match.start()]
+        before = text[max(0, match.start() - CONTEXT) : match.start()]
         if [len(g) for g in groups] == [3, 2, 4]:
             digits = "-".join(groups)
         elif len(set(map(len, groups))) == 1 and len(groups[0]) == 1 and len(digits) == 9:

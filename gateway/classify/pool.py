@@ -18,6 +18,7 @@ import orjson
 
 from gateway.classify import (
     NoScan,
+    Restricting,
     ScanFailed,
     ScanLate,
     ScannersBusy,
@@ -33,7 +34,16 @@ START_S = 60.0  # to import Presidio, build it and pass the canaries; 2 to 3 s o
 MAX_BUDGET_S = 30.0  # far below the limit at which Presidio skips a regex in silence
 _PRESIDIO_REGEX_S = "3600"
 _BACKOFF_S = (0.2, 1.0, 5.0, 30.0)  # between attempts to replace a worker
-_KEPT_ENV = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
+_KEPT_ENV = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+)
 
 
 class _GaveUp(Exception):
@@ -49,6 +59,7 @@ class Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._ending: asyncio.Task[None] | None = None
+        self.needs: Any = None  # what its scanner looks for, in its own words
 
     @classmethod
     async def start(cls, spec: frames.WorkerSpec) -> Worker:
@@ -59,12 +70,12 @@ class Worker:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=_environment(),
+            env=environment(),
         )
         worker = cls(process)
         try:
             async with asyncio.timeout(START_S):
-                _check_ready(await worker._ask(spec.pack(os.getpid())))
+                worker.needs = _check_ready(await worker._ask(spec.pack(os.getpid())))
         except TimeoutError:
             await worker.kill()
             raise ScannerUnfit(f"the scanner was not ready within {START_S:.0f} s") from None
@@ -77,9 +88,13 @@ class Worker:
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def scan(
+        self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
+    ) -> list[list[Finding]]:
         """Raises ScanFailed, or _GaveUp when the worker itself ran out of time."""
-        body = await self._ask(frames.pack({"texts": texts, "budget_s": budget_s}))
+        stops = None if restricts is None else [sorted(restricts[0]), restricts[1]]
+        job = {"texts": texts, "budget_s": budget_s, "restricts": stops}
+        body = await self._ask(frames.pack(job))
         if body == _LATE:
             raise _GaveUp
         return frames.unpack_findings(body, texts)
@@ -132,6 +147,7 @@ class ScanPool:
         self._idle: asyncio.Queue[Worker] = asyncio.Queue()
         self._workers: set[Worker] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.needs: Any = None  # what the scanner says that it looks for; None until it has
         self.replaced = 0  # workers killed or found dead, for the metrics
 
     async def start(self) -> None:
@@ -141,6 +157,7 @@ class ScanPool:
         )
         for worker in started:
             if isinstance(worker, Worker):
+                self.needs = worker.needs
                 self._workers.add(worker)
                 self._idle.put_nowait(worker)
         for failure in started:
@@ -148,7 +165,9 @@ class ScanPool:
                 await self.aclose()
                 raise failure
 
-    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def scan(
+        self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
+    ) -> list[list[Finding]]:
         """Findings per text within the budget, queueing included; else a NoScan."""
         if self._closed:
             raise ScanFailed("the pool is closed")
@@ -156,7 +175,7 @@ class ScanPool:
             raise ScannersBusy("too many calls wait for a scan")
         ends_s = asyncio.get_running_loop().time() + min(budget_s, MAX_BUDGET_S)
         worker = await self._next_worker(ends_s)
-        return await asyncio.shield(self._own(self._run(worker, texts, ends_s)))
+        return await asyncio.shield(self._own(self._run(worker, texts, ends_s, restricts)))
 
     async def aclose(self) -> None:
         self._closed = True
@@ -180,14 +199,14 @@ class ScanPool:
             self._waiting -= 1
 
     async def _run(
-        self, worker: Worker, texts: Sequence[str], ends_s: float
+        self, worker: Worker, texts: Sequence[str], ends_s: float, restricts: Restricting | None
     ) -> list[list[Finding]]:
         """One scan. The worker goes back only when it is known to wait for the next one."""
         fit = False
         try:
             async with asyncio.timeout_at(ends_s):
                 budget_s = ends_s - asyncio.get_running_loop().time()
-                found = await worker.scan(texts, budget_s)
+                found = await worker.scan(texts, budget_s, restricts)
             fit = True
             return found
         except _GaveUp:
@@ -236,7 +255,7 @@ class ScanPool:
             task.exception()  # a caller that left does not ask for it
 
 
-def _check_ready(body: bytes) -> None:
+def _check_ready(body: bytes) -> Any:
     try:
         frame = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -248,9 +267,10 @@ def _check_ready(body: bytes) -> None:
     if frame.get("ready") is not True:
         missed = ", ".join(map(str, frame.get("missed", ()))) or "nothing that it names"
         raise ScannerUnfit(f"the scanner fails its samples: {missed}")
+    return frame.get("needs")
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """What a worker needs and no more: no proxies, no secrets. REGEX_TIMEOUT_SECONDS is the limit
     at which Presidio skips a pattern and carries on as if it had not matched; a scan of ours ends
     long before, by our own clock, and counts as late."""

@@ -8,12 +8,13 @@ by more than any value that we look for is long (C5).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-
-from presidio_analyzer import AnalyzerEngine
+from collections.abc import Callable, Iterator
 
 from gateway.classify import normalise
-from gateway.classify.engine import build_engine
+from gateway.classify.engine import build_patterns
+from gateway.classify.gate.needs import Needs
+from gateway.classify.gate.recognized import needs_of
+from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.profile import HIDDEN_TEXT
 from gateway.config import ClassifySettings
 from gateway.types import Finding
@@ -38,7 +39,7 @@ class PresidioScanner:
 
     def __init__(self, settings: ClassifySettings, types: frozenset[str] | None = None) -> None:
         """`types` None looks for all; else recognizers of other types never run."""
-        self._engine = build_engine(settings)
+        self._engine = build_patterns(settings)
         self._threshold = settings.threshold
         self._allow = frozenset(settings.allow_list)
         self._types = {
@@ -49,12 +50,40 @@ class PresidioScanner:
     def supported(self) -> frozenset[str]:
         return frozenset(t for types in self._types.values() for t in types) | {HIDDEN_TEXT}
 
+    def needs(self) -> Needs:
+        """What a text must hold for any of it to be found."""
+        sought = frozenset(t for types in self._types.values() for t in types)
+        return needs_of(self._engine.presidio.registry.recognizers, sought, self._threshold)
+
+    def first(self, text: str, stops: Callable[[Finding], bool]) -> list[Finding]:
+        """What is found up to the first finding that stops: window by window, cheap to costly.
+        There is one only if `scan` has one."""
+        found: list[Finding] = []
+        for more in self._bit_by_bit(text):
+            found += more
+            if any(map(stops, more)):
+                break
+        return _unique(found)
+
+    def _bit_by_bit(self, text: str) -> Iterator[list[Finding]]:
+        for start, window in windows(text):
+            yield self._in_window(text, start, window)
+        forms = normalise.derived(text)
+        yield [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
+        yield [Finding(t, start, end, 0.8) for t, start, end in forms.values]
+        for form in forms.pieces:
+            lead = normalise.lead(form, text)
+            for start, window in windows(form.text):
+                inside = self._in_window(form.text, start, window)
+                yield list(_mapped([f for f in inside if f.end > lead], form, []))
+
     def scan(self, text: str) -> list[Finding]:
         found = self._analyze(text)
         forms = normalise.derived(text)
         for form in forms.pieces:
             derived = self._analyze(form.text)
-            found += _mapped(derived, form, found)
+            lead = normalise.lead(form, text)
+            found += _mapped([f for f in derived if f.end > lead], form, found)
         found += [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
         found += [Finding(t, start, end, 0.8) for t, start, end in forms.values]
         return _unique(found)
@@ -62,26 +91,30 @@ class PresidioScanner:
     def _analyze(self, text: str) -> list[Finding]:
         found = []
         for start, window in windows(text):
-            for finding in self._analyze_window(window):
-                at_head = start > 0 and finding.start == 0
-                at_tail = start + len(window) < len(text) and finding.end == len(window)
-                if (at_head or at_tail) and finding.end - finding.start < OVERLAP // 2:
-                    continue  # cut by the window; the neighbour has the whole of it
-                found.append(
-                    Finding(finding.type, start + finding.start, start + finding.end, finding.score)
-                )
+            found += self._in_window(text, start, window)
         return _unique(found)
+
+    def _in_window(self, text: str, start: int, window: str) -> list[Finding]:
+        """With offsets in `text`."""
+        found = []
+        for finding in self._analyze_window(window):
+            at_head = start > 0 and finding.start == 0
+            at_tail = start + len(window) < len(text) and finding.end == len(window)
+            if (at_head or at_tail) and finding.end - finding.start < OVERLAP // 2:
+                continue  # cut by the window; the neighbour has the whole of it
+            found.append(
+                Finding(finding.type, start + finding.start, start + finding.end, finding.score)
+            )
+        return found
 
     def _analyze_window(self, text: str) -> list[Finding]:
         return [
-            Finding(r.entity_type, r.start, r.end, float(r.score))
+            Finding(r.type, r.start, r.end, float(r.score))
             for language, types in self._types.items()
             if types
-            for r in self._engine.analyze(
-                text, language, entities=types, score_threshold=self._threshold
-            )
+            for r in self._engine.find(text, language, types, self._threshold)
             if text[r.start : r.end] not in self._allow
-            and not _only_alike(r.entity_type, text, r.start, r.end)
+            and not _only_alike(r.type, text, r.start, r.end)
         ]
 
 
@@ -105,9 +138,9 @@ def windows(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _supported(
-    engine: AnalyzerEngine, language: str, types: frozenset[str] | None
+    engine: PatternEngine, language: str, types: frozenset[str] | None
 ) -> frozenset[str]:
-    there: frozenset[str] = frozenset(engine.get_supported_entities(language))
+    there: frozenset[str] = frozenset(engine.presidio.get_supported_entities(language))
     return there if types is None else there & types
 
 
@@ -131,3 +164,19 @@ def _unique(found: list[Finding]) -> list[Finding]:
 def build(settings: ClassifySettings, types: frozenset[str] | None) -> PresidioScanner:
     """The factory that workers call by its name."""
     return PresidioScanner(settings, types)
+
+
+class FirstVerdict(PresidioScanner):
+    """Stops at the first finding of the types that it was built for."""
+
+    def __init__(self, settings: ClassifySettings, types: frozenset[str] | None = None) -> None:
+        super().__init__(settings, types)
+        self._stopping = self.supported() if types is None else types
+
+    def scan(self, text: str) -> list[Finding]:
+        return self.first(text, lambda finding: finding.type in self._stopping)
+
+
+def build_first(settings: ClassifySettings, types: frozenset[str] | None) -> FirstVerdict:
+    """The factory for verdicts."""
+    return FirstVerdict(settings, types)

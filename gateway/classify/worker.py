@@ -2,7 +2,7 @@
 
 Nothing that it reads leaves it except findings: its standard error is closed by whoever starts it,
 logging is off, exceptions are reported by the name of their class, core dumps are off, and opening
-a socket is an error.
+a socket or starting a program (which could open one) is an error.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from gateway.classify import Scanner, frames
+from gateway.classify import Scanner, ScannerUnfit, frames
+from gateway.types import Finding
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h
+_PROGRAMS = frozenset(
+    {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+)  # docs.python.org/3/library/audit_events.html
 _SOFT = 0.9  # of the budget: then the worker gives up by itself and lives on
 
 
@@ -28,6 +32,11 @@ class OutOfTime(BaseException):
 
 class ForbiddenSocket(Exception):
     """Some code in the worker tried to reach the network."""
+
+
+class ForbiddenProgram(OSError):
+    """Some code in the worker tried to start a program. An OSError, because libraries that only
+    want to look around expect one and go on."""
 
 
 def main() -> None:
@@ -40,10 +49,13 @@ def main() -> None:
     try:
         scanner = _build(spec)
         missed = _missed(scanner, spec)
+    except ScannerUnfit as exc:  # its words are for the operator; no call was read yet
+        _answer(answers, frames.pack({"error": str(exc)}))
+        return
     except Exception as exc:  # noqa: BLE001 - reported to the parent, which refuses to start
         _answer(answers, frames.pack({"error": type(exc).__name__}))
         return
-    _answer(answers, frames.pack({"ready": not missed, "missed": missed}))
+    _answer(answers, frames.pack({"ready": not missed, "missed": missed, "needs": _needs(scanner)}))
     alarm = _Alarm()
     while not missed and (job := frames.read(jobs)) is not None:
         _answer(answers, _scan(scanner, job, alarm))
@@ -68,10 +80,12 @@ def _confine(parent_pid: int) -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent_pid:  # it died before we asked
             os._exit(0)
-    sys.addaudithook(_no_network)
+    sys.addaudithook(_no_way_out)
 
 
-def _no_network(event: str, _: tuple[Any, ...]) -> None:
+def _no_way_out(event: str, _: tuple[Any, ...]) -> None:
+    if event in _PROGRAMS:
+        raise ForbiddenProgram(event)
     if event.startswith("socket.") and event not in ("socket.gethostname", "socket.sethostname"):
         raise ForbiddenSocket(event)
 
@@ -114,17 +128,32 @@ def _missed(scanner: Scanner, spec: frames.WorkerSpec) -> list[str]:
     return missed
 
 
+def _needs(scanner: Scanner) -> Any:
+    """What it looks for, if it can tell, so that the gateway need not ask it about every text."""
+    tell = getattr(scanner, "needs", None)
+    return None if tell is None else tell().packed()
+
+
 def _scan(scanner: Scanner, job: Any, alarm: _Alarm) -> bytes:
     try:
         alarm.set(job["budget_s"] * _SOFT)
         try:
-            return frames.pack_findings([scanner.scan(text) for text in job["texts"]])
+            return frames.pack_findings([_found(scanner, text, job) for text in job["texts"]])
         finally:
             alarm.stop()
     except OutOfTime:
         return frames.pack({"late": True})
     except Exception as exc:  # noqa: BLE001 - makes the call restricted; the message may hold content
         return frames.pack({"error": type(exc).__name__})
+
+
+def _found(scanner: Scanner, text: str, job: Any) -> list[Finding]:
+    """All, or up to what restricts this caller where that is less than what is looked for."""
+    first, restricts = getattr(scanner, "first", None), job.get("restricts")
+    if restricts is None or first is None:
+        return scanner.scan(text)
+    types, threshold = frozenset(restricts[0]), restricts[1]
+    return list(first(text, lambda found: found.type in types and found.score >= threshold))
 
 
 def _answer(answers: BinaryIO, frame: bytes) -> None:

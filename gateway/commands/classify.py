@@ -25,8 +25,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gateway import strictjson
 from gateway.classify import NoScan, ScannerUnfit, Scans
 from gateway.classify.classifier import worker_spec
+from gateway.classify.names import Names, engines
+from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.pool import MAX_BUDGET_S, ScanPool
 from gateway.classify.profile import PROFILES, Profile
+from gateway.classify.together import together
 from gateway.commands import console
 from gateway.config import ClassifySettings
 from gateway.errors import MalformedBody
@@ -124,13 +127,12 @@ async def _classify_all(
 ) -> None:
     """As many scans at once as there are workers; each verdict as soon as all before it are out,
     so that a program can send a line and wait for its verdict."""
-    pool = ScanPool(worker_spec(settings, everything=True), settings.workers)
-    profile = Profile.of(settings)
+    look = Look.of(settings)
     running: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue(settings.workers)
 
     async def start() -> None:
         async for item in _items(source, report, advance):
-            await running.put(asyncio.create_task(_classify(item, pool, profile, settings)))
+            await running.put(asyncio.create_task(_classify(item, look)))
         await running.put(None)
 
     async def tell() -> None:
@@ -139,7 +141,7 @@ async def _classify_all(
             advance()
 
     failed: list[BaseException] = []
-    await pool.start()
+    await look.start()
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(start())
@@ -147,24 +149,65 @@ async def _classify_all(
     except* OSError as group:  # what is raised in here would come in a group again
         failed.extend(group.exceptions)
     finally:
-        await pool.aclose()
+        await look.aclose()
     if failed:
         raise failed[0]
 
 
-async def _classify(
-    item: _Item, pool: Scans, profile: Profile, settings: ClassifySettings
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Both looks at once: patterns in full, and names."""
+
+    settings: ClassifySettings
+    profile: Profile
+    pool: Scans
+    names: Names | None
+
+    @classmethod
+    def of(cls, settings: ClassifySettings) -> Look:
+        profile = Profile.of(settings)
+        pool = ScanPool(worker_spec(settings, everything=True), settings.workers)
+        return cls(settings, profile, pool, engines.for_reports(settings, profile.types))
+
+    async def start(self) -> None:
+        """Raises ScannerUnfit."""
+        starting = [asyncio.ensure_future(self.pool.start())]
+        if self.names is not None:
+            starting.append(asyncio.ensure_future(self.names.start()))
+        try:
+            await asyncio.gather(*starting)
+        except BaseException:
+            await asyncio.wait(starting)  # what has started is closed, and not left behind
+            await self.aclose()
+            raise
+
+    async def findings(self, text: str) -> tuple[list[Finding], str]:
+        """And the reason code."""
+        budget_s = self.settings.budget_ms / 1e3
+        found: list[Finding] = []
+        try:
+            (found,) = await self.pool.scan([text], budget_s)
+            if self.names is not None:
+                allowed = self.settings.allow_list
+                (named,) = await find_in_all_forms(self.names, [text], budget_s, allowed)
+                found = together(found, named)
+        except NoScan as failure:
+            return found, "entities" if self.profile.restricts(found) else failure.reason
+        return found, "entities" if self.profile.restricts(found) else "clear"
+
+    async def aclose(self) -> None:
+        await self.pool.aclose()
+        if self.names is not None:
+            await self.names.aclose()
+
+
+async def _classify(item: _Item, look: Look) -> dict[str, Any]:
     started_s = time.monotonic()
     findings: list[Finding] = []
-    if len(item.text.encode()) > settings.max_scan_bytes:
+    if len(item.text.encode("utf-8", "surrogatepass")) > look.settings.max_scan_bytes:
         reason = "over_cap"
     else:
-        try:
-            (findings,) = await pool.scan([item.text], settings.budget_ms / 1e3)
-            reason = "entities" if profile.restricts(findings) else "clear"
-        except NoScan as failure:
-            reason = failure.reason
+        findings, reason = await look.findings(item.text)
     clear = Sensitivity.CLEAR if reason == "clear" else Sensitivity.RESTRICTED
     return {
         "id": item.id,

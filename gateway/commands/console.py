@@ -33,7 +33,12 @@ def settings_of(path: Path | None) -> Settings:
     if path is None:
         own = Path("spillway.yaml")
         path = own if own.exists() else DEFAULT_CONFIG
-    return config.load(path)
+    settings = config.load(path)
+    if settings.classify.registry or settings.classify.recognizers:
+        from gateway.classify.patterns import registry  # Presidio takes a second to import
+
+        registry.load(settings.classify)
+    return settings
 
 
 @contextmanager

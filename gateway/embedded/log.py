@@ -27,8 +27,13 @@ _WITHOUT_CONTENT = frozenset(
         "tritonserver.cc",
     }
 )
-# What Triton calls errors and warnings on every machine without a GPU.
-_HARMLESS = ("CudaDriverHelper has not been initialized", "pinned system memory")
+# What Triton calls errors and warnings on every machine without a GPU, and for what lies beside a
+# model's versions in ours.
+_HARMLESS = (
+    "CudaDriverHelper has not been initialized",
+    "ignore version directory",
+    "pinned system memory",
+)
 
 
 @dataclass(slots=True)

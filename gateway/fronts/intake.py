@@ -2,8 +2,9 @@
 
 Headers read here: `authorization`, `x-request-id`, `traceparent` (W3C Trace Context),
 `x-latency-budget-ms`, `x-stainless-read-timeout`, `x-spillway-placement: onprem|any|cloud`,
-`x-spillway-spill: never|allow`, `x-spillway-priority: 0..9`. Callers can only tighten (M5): `cloud`
-is a wish, and it is ignored wherever it would loosen anything.
+`x-spillway-spill: never|allow`, `x-spillway-sensitivity: restricted`, `x-spillway-priority: 0..9`.
+Callers can only tighten (M5): `cloud` is a wish, and it is ignored wherever it would loosen
+anything; to call a call `clear` is refused.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from gateway.fronts import Services
 from gateway.types import (
     ONPREM_ONLY,
     InferenceRequest,
+    Parameter,
     Payload,
     Placement,
+    Sensitivity,
     TensorCall,
     WireProtocol,
     Zone,
 )
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -87,6 +91,9 @@ def build(
         ),
         priority=_priority(headers.get("x-spillway-priority")),
         zones=caller.zones & _zones(headers),
+        tightening=caller.tightening,
+        labelled=_labelled(headers, payload),
+        pseudonymise=caller.pseudonymise and entry.pseudonymise,
         traceparent=arrival.traceparent,
         received_s=arrival.received_s,
     )
@@ -102,6 +109,8 @@ def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str
         told["x-spillway-attempts"] = str(placement.attempts)
         told["x-spillway-sensitivity"] = placement.sensitivity.value
         told["x-spillway-classify-ms"] = f"{placement.classify_s * 1000:.3f}"
+        if placement.pseudonymised:
+            told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
     return told
 
 
@@ -145,6 +154,20 @@ def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:
     if spill not in ("never", "allow"):
         raise RequestRejected("x-spillway-spill: must be never or allow")
     return ONPREM_ONLY if placement == "onprem" or spill == "never" else frozenset(Zone)
+
+
+def _labelled(headers: Mapping[str, str], payload: Payload) -> bool:
+    """Whether the caller says that its call is restricted; the one thing that it can say of it. A
+    stream has one set of metadata for many calls, hence the request parameter."""
+    stated: dict[str, Parameter | None] = {_LABEL: headers.get(_LABEL)}
+    if isinstance(payload, TensorCall):
+        stated[f"parameter {_LABEL_PARAMETER}"] = payload.parameters.get(_LABEL_PARAMETER)
+    for name, label in stated.items():
+        if label is not None and str(label).lower() != Sensitivity.RESTRICTED.value:
+            raise RequestRejected(
+                f"{name}: can only be restricted; leave it out to have the call read"
+            )
+    return any(label is not None for label in stated.values())
 
 
 def _priority(raw: str | None) -> int:

@@ -37,7 +37,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "embedded",
                 "breaker",
             },
-            {"fleet"},
+            {"fleet", "pseudonyms"},
             {"dispatch", "watch", "census"},
             {"pipeline"},
             {"fronts"},
@@ -84,7 +84,7 @@ ACROSS = {
 
 DOORS = {
     "backends": {"", "egress", "kinds"},
-    "classify": {"", "classifier"},
+    "classify": {"", "classifier", "spans"},
     "routing": {"policy", "estimate"},
 }
 """What the rest of the gateway may import of a family; commands may look deeper."""

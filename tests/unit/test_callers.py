@@ -12,16 +12,18 @@ from pydantic import SecretStr
 from gateway import config
 from gateway.callers import ANYONE, Callers
 from gateway.catalog import Catalog
-from gateway.config import KeySettings
+from gateway.config import KeySettings, TenantSettings
 from gateway.errors import RequestRejected, Unauthenticated
 from gateway.fronts import Services, intake
 from gateway.types import (
     EVERYWHERE,
+    NOT_TIGHTENED,
     ONPREM_ONLY,
     InferenceReply,
     InferenceRequest,
     Spill,
     TensorCall,
+    Tightening,
     WireProtocol,
     Zone,
 )
@@ -149,10 +151,37 @@ def test_the_comparison_is_the_one_that_takes_the_same_time() -> None:
     assert inspect.signature(Callers).parameters["same"].default is hmac.compare_digest
 
 
+def test_a_key_and_its_tenant_add_to_what_restricts_and_the_tightest_counts() -> None:
+    known = Callers(
+        {
+            "a": key("k1", "one", restrict=("URL",), threshold=0.3),
+            "b": key("k2", "one", profile="strict"),
+            "c": key("k3", "two"),
+        },
+        tenants={"one": TenantSettings(profile="balanced", restrict=("DATE_TIME",), threshold=0.2)},
+    )
+    added = [known.identify(f"Bearer k{n}").tightening for n in (1, 2, 3)]
+    assert added[0] == Tightening("balanced", frozenset({"URL", "DATE_TIME"}), 0.2)
+    assert added[1] == Tightening("strict", frozenset({"DATE_TIME"}), 0.2)
+    assert added[2] == NOT_TIGHTENED
+    assert known.tightenings() == frozenset(added)
+
+
+def test_a_tenant_can_keep_all_its_keys_on_the_premises() -> None:
+    known = Callers(
+        {"a": key("k1", "one"), "b": key("k2", "two")},
+        tenants={"one": TenantSettings(placement="onprem")},
+    )
+    assert known.identify("Bearer k1").zones == ONPREM_ONLY
+    assert known.identify("Bearer k2").zones == EVERYWHERE
+
+
 # With the headers of a call: they tighten and never loosen
 
 
-def zones_of(floor: dict[str, Any], **headers: str) -> frozenset[Zone]:
+def built(
+    floor: dict[str, Any], said: dict[str, str], call: TensorCall | None = None
+) -> InferenceRequest:
     known = Callers({"a": key("k1", **floor)})
     settings = config.parse(
         "endpoints: {gpu: {kind: triton, zone: onprem, grpc: 'gpu:1'}}\n"
@@ -162,13 +191,15 @@ def zones_of(floor: dict[str, Any], **headers: str) -> frozenset[Zone]:
         handle=_never, callers=known, catalog=Catalog.of(settings), inspection=cast(Any, None),
         limits=settings.limits, new_id=lambda: "id", clock=lambda: 0.0,
     )  # fmt: skip
-    said = {name.replace("_", "-"): value for name, value in headers.items()}
     arrival = intake.arrive(said, services)
     caller = intake.identify({"authorization": "Bearer k1"}, services)
-    built = intake.build(
-        services, arrival, caller, said, WireProtocol.KSERVE_REST, "m", TensorCall(())
+    return intake.build(
+        services, arrival, caller, said, WireProtocol.KSERVE_REST, "m", call or TensorCall(())
     )
-    return built.zones
+
+
+def zones_of(floor: dict[str, Any], **headers: str) -> frozenset[Zone]:
+    return built(floor, {name.replace("_", "-"): value for name, value in headers.items()}).zones
 
 
 async def _never(request: InferenceRequest) -> InferenceReply:
@@ -204,3 +235,41 @@ def test_headers_tighten_and_never_loosen(
 def test_a_header_that_says_neither_is_refused_and_not_ignored(headers: dict[str, str]) -> None:
     with pytest.raises(RequestRejected):
         zones_of({}, **headers)
+
+
+def test_a_call_takes_on_what_its_key_adds() -> None:
+    assert built({"profile": "strict"}, {}).tightening == Tightening("strict")
+
+
+LABEL, PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
+
+
+@pytest.mark.parametrize(
+    ("headers", "parameters", "labelled"),
+    [
+        ({}, {}, False),
+        ({LABEL: "restricted"}, {}, True),
+        ({LABEL: "Restricted"}, {}, True),
+        ({}, {PARAMETER: "restricted"}, True),
+        ({LABEL: "restricted"}, {PARAMETER: "restricted"}, True),
+    ],
+)
+def test_a_caller_may_say_that_its_call_is_restricted(
+    headers: dict[str, str], parameters: dict[str, str], labelled: bool
+) -> None:
+    assert built({}, headers, TensorCall((), parameters=parameters)).labelled is labelled
+
+
+@pytest.mark.parametrize("label", ["clear", "", "public", "restricted, clear", "none"])
+def test_a_caller_cannot_say_anything_else_of_its_call(label: str) -> None:
+    with pytest.raises(RequestRejected, match=f"{LABEL}: can only be restricted") as caught:
+        built({}, {LABEL: label})
+    assert caught.value.http_status == 400
+    with pytest.raises(RequestRejected, match=f"parameter {PARAMETER}: can only be restricted"):
+        built({}, {LABEL: "restricted"}, TensorCall((), parameters={PARAMETER: label}))
+
+
+@pytest.mark.parametrize("label", [True, False, 0, 1.0])
+def test_a_label_that_is_no_word_is_refused(label: Any) -> None:
+    with pytest.raises(RequestRejected):
+        built({}, {}, TensorCall((), parameters={PARAMETER: label}))

@@ -30,6 +30,7 @@ from tests.unit.harness import (
     REFUSES,
     UNREACHABLE,
     Ended,
+    Known,
     Plan,
     Rig,
     ScriptedConnector,
@@ -352,7 +353,7 @@ def test_an_attempt_that_never_left_costs_nothing() -> None:
         decision = Policy().decide(call, found, states)
         rig.fleet.place("gpu").up = False
         with pytest.raises(UpstreamError):
-            await rig.dispatcher.send(call, found, decision, account)
+            await rig.dispatcher.send(call, Known(found), decision, account)
         (attempt,) = account.attempts
         assert (attempt.result, attempt.price_usd) == ("down", 0.0)
         assert rig.sites["gpu"].connector.seen == []

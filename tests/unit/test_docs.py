@@ -35,9 +35,11 @@ from gateway import __main__ as command_line
 from gateway import config
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
-from gateway.classify import NoScan, extract
+from gateway.classify import NoScan, extract, taint
 from gateway.errors import GatewayError
 from gateway.fronts import kserve, openai, openai_errors, ops
+from gateway.pseudonyms import DOUBTS
+from gateway.pseudonyms.pseudonymiser import PSEUDONYMISED
 from gateway.types import Attempt, Outcome, Zone
 from tests.live import LiveGateway
 from tests.unit import harness
@@ -302,7 +304,12 @@ def test_every_verdict_is_documented() -> None:
     every_module()
     verdicts = {NoScan.reason, *(e.reason for e in descendants(NoScan)), "clear", "entities"}
     verdicts |= {extract.OVER_CAP, extract.TENSOR_CLASS, extract.UNDECLARED}
+    verdicts |= {taint.LABELLED, taint.TAINTED, taint.TAINT_LOST, PSEUDONYMISED}
     assert codes_of("Verdicts") == verdicts | {"unscannable:<what>"}
+
+
+def test_every_doubt_about_pseudonyms_is_documented() -> None:
+    assert codes_of("Why a call was not pseudonymised") == set(DOUBTS)
 
 
 def test_everything_that_cannot_be_scanned_is_documented() -> None:

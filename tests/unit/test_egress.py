@@ -26,14 +26,14 @@ from gateway.types import (
     ServedModel,
     Zone,
 )
-from tests.unit.harness import MODEL, Rig, ScriptedConnector, cloud, onprem, request, run
+from tests.unit.harness import MODEL, Known, Rig, ScriptedConnector, cloud, onprem, request, run
 
 PACKAGE = Path(gateway.__file__).parent
 CLEAR = Decision((), "onprem_room", EVERYWHERE)
 
 
 def clear(call: InferenceRequest) -> Classification:
-    return Classification(call.id, Sensitivity.CLEAR, "clear")
+    return Classification(call.id, Sensitivity.CLEAR, "clear", complete=True)
 
 
 async def clearance_of_a_clear_call() -> Cleared:
@@ -81,6 +81,15 @@ def test_a_clearance_cannot_be_turned_into_another_calls() -> None:
         cleared.request = object()  # type: ignore[misc,assignment]
     with pytest.raises((TypeError, ValueError), match="must be specified"):
         replace(cleared, request=cleared.request)  # type: ignore[call-arg]
+
+
+def test_a_call_that_was_not_read_for_everything_gets_no_clearance() -> None:
+    async def clear_it() -> None:
+        call = request("clear")
+        Cleared(call, replace(clear(call), complete=False), CLEAR)
+
+    with pytest.raises(EgressForbidden):
+        run(clear_it())
 
 
 class Impostor:
@@ -166,7 +175,7 @@ def test_a_router_gone_mad_cannot_send_a_restricted_call_out(
         decision = Decision(tuple(rig.catalog.endpoints[n] for n in order), "onprem_room", zones)
         account = rig.accounts.open(call)
         try:
-            await rig.dispatcher.send(call, found, decision, account)
+            await rig.dispatcher.send(call, Known(found), decision, account)
         except EgressForbidden as error:
             return rig, error
         return rig, None
@@ -184,7 +193,7 @@ def test_what_the_dispatcher_refuses_to_send_out_gives_everything_back() -> None
         decision = Decision((rig.catalog.endpoints["cloud"],), "onprem_room", EVERYWHERE)
         account = rig.accounts.open(call)
         with pytest.raises(EgressForbidden):
-            await rig.dispatcher.send(call, found, decision, account)
+            await rig.dispatcher.send(call, Known(found), decision, account)
         assert [a.result for a in account.attempts] == ["egress_forbidden"]
         assert rig.fleet.place("cloud").in_flight == 0
 
@@ -207,7 +216,7 @@ def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
         found = replace(clear(call))
         decision = Decision((rig.catalog.endpoints[name],), "onprem_room", EVERYWHERE)
         with pytest.raises(EgressForbidden):
-            await rig.dispatcher.send(call, found, decision, rig.accounts.open(call))
+            await rig.dispatcher.send(call, Known(found), decision, rig.accounts.open(call))
         assert connector.seen == []
 
     run(send("clear", "cloud"))

@@ -349,6 +349,12 @@ def test_while_it_loads_its_words_are_logged() -> None:
     assert log.record(error) == (logging.ERROR, 'model_lifecycle.cc:6 "failed to load"')
 
 
+def test_what_lies_beside_the_versions_of_a_model_is_no_warning() -> None:
+    said = "ignore version directory 'text' which fails to convert to integral number"
+    found = LogFilter().record(f"W1120 20:12:13.123456 77 model_lifecycle.cc:111] {said}")
+    assert found == (logging.DEBUG, f"model_lifecycle.cc:111 {said}")
+
+
 def test_pauses_double_up_to_the_cap_and_start_again_after_a_long_run() -> None:
     backoff = Backoff(replaced(backoff_first_s=1.0, backoff_cap_s=5.0, backoff_forgotten_s=60.0))
     assert [backoff.pause_s(0.1) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]

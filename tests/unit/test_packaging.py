@@ -143,7 +143,14 @@ def test_every_package_of_a_locked_set_has_hashes(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(LOCKS))
 def test_no_locked_set_has_what_cannot_be_had_everywhere(name: str) -> None:
-    assert not {"tensorrt", "torch", "onnxruntime"} & locked(name).keys()
+    barred = {"tensorrt", "onnxruntime"} | ({"torch"} if name != "train" else set())
+    assert not barred & locked(name).keys()
+
+
+def test_what_trains_the_names_model_has_the_tested_versions_of_what_it_shares() -> None:
+    tested, train = locked("dev"), locked("train")
+    assert {p: v for p, v in train.items() if p in tested and tested[p] != v} == {}
+    assert required(PROJECT["dependency-groups"]["train"]) <= train.keys()
 
 
 @pytest.mark.parametrize(("part", "whole"), [("run", "dev"), ("gateway", "run"), ("models", "run")])

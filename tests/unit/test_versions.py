@@ -57,7 +57,7 @@ def call(version: str) -> InferenceRequest:
     ("asked", "places"), [("", {"old", "new"}), ("1", {"old"}), ("2", {"new"})]
 )
 def test_a_call_goes_where_its_version_is(asked: str, places: set[str]) -> None:
-    found = Classification("r", Sensitivity.CLEAR, "clear")
+    found = Classification("r", Sensitivity.CLEAR, "clear", complete=True)
     decision = Policy().decide(call(asked), found, (state("old", "1"), state("new", "2")))
     assert {endpoint.name for endpoint in decision.attempts} == places
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from typing import Any
 
+from gateway.classify import ScannerUnfit
 from gateway.config import ClassifySettings
 from gateway.types import Finding
 
@@ -75,6 +77,15 @@ class _Scripted:
         socket.create_connection(("127.0.0.1", 9))
         return []
 
+    def do_program(self, text: str) -> list[Finding]:
+        subprocess.run(["true"], check=True)
+        return []
+
+    def do_fork(self, text: str) -> list[Finding]:
+        if os.fork() == 0:
+            os._exit(0)
+        return []
+
     def do_environment(self, text: str) -> list[Finding]:
         leaked = [k for k in os.environ if "PROXY" in k.upper() or "SPILLWAY_TEST" in k]
         return [Finding("US_SSN", 0, 1, 0.9)] if leaked else []
@@ -92,6 +103,10 @@ def scripted(settings: ClassifySettings, types: frozenset[str] | None) -> _Scrip
 
 def unbuildable(settings: ClassifySettings, types: frozenset[str] | None) -> _Scripted:
     raise RuntimeError(MARKER)
+
+
+def unfit(settings: ClassifySettings, types: frozenset[str] | None) -> _Scripted:
+    raise ScannerUnfit("there is no model at /models/x; put it there")
 
 
 class _Garbage(_Scripted):

@@ -102,7 +102,7 @@ def test_the_budget_is_what_is_left_of_the_deadline_if_that_is_less(kit: Any) ->
     pool = Canned([[]])
     classifier = kit.make_classifier(pool)
     asyncio.run(classifier.classify(kit.make_request(say("hello"), budget_s=0.25)))
-    asyncio.run(classifier.classify(kit.make_request(say("hello"), budget_s=60.0)))
+    asyncio.run(classifier.classify(kit.make_request(say("hello again"), budget_s=60.0)))
     assert pool.budgets_s[0] <= 0.25
     assert 0.25 < pool.budgets_s[1] <= 2.0
 

@@ -59,6 +59,8 @@ async def expect(pool: ScanPool, text: str, budget_s: float = 5.0) -> str:
         ("untyped", "failed"),
         ("sure", "failed"),
         ("connect", "failed"),
+        ("program", "failed"),
+        ("fork", "failed"),
         ("print", "nothing"),
         ("environment", "nothing"),
         ("dumpable", "nothing"),
@@ -224,6 +226,15 @@ def test_a_scanner_that_cannot_be_built_stops_the_start() -> None:
     with pytest.raises(ScannerUnfit, match="RuntimeError") as caught:
         asyncio.run(scenario())
     assert misbehaving_scanners.MARKER not in repr(caught.value)
+
+
+def test_a_scanner_that_knows_what_it_lacks_says_it() -> None:
+    async def scenario() -> None:
+        async with running(factory="tests.unit.classify.misbehaving_scanners:unfit"):
+            raise AssertionError("it started")
+
+    with pytest.raises(ScannerUnfit, match="there is no model at /models/x; put it there"):
+        asyncio.run(scenario())
 
 
 def test_exceptions_of_a_scan_carry_no_content() -> None:

@@ -1,0 +1,160 @@
+"""The gate of a running gateway: from the cache of an earlier start, or compiled in the background
+while everything is scanned."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import struct
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+
+import hyperscan
+import numpy as np
+import orjson
+
+from gateway.classify.gate import triggers
+from gateway.classify.gate.database import Database
+from gateway.classify.gate.gate import Compiled, Gate
+from gateway.classify.gate.needs import UNKNOWN, Needs
+from gateway.classify.patterns.alphabet import Alphabet
+from gateway.classify.patterns.automaton import fingerprint
+from gateway.classify.patterns.store import Store
+from gateway.classify.pool import environment
+
+log = logging.getLogger(__name__)
+_FORMAT = 1  # counts up with every change of how the gate reads expressions
+_LENGTH = struct.Struct("<Q")
+
+
+class ArmedGate:
+    """`clear` is False until there is a gate for what the scanner needs."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = Store.of_user() if store is None else store
+        self.gate: Gate | None = None
+        self._building: asyncio.Task[None] | None = None
+
+    def clear(self, text: str) -> bool:
+        return self.gate is not None and self.gate.clear(text)
+
+    @property
+    def armed(self) -> bool:
+        return self.gate is not None
+
+    async def arm(self, needs: Needs, canaries: Sequence[tuple[str, str]] = ()) -> None:
+        """At once from the cache; else returns with the compiler at work. A gate that does not fire
+        on one of `canaries` is never used (C8)."""
+        if needs.unknown:
+            log.info("every call is scanned: the gate does not know %s", ", ".join(needs.unknown))
+            return
+        name = _name(needs)
+        gate = await asyncio.to_thread(lambda: _loaded(self._store.read(name)))
+        if gate is None:
+            self._building = asyncio.create_task(self._build(needs, name, canaries))
+        else:
+            self._use(gate, canaries)
+
+    def _use(self, gate: Gate, canaries: Sequence[tuple[str, str]]) -> bool:
+        missed = [kind for kind, sample in canaries if gate.clear(sample)]
+        if missed:
+            log.error("every call is scanned: the gate misses %s", ", ".join(missed))
+        else:
+            self.gate = gate
+        return not missed
+
+    async def built(self) -> None:
+        """Until the compiler is done, if it is at work."""
+        if self._building is not None:
+            await self._building
+
+    async def aclose(self) -> None:
+        if self._building is not None:
+            self._building.cancel()
+            await asyncio.gather(self._building, return_exceptions=True)
+
+    async def _build(self, needs: Needs, name: str, canaries: Sequence[tuple[str, str]]) -> None:
+        dumped = await _compiled(needs)
+        gate = await asyncio.to_thread(_loaded, dumped)
+        if gate is None:
+            log.warning("every call is scanned: the gate cannot be compiled")
+        elif self._use(gate, canaries):
+            await asyncio.to_thread(self._store.write, name, dumped)
+
+
+async def _compiled(needs: Needs) -> bytes:
+    """A dump, or nothing."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "gateway.classify.gate.build"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment(),
+    )
+    try:
+        dumped, _ = await process.communicate(orjson.dumps(needs.packed()))
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
+    return dumped if process.returncode == 0 else b""
+
+
+def known(needs: object) -> Needs:
+    """What a scanner told of itself; one that tells nothing, or nonsense, is unknown."""
+    return Needs.of(needs) if needs is not None else UNKNOWN
+
+
+def _name(needs: Needs) -> str:
+    signs = [(f"{t.look}{t.caseless:d}{t.expression}", _FORMAT) for t in triggers.all_of_them()]
+    rows = [("\0".join((n.expression, *n.words)), n.flags) for n in needs.needs]
+    return "gate-" + fingerprint([*signs, *rows, (f"phones {needs.phones}", 0)])
+
+
+def _loaded(dumped: bytes | None) -> Gate | None:
+    if not dumped:
+        return None
+    try:
+        return load(dumped)
+    except (hyperscan.error, ValueError, KeyError):
+        return None
+
+
+def dump(gate: Gate) -> bytes:
+    parts = gate.compiled
+    groups = ((parts.ascii, parts.beyond, parts.lists), parts.own, parts.numbers)
+    head = [[sorted(database.stops) for database in group] for group in groups]
+    blobs = [database.dump() for group in groups for database in group]
+    classes = zlib.compress(parts.alphabet.classes.tobytes(), 6)
+    return b"".join(
+        _LENGTH.pack(len(blob)) + blob
+        for blob in (orjson.dumps([parts.phones, head]), classes, *blobs)
+    )
+
+
+def load(dumped: bytes) -> Gate:
+    """Only for what `dump` wrote: Hyperscan trusts what it loads."""
+    first, classes, *blobs = _blobs(dumped)
+    phones, head = orjson.loads(first)
+    rest = iter(blobs)
+    (ascii_, beyond, lists), own, numbers = (
+        tuple(Database.load(next(rest), frozenset(stops)) for stops in group) for group in head
+    )
+    alphabet = Alphabet(np.frombuffer(zlib.decompress(classes), dtype=np.uint8))
+    return Gate(Compiled(alphabet, ascii_, beyond, own, numbers, lists, phones))
+
+
+def _blobs(dumped: bytes) -> Sequence[bytes]:
+    def each() -> Iterator[bytes]:
+        at = 0
+        while at < len(dumped):
+            (length,) = _LENGTH.unpack_from(dumped, at)
+            at += _LENGTH.size
+            yield dumped[at : at + length]
+            at += length
+
+    return list(each())

@@ -1,0 +1,88 @@
+"""Expressions compiled into Hyperscan databases, over one byte for each character of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import hyperscan
+
+from gateway.classify.patterns.alphabet import CharSet
+from gateway.classify.patterns.superset import Superset
+from gateway.classify.patterns.syntax import Node
+
+Hits = list[tuple[int, int]]
+"""(number of the expression, where a match of it ends)."""
+MOST_HITS = 512
+"""With more, nobody looks twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """One expression. The first hit of one that stops ends the scan; `each` reports all its hits,
+    else the first says everything."""
+
+    name: str
+    node: Node
+    stops: bool = False
+    each: bool = False
+
+
+class Database:
+    """Raises hyperscan.error for what Hyperscan cannot compile."""
+
+    def __init__(self, compiled: Any, stops: frozenset[int]) -> None:
+        self._compiled = compiled
+        self.stops = stops
+
+    @classmethod
+    def of(cls, sought: Sequence[Sought], bytes_of: Callable[[CharSet], int]) -> Database:
+        stops = frozenset(number for number, s in enumerate(sought) if s.stops)
+        if not sought:
+            return cls(None, stops)
+        written = [Superset.of(s.node, bytes_of) for s in sought]
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(
+            expressions=[w.text.encode("ascii") for w in written],
+            ids=list(range(len(sought))),
+            elements=len(sought),
+            flags=[_flags(w.caseless, s.each) for w, s in zip(written, sought, strict=True)],
+        )
+        return cls(database, stops)
+
+    def dump(self) -> bytes:
+        return hyperscan.dumpb(self._compiled) if self._compiled is not None else b""
+
+    @classmethod
+    def load(cls, dumped: bytes, stops: frozenset[int]) -> Database:
+        """Only for what `dump` wrote: Hyperscan trusts what it loads."""
+        if not dumped:
+            return cls(None, stops)
+        database = hyperscan.loadb(dumped, mode=hyperscan.HS_MODE_BLOCK)
+        database.scratch = hyperscan.Scratch(database)
+        return cls(database, stops)
+
+    def scan(self, encoded: bytes) -> Hits | None:
+        """All hits, in no particular order; None when one of them stops, or there are too many."""
+        hits: Hits = []
+        if self._compiled is None:
+            return hits
+        stops = self.stops
+
+        def hit(number: int, start: int, end: int, flags: int, context: Any) -> bool:
+            hits.append((number, end))
+            return number in stops or len(hits) > MOST_HITS
+
+        try:
+            self._compiled.scan(encoded, match_event_handler=hit)
+        except hyperscan.ScanTerminated:
+            return None
+        return hits
+
+
+def _flags(caseless: bool, each: bool) -> int:
+    flags: int = hyperscan.HS_FLAG_DOTALL
+    if caseless:
+        flags |= hyperscan.HS_FLAG_CASELESS
+    return flags if each else flags | hyperscan.HS_FLAG_SINGLEMATCH

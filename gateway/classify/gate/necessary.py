@@ -1,0 +1,123 @@
+"""What every match of an expression must hold: as many digits in a row, or a certain character."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.classify.patterns.alphabet import CharSet
+from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, parse
+
+GAP_CHARS = "-x ()./~[]\t\r\n_|"
+"""Between the digits of one number: what numbers.py allows, but for the comma, and brackets."""
+_DIGITS = frozenset("0123456789")
+_BEYOND_ASCII = "é中\u2028§"  # a letter, another, a space, a sign
+_MOST_REPEATS = 64
+_IGNORECASE = 2  # of re and regex
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The fewest digits in a row, gaps aside, that a match has: anywhere, at its head and at its
+    tail; and whether its head's run goes on to its tail."""
+
+    best: int = 0
+    head: int = 0
+    tail: int = 0
+    solid: bool = True
+
+    def then(self, other: Run) -> Run:
+        return Run(
+            max(self.best, other.best, self.tail + other.head),
+            self.head + (other.head if self.solid else 0),
+            other.tail + (self.tail if other.solid else 0),
+            self.solid and other.solid,
+        )
+
+    def either(self, other: Run) -> Run:
+        return Run(
+            min(self.best, other.best),
+            min(self.head, other.head),
+            min(self.tail, other.tail),
+            self.solid and other.solid,
+        )
+
+
+_GAP, _DIGIT, _OTHER = Run(), Run(1, 1, 1), Run(solid=False)
+
+
+def digit_run(node: Node) -> int:
+    """Digits that stand together in every match, with nothing but GAP_CHARS between them."""
+    return _run(node).best
+
+
+def _run(node: Node) -> Run:
+    match node:
+        case Chars(found):
+            return _run_of_one(found)
+        case Seq(parts):
+            return functools.reduce(Run.then, map(_run, parts), _GAP)
+        case Alt(branches):
+            return functools.reduce(Run.either, map(_run, branches))
+        case Repeat(inner, least, most):
+            one = _run(inner)
+            sure = functools.reduce(Run.then, [one] * min(least, _MOST_REPEATS), _GAP)
+            return sure if most == least else sure.then(Run(solid=one.solid))
+    return _GAP
+
+
+def _run_of_one(chars: CharSet) -> Run:
+    members = _members(chars)
+    if members is None:
+        return _OTHER
+    if members <= _DIGITS:
+        return _DIGIT
+    return _GAP if members <= frozenset(GAP_CHARS) else _OTHER
+
+
+@functools.cache
+def _members(chars: CharSet) -> frozenset[str] | None:
+    """In ASCII; None for a set that has others too, digits of other scripts apart."""
+    one = chars.compiled().match
+    if any(one(c) for c in _BEYOND_ASCII) or "\\U" in chars.source:
+        return None
+    return frozenset(c for c in map(chr, range(128)) if one(c))
+
+
+def requires(node: Node, char: str) -> bool:
+    """Whether every match holds this character."""
+    match node:
+        case Chars(found):
+            return _members(found) == frozenset(char)
+        case Seq(parts):
+            return any(requires(part, char) for part in parts)
+        case Alt(branches):
+            return all(requires(branch, char) for branch in branches)
+        case Repeat(inner, least):
+            return least > 0 and requires(inner, char)
+    return False
+
+
+def coarse(node: Node) -> Node:
+    """An expression that matches wherever this one does, and that counts to no more than four."""
+    match node:
+        case Repeat(inner, least, most):
+            return Repeat(coarse(inner), min(least, 4), most if most <= 4 else math.inf)
+        case Seq(parts):
+            return Seq(tuple(map(coarse, parts)))
+        case Alt(branches):
+            return Alt(tuple(map(coarse, branches)))
+    return node
+
+
+def beside_words(words: Sequence[str], node: Node) -> Node:
+    """`node` at most five words behind one that contains one of `words`: where Presidio's context
+    lifts a weak score."""
+    listed = "|".join("".join(_escaped(c) for c in word) for word in words)
+    return Seq((parse(rf"(?:{listed})\w*(?:\W+\w+){{0,5}}\W+", _IGNORECASE), node))
+
+
+def _escaped(char: str) -> str:
+    return f"\\U{ord(char):08x}"

@@ -1,0 +1,42 @@
+"""What the recognizers of a scanner look for, as the scanner tells the gate: see recognized.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One expression that a recognizer needs a match of. `words`: and one of these before it."""
+
+    recognizer: str
+    expression: str
+    flags: int
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Of all recognizers whose findings restrict. `unknown` are those that nothing is known of."""
+
+    needs: tuple[Need, ...] = ()
+    phones: bool = False
+    unknown: tuple[str, ...] = ()
+
+    def packed(self) -> dict[str, Any]:
+        """For the way from the scanner's process."""
+        rows = [[n.recognizer, n.expression, n.flags, n.words] for n in self.needs]
+        return {"needs": rows, "phones": self.phones, "unknown": self.unknown}
+
+    @classmethod
+    def of(cls, packed: Any) -> Needs:
+        """Whatever does not read as such is unknown."""
+        try:
+            needs = tuple(Need(str(r), str(e), int(f), tuple(w)) for r, e, f, w in packed["needs"])
+            return cls(needs, bool(packed["phones"]), tuple(packed["unknown"]))
+        except (KeyError, TypeError, ValueError):
+            return UNKNOWN
+
+
+UNKNOWN = Needs(unknown=("scanner",))

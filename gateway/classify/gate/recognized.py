@@ -1,0 +1,96 @@
+"""What the recognizers of a scanner look for, in a form that the gate can be built from.
+
+The scanner tells (in its own process, where Presidio is); the gate never assumes. A recognizer that
+is of no kind known here makes the gate fire on every text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
+from presidio_analyzer.predefined_recognizers import PhoneRecognizer
+
+from gateway.classify.gate.needs import Need, Needs
+
+_REGIONS = frozenset({"US", "GB", "DE", "FR", "IL", "IN", "CA", "BR"})
+_VALID = 1  # phonenumbers' leniency: only numbers that are assigned
+
+
+# Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
+# ask of a match. Five digits in a row, or one of the countries whose account numbers (SWIFT IBAN
+# registry) may lack them; an address of IPv6 has `::` or six groups.
+_IBAN = (
+    r"[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){0,16}?(?:[ -]?\d){5}"
+    r"|(?:AZ|BH|BY|GI|GT|JO|KW|KZ|LB|LC|LU|LV|MD|MK|OM|PK|PS|QA|RO|SA|YE)[ -]?\d\d"
+    r"(?:[ -]?[A-Z0-9]){11}"
+)
+NARROWER = {
+    r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){11,30}": _IBAN,
+    r"(?<![A-Z0-9])([A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,6})((?:[ -]?[A-Z0-9]{4})?)"
+    r"((?:[ -]?[A-Z0-9]{1,3})?)(?![A-Z0-9])": _IBAN,
+}
+
+
+def needs_of(
+    recognizers: Iterable[EntityRecognizer], types: frozenset[str], threshold: float
+) -> Needs:
+    """What must stand in a text for one of `recognizers` to find one of `types` in it."""
+    needs: dict[Need, None] = {}
+    unknown: dict[str, None] = {}
+    phones = False
+    for recognizer in recognizers:
+        if not types & set(recognizer.supported_entities):
+            continue
+        if _is_phones(recognizer):
+            phones = True
+        elif isinstance(recognizer, PatternRecognizer) and not _matches_otherwise(recognizer):
+            needs.update(dict.fromkeys(_of_patterns(recognizer, threshold)))
+        else:
+            unknown[str(recognizer.name)] = None
+    return Needs(tuple(needs), phones, tuple(unknown))
+
+
+def _is_phones(recognizer: EntityRecognizer) -> bool:
+    return (
+        type(recognizer) is PhoneRecognizer
+        and set(recognizer.supported_regions) <= _REGIONS
+        and (recognizer.leniency or 0) >= _VALID
+    )
+
+
+def _matches_otherwise(recognizer: PatternRecognizer) -> bool:
+    """Whether it does more than narrow down what its expressions match. Those of this package and
+    of Presidio are known not to."""
+    kind: Any = type(recognizer)
+    known = kind.__module__.startswith(("gateway.classify.", "presidio_analyzer."))
+    return not known and any(
+        getattr(kind, name) is not getattr(PatternRecognizer, name)
+        for name in ("analyze", "_PatternRecognizer__analyze_patterns")
+    )
+
+
+def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[Need]:
+    words = _only_beside(recognizer)
+    patterns: list[Pattern] = recognizer.patterns
+    for pattern in patterns:
+        if pattern.score >= threshold or words is None:
+            yield _need(recognizer, pattern.regex, ())
+        elif words:  # without words nothing lifts its score
+            yield _need(recognizer, pattern.regex, words)
+
+
+def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> Need:
+    wanted = NARROWER.get(expression, expression)
+    return Need(type(recognizer).__name__, wanted, int(recognizer.global_regex_flags or 0), words)
+
+
+def _only_beside(recognizer: PatternRecognizer) -> tuple[str, ...] | None:
+    """The words without which a weak score stays weak; None if something else may lift it."""
+    kind: Any = type(recognizer)
+    if kind.validate_result is not PatternRecognizer.validate_result:
+        return None
+    if kind.enhance_using_context is not EntityRecognizer.enhance_using_context:
+        return None
+    return tuple(word.lower() for word in recognizer.context or ())

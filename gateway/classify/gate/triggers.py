@@ -1,0 +1,165 @@
+"""Signs in a text that it may say more than it shows: one or more for each step of normalise.py.
+
+`FIRE` sends the text to the scanner. The other kinds ask for a second look, in this process: `FOLD`
+at the folded text, `RUN` at what a run of base64 or hex says, `NUMBER` at the numbers.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+from dataclasses import dataclass
+
+import regex
+
+from gateway.classify.gate.necessary import GAP_CHARS
+
+DIGITS = 6
+"""A number has that many at least: those of fewer are looked for by their own expressions."""
+
+
+class Look(enum.IntEnum):
+    FIRE = 0
+    NUMBER = 1
+    RUN = 2
+    FOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    name: str
+    look: Look
+    expression: str
+    beyond_ascii: bool = False  # cannot match in ASCII text
+    caseless: bool = False
+
+
+_GAP = "[" + "".join(f"\\x{ord(c):02x}" for c in GAP_CHARS) + "]"
+LIST_GAP_CHARS = " ,\t\r\n-./_|·•"  # as in numbers.py
+_LIST_GAP = r"[ ,\t\r\n\-./_|\U000000b7\U00002022]"
+RUN_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_RUN = "[A-Za-z0-9+/_-]"
+_SHORTEST_RUN = 16  # of decoding.py
+
+_HEX = "[0-9A-Fa-f]"
+_MARK = r"(?:[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|__)"
+_BESIDE = r"[^0-9A-Za-z*`\n]"
+
+# Spaces, dashes and dots beyond ASCII, and what folding drops: they separate, or stand between what
+# then stands together.
+_SEPARATORS = (
+    r"\U000000a0\U000000ad\U000002d7\U0000034f\U0000058a\U000005be\U0000115f\U00001160\U00001400"
+    r"\U00001680\U000017b4\U000017b5\U00001806\U0000180b-\U0000180f\U00002000-\U00002017\U00002024"
+    r"-\U00002026\U00002028-\U0000202f\U0000205f-\U0000206f\U000020e3\U00002212\U00002796\U00002800"
+    r"\U00002e17\U00002e1a\U00002e3a\U00002e3b\U00002e40\U00002e5d\U00003000\U0000301c\U00003030"
+    r"\U000030a0\U000030fc\U00003164\U0000fe00-\U0000fe0f\U0000fe31-\U0000fe34\U0000fe4d-\U0000fe4f"
+    r"\U0000fe50\U0000fe52\U0000fe55\U0000fe58-\U0000fe5a\U0000fe62\U0000fe63\U0000feff"
+    r"\U0000ff08-\U0000ff0f\U0000ff1a\U0000ff3b\U0000ff3d\U0000ff3f\U0000ff5c\U0000ff5e"
+    r"\U0000ffa0\U0000fff9-\U0000fffb\U00010ead\U0001bca0-\U0001bca3\U000e0100-\U000e01ef"
+    r"\U000000b4\U000000a8\U000000af\U000000b8\U0000ffe3\U000002d8-\U000002dd\U00001fbd-\U00001fc1"
+    r"\U00001fcd-\U00001fcf\U00001fdd-\U00001fdf\U00001fed-\U00001fee\U00001ffd-\U00001ffe\U0000203e"
+    r"\U00002043\U0000309b\U0000309c\U0000fc5e-\U0000fc63\U0000fdfa\U0000fdfb\U0000fe30"
+    r"\U0000fe49-\U0000fe4c\U0000fe70-\U0000fe7e\U0000ff70"
+)
+# Characters that fold to letters, digits, @ or signs of ASCII, by their blocks.
+_FOLDED = (
+    r"\U000000aa\U000000b2\U000000b3\U000000b9\U000000ba\U000000bc-\U000000be\U00000132\U00000133"
+    r"\U0000013f\U00000140\U00000149\U0000017f\U000001c4-\U000001cc\U000001f1-\U000001f3"
+    r"\U000002b0-\U000002b8\U000002e1-\U000002e3\U0000037e\U00001d2c-\U00001d6a\U00001d78"
+    r"\U00001d9b-\U00001dbf\U00001e9a\U00001fef\U0000203c\U00002047-\U00002049\U00002070-\U0000209c"
+    r"\U000020a8\U00002100-\U0000218b\U00002260\U0000226e\U0000226f\U00002460-\U000024ff"
+    r"\U00002a74-\U00002a76\U00002c7c\U00002c7d\U00003200-\U000033ff\U0000a69c\U0000a69d"
+    r"\U0000a7f1-\U0000a7f9\U0000ab5c-\U0000ab69\U0000fb00-\U0000fb06\U0000fb29\U0000fe10-\U0000fe19"
+    r"\U0000fe35-\U0000fe38\U0000fe47\U0000fe48\U0000fe51\U0000fe54\U0000fe56\U0000fe57"
+    r"\U0000fe5b-\U0000fe61\U0000fe64-\U0000fe6b\U0000ff02-\U0000ff07\U0000ff10-\U0000ff19"
+    r"\U0000ff1b-\U0000ff1e\U0000ff20-\U0000ff3a\U0000ff3c\U0000ff3e\U0000ff40-\U0000ff5b\U0000ff5d"
+    r"\U00010780-\U000107ba\U0001d400-\U0001d7ff\U0001e030-\U0001e06d\U0001ee00-\U0001eeff"
+    r"\U0001f100-\U0001f16f\U0001f190\U0001fbf0-\U0001fbf9\U0001ccd6-\U0001ccf9"
+)
+_ALIKE = r"\U00000370-\U000003ff\U00000400-\U0000052f"  # Greek, Cyrillic
+
+_NUMBER_WORDS = (
+    "zero one two three four five six seven eight nine oh null eins zwei drei vier f.nf sechs"
+    " sieben acht neun cero uno dos tres cuatro cinco seis siete ocho nueve z.ro un deux trois"
+    " quatre cinq sept huit neuf due tre quattro cinque sei sette otto nove um dois tr.s quatro"
+    " sete oito nul een twee drie vijf zes zeven negen jeden dwa trzy cztery pi.. sze.. siedem"
+    " osiem dziewi.."
+)
+_ONE = "(?:" + "|".join(dict.fromkeys(_NUMBER_WORDS.split())) + ")"
+_AT = "(?:at|arroba|arobase|chiocciola|ma.pa|собака)"
+_DOT = r"(?:[\[({<]\s*(?:dot|\.|punkt)\s*[\])}>]|\s\.\s|\s(?:dot|punkt|punto|kropka|точка)\s)"
+
+
+def _with_capital(length: int) -> str:
+    """A run of so many characters of base64 or hex, not all of them small letters and signs."""
+    return "|".join(
+        (f"[a-z+/_-]{{{at}}}" if at else "")
+        + "[A-Z0-9]"
+        + (f"{_RUN}{{{length - 1 - at}}}" if at < length - 1 else "")
+        for at in range(length)
+    )
+
+
+_ALWAYS = (
+    Trigger("address", Look.FIRE, "@"),
+    Trigger("bracketed at", Look.FIRE, r"[\[({<]\s*(?:at|ät)\s*[\])}>]", caseless=True),
+    Trigger(
+        "spoken address",
+        Look.FIRE,
+        rf"\s{_AT}\s+[\w.+-]{{1,130}}?\s*{_DOT}|{_DOT}\s*[\w.+-]{{1,130}}?\s+{_AT}\s",
+        caseless=True,
+    ),
+    Trigger("spoken number", Look.FIRE, rf"{_ONE}(?:[\s,.;-]{{1,3}}{_ONE}){{3}}", caseless=True),
+    Trigger("pairs of hex", Look.FIRE, rf"{_HEX}{{2}}(?:[ :,]{_HEX}{{2}}){{7}}"),
+    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}"),  # over 1,024, as in decoding.py
+    Trigger("run", Look.RUN, _with_capital(_SHORTEST_RUN)),
+    Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}"),
+    Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}"),
+    Trigger("percent", Look.FOLD, "%[0-9A-Fa-f]{2}"),
+    Trigger("entity", Look.FOLD, r"&(?:#[0-9xX]|[A-Za-z]{2,6}|[A-Za-z][A-Za-z0-9]{1,31};)"),
+    Trigger("escape", Look.FOLD, r"\\(?:u[{(]?[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})"),
+    Trigger("quoted-printable", Look.FOLD, "=[0-7][0-9A-F]|=[C-F][0-9A-F]=[89AB][0-9A-F]"),
+    Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,80}>|<!--"),
+    Trigger("mark", Look.FOLD, rf"[\w@]{_BESIDE}{{0,4}}{_MARK}[^0-9A-Za-z\n]*[\w@]|__[0-9A-Za-z]"),
+    Trigger(
+        "doubled separator",
+        Look.FOLD,
+        r"[\w+](?:-{2,4}|\.{2,4}| {2,4}|/{2,4}|_{2,4}|\+{2,4})\w|\+\+\d",
+    ),
+    Trigger("tags of Unicode", Look.FIRE, r"[\U000e0000-\U000e007f]", True),
+    Trigger("reversed", Look.FIRE, r"[\U0000202e\U00002067]", True),
+    Trigger("folded character", Look.FOLD, f"[{_FOLDED}]", True),
+    Trigger(
+        "separator beyond ASCII",
+        Look.FOLD,
+        rf"[\w!-~] ?[{_SEPARATORS}]+ ?[\w!-~]|[{_SEPARATORS}]+\w|\w[{_SEPARATORS}]",
+        True,
+    ),
+    Trigger("composed", Look.FOLD, r"[A-Za-z][\U00000300-\U0000036f]", True),
+    Trigger(
+        "look-alike",
+        Look.FOLD,
+        rf"[{_ALIKE}][\w.+@-]*[A-Za-z@]|[A-Za-z@](?:[0-9.+@_-]|[\U00000080-\U0000ffff])*[{_ALIKE}]",
+        True,
+    ),
+)
+
+
+LIST = "list of numbers"
+
+
+@functools.cache
+def all_of_them() -> tuple[Trigger, ...]:
+    digits = Trigger("digit of another script", Look.FOLD, f"[{_digits_beyond_ascii()}]", True)
+    return (*_ALWAYS, digits)
+
+
+def in_ascii() -> tuple[Trigger, ...]:
+    return tuple(t for t in all_of_them() if not t.beyond_ascii)
+
+
+def _digits_beyond_ascii() -> str:
+    characters = "".join(map(chr, range(0x80, sys.maxunicode + 1)))
+    found = regex.finditer(r"\d+", characters)
+    return "".join(f"\\U{ord(m[0][0]):08x}-\\U{ord(m[0][-1]):08x}" for m in found)

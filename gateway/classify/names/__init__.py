@@ -1,0 +1,32 @@
+"""Names and addresses: what no pattern finds. The family here is `Names`: texts in, findings out.
+
+`PERSON` and `STREET_ADDRESS` findings. The score of a PERSON says how much it identifies: 0.5 and
+more is a full name, or a name with a title; below that it is a lone name ("Janet's ducks").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.types import Finding
+
+FULL_NAME = 0.5
+"""From this score on a PERSON finding identifies somebody by itself."""
+
+
+PERSON = "PERSON"
+"""Names are looked for where findings of this type restrict. Addresses alone have patterns."""
+
+
+class Names(Protocol):
+    """Where names are looked for. `find` answers with one list of findings a text, offsets in it,
+    or raises a `NoScan` (gateway.classify): then the call stays on the premises (C1)."""
+
+    async def start(self) -> None:
+        """Raises ScannerUnfit when a canary of a language is missed (C8)."""
+        ...
+
+    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]: ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,95 @@
+"""From mentions to findings: which names identify, which words are none after all.
+
+A full name, or a name with a title before it, identifies its bearer; a lone name does not, unless
+the operator wants it so (profile `strict`). The score of a PERSON finding says which it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gateway.classify.names import FULL_NAME
+from gateway.classify.names.tagger import Mention
+from gateway.types import Finding
+
+LONE_NAME = 0.35
+"""The least score of a lone name, as that of everything that counts."""
+
+_NAME_WORD = re.compile(
+    r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*(?:['\u2019-][^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*)*"
+)
+_PARTICLES = frozenset(
+    (  # noqa: SIM905 - a line instead of forty
+        "al bin da das de del della den der des di do dos du e el ibn la las le les lo los ten ter "
+        "van vom von y zu zum zur st san jr sr ii iii"
+    ).split()
+)
+_ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Morrison
+
+_ANY_CASE = (
+    r"mrs?|ms|mx|sir|madam|dr|prof|professor|doctor|judge|capt|captain|lt|sgt|officer|nurse|"
+    r"herrn?|frau|fräulein|doktor|dipl\.?-?ing|"
+    r"mmes?|mlle|monsieur|madame|mademoiselle|maître|docteur|professeur|"
+    r"sra?|srta|dña|don|doña|señora?|señorita|dra|doctora|profesora?|"
+    r"sig\.?ra|sig\.?na|signor[ea]?|signorina|dott|dott\.?ssa|dottor[ea]?|dottoressa|prof\.?ssa|avv|"
+    r"professor[ea]|professoressa|"
+    r"senhora?|seu|dona|doutora?|professora|"
+    r"dhr|mevr|mw|heer|meneer|mevrouw|drs|dokter|"
+    r"pan|pani|pana|panu|panem|panią|doktora|doktorem|profesorem|mgr|inż"
+)
+# Other words too, without a dot: "tell hr Anna", "5 p Anna".
+_WITH_DOT = r"hr|fr|col|gen|rev|hon|sig|ing|eng|arch|geom|lek|mec|hab"
+# Other words too, in lower case: "I miss Anna", "tell me", "her sister Anna".
+_WITH_CAPITAL = r"Miss|MISS|Lord|Lady|Dame|Justice|Rev|Sister|Father|Me|Pr"
+_LETTER = r"MM?|D|[Pp]"  # with a dot, and not of "3 p.m."
+_DEGREE = r"(?i:med|dent|vet|i?ur|jur|rer|nat|phil|pol|h\.\s?c)"
+_TITLE = re.compile(
+    rf"(?:(?:(?<![\w'\u2019])(?:(?i:{_ANY_CASE})\.?|(?i:{_WITH_DOT})\.|(?:{_WITH_CAPITAL})\.?)"
+    rf"|(?<![\w.'\u2019-])(?:{_LETTER})\.)"
+    rf"(?:\s{{1,2}}{_DEGREE}\.){{0,3}}(?:\s{{1,2}}|(?<=\.))){{1,3}}$"
+)
+_BEFORE = 40  # characters; longer than a title and its degrees
+
+
+def findings(
+    text: str, mentions: Sequence[Mention], thresholds: Mapping[str, float]
+) -> list[Finding]:
+    """`thresholds` are the least probabilities of `full` and `lone` names and of an `address`;
+    those between them and 1 are spread over the scores that each has."""
+    return [f for f in (_finding(text, m, thresholds) for m in mentions) if f is not None]
+
+
+def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Finding | None:
+    said = text[mention.start : mention.end]
+    if mention.kind == "STREET_ADDRESS":
+        if not any(c.isdigit() for c in said):
+            return None  # a street without a number is a place
+        least, low, high = thresholds["address"], 0.5, 1.0
+    elif not any(c.isalpha() for c in said):
+        return None
+    elif identifies(text, mention.start, mention.end):
+        least, low, high = thresholds["full"], FULL_NAME, 1.0
+    else:
+        least, low, high = thresholds["lone"], LONE_NAME, 0.49
+    if mention.probability < least:
+        return None
+    sure = min(1.0, (mention.probability - least) / max(1e-6, 1 - least))
+    return Finding(mention.kind, mention.start, mention.end, round(low + (high - low) * sure, 4))
+
+
+def identifies(text: str, start: int, end: int) -> bool:
+    """Whether a name is a full one (an initial and a surname too), or has a title before it."""
+    words = list(_name_words(text[start:end]))
+    if len(words) > 1 and any(len(word) > 1 for word in words):
+        return True
+    return _TITLE.search(text[max(0, start - _BEFORE) : start]) is not None
+
+
+def _name_words(name: str) -> Iterator[str]:
+    for at, match in enumerate(_NAME_WORD.finditer(name)):
+        word = match[0]
+        begins_a_name = at == 0 and word.istitle() and word.lower() in _ALSO_GIVEN
+        initial = len(word) == 1 and word.isupper()
+        if begins_a_name or initial or word.lower() not in _PARTICLES:
+            yield word

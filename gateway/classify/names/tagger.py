@@ -1,0 +1,211 @@
+"""The names model at work: text in, mentions of people and addresses out.
+
+Weights are files beside this module (`weights/`, with the model card). A long text is read in
+windows that overlap by more than the model sees to either side, so that a mention at a border is
+read as if there were none. Windows of all texts in a call of `find` go through the model together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gateway.classify.names.features import COLUMNS, Features
+from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
+from gateway.classify.names.lexicon import Lexicon
+from gateway.classify.names.words import Words, cut
+
+WEIGHTS = Path(__file__).with_name("weights")
+WINDOW = 512
+MARGIN = 24
+"""Words. The convolutions see 1 + 2 + 4 + 8 + 1 + 2 = 18 words to either side."""
+BATCH_WORDS = 1024
+"""About 20 ms on one core. More at once is no quicker a word, and whoever wants the model waits."""
+ROUND = 8  # windows are padded to a multiple of so many words
+
+Probabilities = npt.NDArray[np.float32]  # (words, labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A part of a text that the model takes for one, with its probability."""
+
+    kind: str  # one of labels.KINDS
+    start: int
+    end: int
+    probability: float
+    words: int
+
+
+class Model(Protocol):
+    """Rows of features in, logits out: `(texts, words, COLUMNS) int32 -> (texts, words, labels)`.
+
+    Rows of zeros are padding.
+    """
+
+    def __call__(self, rows: npt.NDArray[np.int32], /) -> npt.NDArray[np.float32]: ...
+
+
+class OnnxModel:
+    """On the CPU, one thread: calls run beside each other, a call alone is short."""
+
+    def __init__(self, path: Path, threads: int = 1) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # it would print, and texts must not get near a log
+        self._session: Any = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+
+    def __call__(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+        found: npt.NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
+        return found
+
+
+def load_features(weights: Path = WEIGHTS) -> Features:
+    pieces = (weights / "pieces.txt").read_text("utf-8").split("\n")
+    return Features(
+        {piece: at for at, piece in enumerate(pieces)}, Lexicon.load(weights / "lexicon.npz")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    text: int  # index of the text
+    first: int  # word
+    last: int
+    keep_from: int
+    keep_to: int
+
+
+class Tagger:
+    """Not safe for several threads at once; `go_on` may call it again."""
+
+    def __init__(self, features: Features, model: Model) -> None:
+        self._features = features
+        self._model = model
+
+    @classmethod
+    def load(cls, weights: Path = WEIGHTS) -> Tagger:
+        return cls(load_features(weights), OnnxModel(weights / "first.onnx"))
+
+    def find(
+        self,
+        texts: Sequence[str],
+        threshold: float = 0.5,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> list[list[Mention]]:
+        """The mentions of each text at or over the threshold, in order. `go_on` is called between
+        batches and may raise, to stop what takes too long."""
+        return self.find_in([cut(text) for text in texts], threshold, go_on)
+
+    def find_in(
+        self, cuts: Sequence[Words], threshold: float, go_on: Callable[[], None] = lambda: None
+    ) -> list[list[Mention]]:
+        """As `find`, in texts that are cut already."""
+        found = self.probabilities(cuts, go_on)
+        return [list(mentions(w, p, threshold)) for w, p in zip(cuts, found, strict=True)]
+
+    def probabilities(
+        self, cuts: Sequence[Words], go_on: Callable[[], None] = lambda: None
+    ) -> list[Probabilities]:
+        """Raises ValueError when the model's answer is none."""
+        found = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
+        for batch in _batches(list(_windows(cuts))):
+            go_on()
+            logits = self._logits([cuts[w.text].part(w.first, w.last) for w in batch])
+            for at, w in enumerate(batch):
+                kept = logits[at, w.keep_from - w.first : w.keep_to - w.first]
+                found[w.text][w.keep_from : w.keep_to] = _softmax(kept)
+        return found
+
+    def _logits(self, windows: Sequence[Words]) -> npt.NDArray[np.float32]:
+        longest = _padded(max(map(len, windows)))
+        table = np.zeros((len(windows), longest, COLUMNS), dtype=np.int32)
+        for at, words in enumerate(windows):
+            table[at, : len(words)] = self._features.of(words)
+        logits = self._model(table)
+        # NaN is under every threshold: it would look like a text without names.
+        if np.shape(logits) != (*table.shape[:2], len(LABELS)) or not np.isfinite(logits).all():
+            raise ValueError("the names model's answer does not fit the question")
+        return logits
+
+
+def _softmax(logits: npt.NDArray[np.float32]) -> Probabilities:
+    shifted = np.exp(logits - logits.max(-1, keepdims=True))
+    result: Probabilities = shifted / shifted.sum(-1, keepdims=True)
+    return result
+
+
+def _windows(cuts: Sequence[Words]) -> Iterator[_Window]:
+    for text, words in enumerate(cuts):
+        total, first = len(words), 0
+        while first < total:
+            last = min(total, first + WINDOW)
+            keep_from = first if first == 0 else first + MARGIN
+            keep_to = last if last == total else last - MARGIN
+            yield _Window(text, first, last, keep_from, keep_to)
+            if last == total:
+                break
+            first = last - 2 * MARGIN
+
+
+def _padded(words: int) -> int:
+    return words + -words % ROUND
+
+
+def _batches(windows: list[_Window]) -> Iterator[list[_Window]]:
+    """Windows of like length together, so that little is padding."""
+    batch: list[_Window] = []
+    for window in sorted(windows, key=lambda w: w.last - w.first):
+        longest = _padded(window.last - window.first)
+        if batch and (len(batch) + 1) * longest > BATCH_WORDS:
+            yield batch
+            batch = []
+        batch.append(window)
+    if batch:
+        yield batch
+
+
+def mentions(
+    words: Words,
+    found: Probabilities,
+    threshold: float,
+    kinds: Sequence[str] = ("PERSON", "STREET_ADDRESS"),
+) -> Iterator[Mention]:
+    """Runs of words each of which is at least as likely as the threshold to belong to the kind; a
+    word that is likelier to begin a mention than to continue one begins another."""
+    for kind in kinds:
+        begins, goes_on = found[:, BEGIN[kind]], found[:, INSIDE[kind]]
+        likely = begins + goes_on
+        inside = likely >= threshold
+        if not inside.any():
+            continue
+        anew = begins > goes_on
+        anew[1:] |= ~inside[:-1]
+        anew[0] = True
+        at = np.flatnonzero(inside)
+        for run in np.split(at, np.flatnonzero(anew[at])):
+            if len(run):
+                yield Mention(
+                    kind,
+                    words.starts[run[0]],
+                    words.ends[run[-1]],
+                    float(likely[run].max()),
+                    len(run),
+                )
+
+
+def card(weights: Path = WEIGHTS) -> dict[str, Any]:
+    """What the weights say of themselves: version, languages, thresholds."""
+    found: dict[str, Any] = json.loads((weights / "card.json").read_text("utf-8"))
+    return found

@@ -1,0 +1,96 @@
+"""A text cut into words, and what each looks like: all that the tagger knows of how it is written.
+
+A word is a run of letters and digits, with the accents that are characters of their own; every
+other character that is no space stands alone, so that `user_name`, `O'Brien` and `{"a":1}` come
+apart the same way in every text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+_WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*|[^\w\s]|_")
+
+
+class Case(IntEnum):
+    """How the letters of a word are cased."""
+
+    SIGN = 0
+    LOWER = 1
+    TITLE = 2  # Title
+    UPPER = 3  # UPPER, two letters or more
+    INITIAL = 4  # one capital letter
+    MIXED = 5  # camelCase, McDonald
+    DIGITS = 6
+    MARKED = 7  # letters and digits: B12, 3rd
+    UNCASED = 8  # of a script without case
+
+
+class Gap(IntEnum):
+    """What stands before a word."""
+
+    START = 0
+    NONE = 1
+    SPACE = 2
+    LINE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of one text with their offsets in it, in characters."""
+
+    words: list[str] = field(repr=False)
+    starts: list[int]
+    ends: list[int]
+    gaps: list[int]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def part(self, first: int, last: int) -> Words:
+        """Some of them, as they stand in the whole text."""
+        return Words(
+            self.words[first:last],
+            self.starts[first:last],
+            self.ends[first:last],
+            self.gaps[first:last],
+        )
+
+
+def cut(text: str) -> Words:
+    words: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    gaps: list[int] = []
+    before = -1
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        words.append(match[0])
+        starts.append(start)
+        ends.append(end)
+        if before < 0:
+            gaps.append(int(Gap.START))
+        elif start == before:
+            gaps.append(int(Gap.NONE))
+        else:
+            gaps.append(int(Gap.SPACE if text.find("\n", before, start) < 0 else Gap.LINE))
+        before = end
+    return Words(words, starts, ends, gaps)
+
+
+def case_of(word: str) -> Case:
+    if word.isdigit():
+        return Case.DIGITS
+    if not word.isalnum():
+        return Case.SIGN
+    if not word.isalpha():
+        return Case.MARKED
+    if word.islower():
+        return Case.LOWER
+    if word.isupper():
+        return Case.UPPER if len(word) > 1 else Case.INITIAL
+    if word[0].isupper() and word[1:].islower():
+        return Case.TITLE
+    return Case.MIXED if word.lower() != word.upper() else Case.UNCASED

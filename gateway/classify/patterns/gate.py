@@ -1,0 +1,85 @@
+"""The automaton of a set of expressions: loaded where there is one on disk, else built in the
+background while everything runs ungated."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Iterable
+
+import hyperscan
+
+from gateway.classify.patterns.automaton import Automaton, Key, fingerprint
+from gateway.classify.patterns.store import Store
+
+log = logging.getLogger(__name__)
+_NICE = 10
+
+
+class Gate:
+    """`automaton` is None until there is one; it is replaced by one that knows more expressions."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._wanted: frozenset[Key] = frozenset()
+        self._builder: threading.Thread | None = None
+        self.automaton: Automaton | None = None
+
+    def want(self, keys: Iterable[Key]) -> None:
+        """From now on these expressions are to be gated. Returns at once; a change of the set is
+        served from the disk, or by a thread that compiles it."""
+        wanted = frozenset(keys)
+        with self._lock:
+            if wanted == self._wanted:
+                return
+            self._wanted = wanted
+            if self._load(wanted) or self._builder is not None:
+                return
+            self._builder = threading.Thread(target=self._build, name="patterns", daemon=True)
+            self._builder.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Until nothing is being built. For tests, benchmarks and who would rather start late."""
+        builder = self._builder
+        if builder is not None:
+            builder.join(timeout_s)
+        return self._builder is None
+
+    def _load(self, keys: frozenset[Key]) -> bool:
+        dumped = self._store.read(fingerprint(keys))
+        if dumped is None:
+            return False
+        try:
+            self.automaton = Automaton.load(dumped)
+        except (hyperscan.error, ValueError):
+            return False
+        return True
+
+    def _build(self) -> None:
+        _yield_to_others()
+        done: frozenset[Key] = frozenset()
+        while True:
+            with self._lock:
+                if self._wanted == done:
+                    self._builder = None
+                    return
+                keys = self._wanted
+            try:
+                built = Automaton.of(sorted(keys))
+            except Exception as exc:  # noqa: BLE001 - without it everything runs, only slower
+                log.warning("no pattern database (%s); every pattern runs", type(exc).__name__)
+            else:
+                self._store.write(fingerprint(keys), built.dump())
+                with self._lock:
+                    if self._wanted == keys:
+                        self.automaton = built
+            done = keys
+
+
+def _yield_to_others() -> None:
+    """Linux has a priority for each thread."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

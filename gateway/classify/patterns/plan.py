@@ -1,0 +1,112 @@
+"""What to run for one language and one choice of entities: decided once, used for every text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from presidio_analyzer import EntityRecognizer
+from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
+
+from gateway.classify.patterns.automaton import Automaton, Key, Known
+from gateway.classify.patterns.recognition import Job, Whole, keys_of, work_of
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run for one language and one choice of entities."""
+
+    recognizers: dict[str, EntityRecognizer]
+    entities: list[str]
+    ungated: tuple[Job, ...]
+    gated: dict[int, tuple[Job, ...]]
+    wholes: tuple[Any, ...]
+    wholes_with_gates: tuple[Any, ...]
+    gated_wholes: dict[int, tuple[int, ...]]
+    """Places in `wholes_with_gates`, by the expression that opens them."""
+    quiet: bool
+    """Without a match there is nothing to run."""
+    databases: tuple[int, ...]
+    automaton: Automaton | None
+    own_context: bool
+    """A recognizer, or the enhancer itself, has rules of its own for context words."""
+
+
+def make_plan(
+    recognizers: list[Any],
+    wanted: list[str],
+    automaton: Automaton | None,
+    match_only: tuple[type, ...],
+    own_context: bool,
+) -> Plan:
+    wholes: list[Whole] = []
+    jobs: list[Job] = []
+    for recognizer in recognizers:
+        if not recognizer.is_loaded:
+            recognizer.load()
+            recognizer.is_loaded = True
+        work = work_of(recognizer, automaton, match_only)
+        if isinstance(work, Whole):
+            wholes.append(work)
+        else:
+            jobs += work
+    databases, gated, ungated = _gates(jobs, automaton)
+    known = {} if automaton is None else automaton.known
+    free = tuple(w.recognizer for w in wholes if _ids(w.keys, known) is None)
+    kept = [w for w in wholes if _ids(w.keys, known) is not None]
+    opening: dict[int, tuple[int, ...]] = {}
+    for at, whole in enumerate(kept):
+        for id_ in _ids(whole.keys, known) or ():
+            opening[id_] = (*opening.get(id_, ()), at)
+    for whole in wholes:
+        databases |= {known[key].database for key in keys_of(whole.recognizer) if key in known}
+    return Plan(
+        recognizers={recognizer.id: recognizer for recognizer in recognizers},
+        entities=wanted,
+        ungated=ungated,
+        gated=gated,
+        wholes=free,
+        wholes_with_gates=tuple(w.recognizer for w in kept),
+        gated_wholes=opening,
+        quiet=not ungated and not free and bool(databases),
+        databases=tuple(sorted(databases)),
+        automaton=automaton,
+        own_context=own_context,
+    )
+
+
+def _gates(
+    jobs: Iterable[Job], automaton: Automaton | None
+) -> tuple[set[int], dict[int, tuple[Job, ...]], tuple[Job, ...]]:
+    """The databases to scan, the jobs by the expression that opens them, and those without one."""
+    known = {} if automaton is None else automaton.known
+    gated: dict[int, tuple[Job, ...]] = {}
+    databases, ungated = set(), []
+    for job in jobs:
+        ids = _ids(job.keys, known)
+        if ids is None:
+            ungated.append(job)
+            continue
+        for id_ in ids:
+            gated[id_] = (*gated.get(id_, ()), job)
+        databases |= {known[key].database for key in job.keys}
+    return databases, gated, tuple(ungated)
+
+
+def _ids(keys: Iterable[Key] | None, known: Mapping[Key, Known]) -> frozenset[int] | None:
+    """None when the automaton does not look for all of them."""
+    if keys is None:
+        return None
+    found = [known.get(key) for key in keys]
+    if any(one is None for one in found):
+        return None
+    return frozenset(one.id for one in found if one is not None)
+
+
+def has_own_context(enhancer: object, recognizers: Iterable[EntityRecognizer]) -> bool:
+    return type(enhancer) is not LemmaContextAwareEnhancer or any(
+        type(r).enhance_using_context is not EntityRecognizer.enhance_using_context
+        or "enhance_using_context" in vars(r)
+        for r in recognizers
+    )

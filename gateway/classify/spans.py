@@ -1,0 +1,57 @@
+"""All findings of a text with their spans, names too, where one that restricts is not enough.
+
+Workers of their own look for everything, so that a verdict never waits behind a full search.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from gateway.classify import Scans
+from gateway.classify.classifier import worker_spec
+from gateway.classify.names import Names
+from gateway.classify.names.forms import find_in_all_forms
+from gateway.classify.pool import ScanPool
+from gateway.classify.profile import Profile
+from gateway.classify.together import together
+from gateway.config import ClassifySettings
+from gateway.types import Finding, Tightening
+
+
+class FullFindings:
+    def __init__(
+        self,
+        settings: ClassifySettings,
+        added: Collection[Tightening] = (),
+        names: Names | None = None,
+        pool: Scans | None = None,
+    ) -> None:
+        """`added` is what callers add to what restricts; `names` are the classifier's, who starts
+        and closes them."""
+        self._settings = settings
+        self._names = names
+        self._pool = pool or ScanPool(
+            worker_spec(settings, added, everything=True), max_waiting=settings.max_waiting
+        )
+
+    async def start(self) -> None:
+        """Raises ScannerUnfit when a scanner misses one of its samples (C8)."""
+        await self._pool.start()
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+    async def find(self, text: str, added: Tightening, budget_s: float) -> list[Finding]:
+        """Those that restrict a caller who adds this to what does. Raises a NoScan."""
+        profile = Profile.of(self._settings, added)
+        started_s = time.monotonic()
+        budget_s = min(budget_s, self._settings.budget_ms / 1e3)
+        (found,) = await self._pool.scan([text], budget_s)
+        if self._names is not None:
+            left_s = budget_s - (time.monotonic() - started_s)
+            (named,) = await find_in_all_forms(
+                self._names, [text], left_s, self._settings.allow_list
+            )
+            found = together(found, named)
+        return [f for f in found if profile.restricts([f])]

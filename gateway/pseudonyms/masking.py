@@ -1,0 +1,150 @@
+"""Findings out of a text, surrogates into it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from presidio_anonymizer import AnonymizerEngine, OperatorConfig, RecognizerResult
+from presidio_anonymizer.operators import Operator, OperatorType
+
+from gateway.pseudonyms import Doubt
+from gateway.pseudonyms.ledger import PERSON, Ledger
+from gateway.pseudonyms.surrogates import MAKERS
+from gateway.types import Finding
+
+_MIN_PART = 3  # letters of a part of a name that is looked for by itself
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """One text with surrogates, and where they stand in it."""
+
+    text: str = field(repr=False)
+    places: tuple[Span, ...]
+
+    def blank(self, word: str) -> str:
+        """The text with a word in the place of each surrogate."""
+        pieces, at = [], 0
+        for start, end in self.places:
+            pieces += [self.text[at:start], word]
+            at = end
+        return "".join((*pieces, self.text[at:]))
+
+
+class SurrogateOperator(Operator):
+    """presidio-anonymizer's way to replace a finding, with a ledger to draw from."""
+
+    NAME = "surrogate"
+
+    def operate(self, text: str = "", params: dict[str, Any] | None = None) -> str:
+        assert params is not None
+        ledger: Ledger = params["ledger"]
+        return ledger.surrogate(params["entity_type"], text)
+
+    def validate(self, params: dict[str, Any] | None = None) -> None:
+        """Nothing that a caller could get wrong."""
+
+    def operator_name(self) -> str:
+        return self.NAME
+
+    def operator_type(self) -> OperatorType:
+        return OperatorType.Anonymize
+
+
+class Masker:
+    """presidio-anonymizer over spans that are known to be apart."""
+
+    def __init__(self) -> None:
+        silent = logging.getLogger("presidio-anonymizer")
+        silent.disabled = True  # it describes what it replaces
+        self._engine = AnonymizerEngine()  # type: ignore[no-untyped-call]
+        self._engine.add_anonymizer(SurrogateOperator)
+
+    def mask(
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+    ) -> list[Masked]:
+        """Each text without its findings, and without what was found in another text."""
+        apart = [_apart(one) for one in findings]
+        self._draw(texts, apart, ledger)
+        return [
+            self._masked(text, _apart([*found, *_repeated(text, ledger)]), ledger)
+            for text, found in zip(texts, apart, strict=True)
+        ]
+
+    def _draw(
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+    ) -> None:
+        """Values in mixed case first: what stands in capitals is then theirs in capitals."""
+        values = [
+            (text[f.start : f.end], f.type)
+            for text, found in zip(texts, findings, strict=True)
+            for f in found
+        ]
+        for value, type_ in sorted(values, key=lambda v: v[0].isupper() or v[0].islower()):
+            ledger.surrogate(type_, value)
+
+    def _masked(self, text: str, found: Sequence[Finding], ledger: Ledger) -> Masked:
+        if not found:
+            return Masked(text, ())
+        done = self._engine.anonymize(
+            text,
+            [RecognizerResult(f.type, f.start, f.end, f.score) for f in found],
+            {"DEFAULT": OperatorConfig(SurrogateOperator.NAME, {"ledger": ledger})},
+            merge_entities_with_spaces=False,
+        )
+        if len(done.items) != len(found):
+            raise Doubt("overlap")
+        return Masked(done.text, tuple(sorted((i.start, i.end) for i in done.items)))
+
+
+def _apart(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings that do not overlap: of those that do, the one that holds all others."""
+    kept: list[Finding] = []
+    for finding in sorted(findings, key=lambda f: (f.start, -f.end, not _known(f), -f.score)):
+        if kept and finding.start < kept[-1].end:
+            if finding.end > kept[-1].end:
+                raise Doubt("overlap")
+            if (finding.start, finding.end) == (kept[-1].start, kept[-1].end):
+                continue
+        else:
+            kept.append(finding)
+    return [f for f in kept if f.end > f.start]
+
+
+def _known(finding: Finding) -> bool:
+    return finding.type == PERSON or finding.type in MAKERS
+
+
+def _repeated(text: str, ledger: Ledger) -> Iterator[Finding]:
+    """Where an original stands again, or a part of a name, whoever found it."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text
+    found = []
+    for original, type_ in ledger.originals.items():
+        if type_ == PERSON and " " not in original:
+            if len(original) >= _MIN_PART:
+                spelled = {original, original.upper()}
+                found += [(s, type_) for word in spelled for s in places(text, word)]
+        else:
+            found += [(s, type_) for s in places(lowered, original.lower())]
+    end = 0
+    for (start, stop), type_ in sorted(found, key=lambda f: (f[0][0], -f[0][1])):
+        if start >= end:
+            end = stop
+            yield Finding(type_, start, stop, 1.0)
+
+
+def places(text: str, word: str) -> Iterator[Span]:
+    """Where a word stands by itself."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            yield at, end
+        at = text.find(word, at + 1)

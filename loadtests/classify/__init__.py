@@ -1,0 +1,1 @@
+"""What classification finds, and what it costs."""

@@ -1,0 +1,24 @@
+"""Serves `runtime.Runtime` from Triton's Python backend, one execution for each dynamic batch."""
+
+from pathlib import Path
+
+import triton_python_backend_utils as pb_utils
+from runtime import Runtime
+
+INPUT, OUTPUT = "rows", "logits"
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self._runtime = Runtime(Path(__file__).parent)
+
+    def execute(self, requests):
+        tables = [pb_utils.get_input_tensor_by_name(r, INPUT).as_numpy() for r in requests]
+        try:
+            found = self._runtime.each(tables)
+        except ValueError as error:
+            if len(requests) == 1:
+                return [pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error)))]
+            # One of them is bad: run apart, the others are answered.
+            return [response for request in requests for response in self.execute([request])]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor(OUTPUT, one)]) for one in found]

@@ -1,0 +1,48 @@
+"""What each recognizer finds in sentences of eight languages, and what it leaves alone there."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.classify.profile import Profile
+from gateway.classify.recognizers import PresidioScanner
+from gateway.config import ClassifySettings
+from tests.unit.classify.identifiers import (
+    dutch,
+    english,
+    french,
+    german,
+    italian,
+    polish,
+    portuguese,
+    spanish,
+)
+
+LANGUAGES = (english, german, french, spanish, italian, portuguese, dutch, polish)
+FOUND = [case for language in LANGUAGES for case in language.FOUND]
+HARMLESS = [text for language in LANGUAGES for text in language.HARMLESS]
+STRICT = ClassifySettings(profile="strict")
+
+
+@pytest.fixture(scope="module")
+def strict() -> PresidioScanner:
+    return PresidioScanner(STRICT, Profile.of(STRICT).types)
+
+
+@pytest.mark.parametrize(("type_", "marked"), FOUND)
+def test_an_identifier_is_found_where_it_stands(
+    type_: str, marked: str, strict: PresidioScanner
+) -> None:
+    before, value, after = marked.replace("⟧", "⟦").split("⟦")
+    found = strict.scan(before + value + after)
+    start, end = len(before), len(before) + len(value)
+    assert any(f.type == type_ and f.start < end and start < f.end for f in found), found
+    assert all(f.end - f.start <= len(value) + 20 for f in found if f.type == type_)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_sentence_without_identifiers_restricts_nothing(
+    text: str, strict: PresidioScanner
+) -> None:
+    found = strict.scan(text)
+    assert not Profile.of(STRICT).restricts(found), found

@@ -1,0 +1,65 @@
+"""Which place looks for names, and what it calls itself in records."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.classify import ScannerUnfit
+from gateway.classify.names import Names, engines
+from gateway.classify.names.local import LocalNames
+from gateway.classify.names.presidio import PresidioNames
+from gateway.classify.names.triton import TritonNames
+from gateway.config import ClassifySettings
+
+
+def settings(**names: Any) -> ClassifySettings:
+    return ClassifySettings.model_validate({"names": names})
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ({}, LocalNames),
+        ({"engine": "triton", "endpoint": "gpu"}, TritonNames),
+        ({"engine": "presidio", "nlp_configuration": __file__}, PresidioNames),
+        ({"engine": "off"}, type(None)),
+    ],
+)
+def test_every_engine_has_its_place(names: dict[str, Any], kind: type[Names]) -> None:
+    assert type(engines.build(settings(**names))) is kind
+
+
+def test_an_endpoint_without_a_door_on_the_premises_does_not_start() -> None:
+    async def scenario() -> None:
+        names = engines.build(settings(engine="triton", endpoint="gpu"), door=None)
+        assert names is not None
+        try:
+            await names.start()
+        finally:
+            await names.aclose()
+
+    with pytest.raises(ScannerUnfit, match="on the premises only"):
+        asyncio.run(scenario())
+
+
+def test_the_place_does_not_change_what_the_model_is() -> None:
+    here, there = settings(), settings(engine="triton", endpoint="gpu")
+    assert engines.version(here.names) == engines.version(there.names)
+    assert engines.version(settings(engine="off").names) != engines.version(here.names)
+
+
+def test_another_file_is_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "nlp.yaml"
+
+    def version(content: str, key: str = "nlp_configuration") -> str:
+        path.write_text(content)
+        return engines.version(settings(engine="presidio", **{key: str(path)}).names)
+
+    assert version("models: []") == version("models: []")
+    assert version("models: []") != version("models: [1]")
+    assert version("models: []") != version("models: []", "recognizers")
+    assert version("models: []", "recognizers") != version("models: [1]", "recognizers")

@@ -1,0 +1,387 @@
+"""The pattern engine finds what Presidio's own engine finds: types, spans and scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from presidio_analyzer import (
+    AnalyzerEngine,
+    EntityRecognizer,
+    Pattern,
+    PatternRecognizer,
+    RecognizerRegistry,
+    RecognizerResult,
+)
+from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
+from presidio_analyzer.nlp_engine import NlpArtifacts, NoOpNlpEngine, SpacyNlpEngine
+
+from gateway.classify.engine import MATCH_ONLY, BlankNlpEngine, build_engine
+from gateway.classify.patterns.context import Words
+from gateway.classify.patterns.engine import PatternEngine
+from gateway.classify.patterns.store import Store
+from gateway.config import ClassifySettings
+from tests.unit.classify import patterns_rig as rig
+
+LANGUAGES = ("en", "es", "it", "pl", "de")
+FEW, MANY = (30, 200) if not rig.EVERYTHING else (400, 4000)
+
+needs_records = pytest.mark.skipif(
+    not rig.RECORDS.is_dir(), reason="the development sets are not beside this checkout"
+)
+
+
+def assert_same(engine: PatternEngine, texts: Any, language: str = "en", **arguments: Any) -> None:
+    for text in texts:
+        expected = rig.findings(engine.presidio.analyze(text, language, **arguments))
+        found = rig.findings(engine.analyze(text, language, **arguments))
+        assert found == expected, repr(text)
+
+
+@pytest.fixture(scope="module")
+def default() -> PatternEngine:
+    return rig.patterns_over(rig.default_engine(*LANGUAGES))
+
+
+@pytest.fixture(scope="module")
+def complete() -> PatternEngine:
+    return rig.patterns_over(rig.complete_engine())
+
+
+@pytest.fixture(scope="module")
+def ours() -> PatternEngine:
+    return rig.patterns_over(
+        build_engine(ClassifySettings(deny_list=("Bluebird", "c++"))), MATCH_ONLY
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_generated_texts_give_the_same_findings_in_every_language(
+    default: PatternEngine, language: str
+) -> None:
+    assert_same(default, (rig.generated(seed, 30) for seed in range(MANY // 4)), language)
+
+
+def test_every_value_gives_the_same_findings_by_itself_and_in_a_sentence(
+    complete: PatternEngine,
+) -> None:
+    sentences = (f"it is {value}, card number bank passport {value}." for value in rig.VALUES)
+    assert_same(complete, (*rig.VALUES, *sentences))
+
+
+def test_the_values_that_texts_are_made_of_exercise_most_types(complete: PatternEngine) -> None:
+    found = {f.entity_type for v in rig.VALUES for f in complete.analyze(v, "en")}
+    assert len(found) > 45
+
+
+def test_generated_texts_give_the_same_findings_with_all_of_presidios_recognizers(
+    complete: PatternEngine,
+) -> None:
+    assert_same(complete, (rig.generated(seed, 25) for seed in range(MANY // 4)))
+
+
+def test_long_texts_give_the_same_findings(default: PatternEngine, complete: PatternEngine) -> None:
+    assert_same(default, [rig.generated(1, 1200)])
+    assert_same(complete, [rig.generated(7, 500)])
+
+
+def test_generated_texts_give_the_same_findings_with_the_recognizers_of_the_gateway(
+    ours: PatternEngine,
+) -> None:
+    assert_same(ours, (rig.generated(seed, 25) + " Bluebird C++ " for seed in range(FEW)))
+
+
+@needs_records
+def test_records_give_the_same_findings(default: PatternEngine) -> None:
+    assert_same(default, rig.records(MANY))
+
+
+@needs_records
+def test_records_give_the_same_findings_with_all_of_presidios_recognizers(
+    complete: PatternEngine,
+) -> None:
+    assert_same(complete, rig.records(FEW))
+
+
+@needs_records
+def test_records_give_the_same_findings_with_the_recognizers_of_the_gateway(
+    ours: PatternEngine,
+) -> None:
+    assert_same(ours, rig.records(FEW))
+
+
+_piece = st.one_of(
+    st.sampled_from(rig.VALUES),
+    st.sampled_from(rig.WORDS),
+    st.sampled_from(rig.GLUE),
+    st.text(max_size=6),
+    st.text(alphabet="0123456789-./ ()+x@:ABabſK\n", max_size=14),
+)
+
+
+@settings(
+    max_examples=MANY, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(_piece, max_size=12).map("".join))
+def test_any_text_gives_the_same_findings(default: PatternEngine, text: str) -> None:
+    assert_same(default, [text])
+
+
+@settings(
+    max_examples=FEW, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(_piece, max_size=12).map("".join))
+def test_any_text_gives_the_same_findings_with_all_recognizers(
+    complete: PatternEngine, text: str
+) -> None:
+    assert_same(complete, [text])
+
+
+TEXTS = tuple(rig.generated(seed, 25) for seed in range(100, 125))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"score_threshold": 0.0},
+        {"score_threshold": 0.35},
+        {"score_threshold": 0.5},
+        {"score_threshold": 1.0},
+        {"entities": ["PHONE_NUMBER"]},
+        {"entities": ["CREDIT_CARD", "US_SSN", "NOT_THERE"]},
+        {"context": ["Passport", "bank"]},
+        {"allow_list": ["4012888888881881", "192.168.0.1"]},
+        {"allow_list": [r"^\d+$", r"jane\."], "allow_list_match": "regex"},
+        {"allow_list": ["JANE"], "allow_list_match": "regex", "regex_flags": 0},
+        {"return_decision_process": True},
+    ],
+    ids=str,
+)
+def test_every_argument_means_the_same(default: PatternEngine, arguments: Any) -> None:
+    assert_same(default, TEXTS, **arguments)
+
+
+def test_given_artifacts_are_used(default: PatternEngine) -> None:
+    text = "nothing says what 078-05-1120 is"
+    words = default.presidio.nlp_engine.process_text("the ssn is called 078-05-1120", "en")
+    assert_same(default, [text], nlp_artifacts=words)
+    with_words = default.analyze(text, "en", nlp_artifacts=words)
+    assert rig.findings(with_words) != rig.findings(default.analyze(text, "en"))
+
+
+def test_what_presidio_refuses_is_refused(default: PatternEngine) -> None:
+    for arguments in ({"entities": ["NOT_THERE"]}, {"allow_list": ["a"], "allow_list_match": "b"}):
+        for engine in (default.presidio, default):
+            with pytest.raises(ValueError, match=r"No matching recognizers|allow_list_match"):
+                engine.analyze("card 4012888888881881", "en", **arguments)
+
+
+class Shouting(EntityRecognizer):
+    """No pattern recognizer: it reads the text and the artifacts by itself."""
+
+    def load(self) -> None:
+        pass
+
+    def analyze(
+        self, text: str, entities: list[str], nlp_artifacts: NlpArtifacts | None = None
+    ) -> list[RecognizerResult]:
+        assert nlp_artifacts is not None
+        explained = PatternRecognizer.build_regex_explanation("Shouting", "", "", 0.3, None, 0)
+        return [
+            RecognizerResult("SHOUT", start, start + len(token), 0.3, explained)
+            for start, token in zip(nlp_artifacts.tokens_indices, nlp_artifacts.tokens, strict=True)
+            if str(token).isupper()
+        ]
+
+
+class Doubled(PatternRecognizer):
+    """Finds by its patterns, and without them."""
+
+    def analyze(
+        self, text: str, entities: list[str], nlp_artifacts: Any = None, regex_flags: Any = None
+    ) -> list[RecognizerResult]:
+        found = super().analyze(text, entities, nlp_artifacts, regex_flags)
+        whole = RecognizerResult("WHOLE", 0, len(text), 0.2)
+        return [*found, whole] if "4012" in text else found
+
+
+class FromOwnContext(PatternRecognizer):
+    def enhance_using_context(
+        self, text: str, raw_recognizer_results: list[RecognizerResult], *_: Any, **__: Any
+    ) -> list[RecognizerResult]:
+        for result in raw_recognizer_results:
+            if "card" in text:
+                result.score = 0.9
+                result.recognition_metadata[RecognizerResult.IS_SCORE_ENHANCED_BY_CONTEXT_KEY] = (
+                    True
+                )
+        return raw_recognizer_results
+
+
+def _zip(score: float = 0.1, **more: Any) -> PatternRecognizer:
+    pattern = Pattern("zip", r"\b\d{5}(?:-\d{4})?\b", score)
+    return PatternRecognizer("ZIP", patterns=[pattern], **more)
+
+
+ODD_RECOGNIZERS: dict[str, Any] = {
+    "reads the artifacts": lambda: Shouting(["SHOUT"], context=["card"]),
+    "overrides analyze": lambda: Doubled("FOUR", patterns=[Pattern("four", r"\d{4}", 0.4)]),
+    "has a context of its own": lambda: FromOwnContext(
+        "FIVE", patterns=[Pattern("5", r"\d{5}", 0.3)]
+    ),
+    "a deny list": lambda: PatternRecognizer("TITLE", deny_list=["Mr.", "C++", "card", "ſ"]),
+    "case counts": lambda: PatternRecognizer(
+        "ID", patterns=[Pattern("id", r"ID|[A-Z]{2}\d+", 0.5)], global_regex_flags=0
+    ),
+    "not understood": lambda: PatternRecognizer(
+        "FUZZY",
+        patterns=[Pattern("p", r"(?:passport){e<=1}", 0.5), Pattern("q", r"\p{Lu}{2}", 0.5)],
+    ),
+    "matches nothing too": lambda: PatternRecognizer("MAYBE", patterns=[Pattern("m", r"\d*", 0.5)]),
+    "a reference": lambda: PatternRecognizer(
+        "TWICE", patterns=[Pattern("t", r"(\w)(\w)\2\1", 0.5)]
+    ),
+    "looks far ahead": lambda: PatternRecognizer(
+        "AHEAD", patterns=[Pattern("a", r"\d{3}(?=.*bank)", 0.5), Pattern("b", r"[a-z]+$", 0.2)]
+    ),
+    "letters of others": lambda: PatternRecognizer(
+        "OTHER", patterns=[Pattern("o", r"[à-ÿ]\w*|[^\x00-\u0400]+", 0.5)]
+    ),
+    "lazy and possessive": lambda: PatternRecognizer(
+        "LAZY", patterns=[Pattern("l", r"\d+?[ -]|(?>\d{2,3})\d|\w++:", 0.5)]
+    ),
+    "thresholds": lambda: _thresholded(),
+    "a long word": lambda: PatternRecognizer("LONG", patterns=[Pattern("w", r"\S{12,}", 0.5)]),
+}
+
+
+def _thresholded() -> PatternRecognizer:
+    recognizer = _zip(0.3, context=["card"])
+    recognizer.score_thresholds = {"ZIP": 0.4, "default": 0.1}
+    return recognizer
+
+
+@pytest.mark.parametrize("name", ODD_RECOGNIZERS)
+def test_recognizers_of_every_sort_find_the_same(name: str) -> None:
+    registry = rig.registry_of(ODD_RECOGNIZERS[name](), _zip(context=["born"]))
+    engine = PatternEngine(rig.engine_of(registry), Store(None))
+    assert_same(engine, TEXTS)
+    assert engine.wait(60)
+    assert_same(engine, TEXTS)
+    assert_same(engine, [rig.generated(3, 400)])
+
+
+@pytest.mark.parametrize("name", ODD_RECOGNIZERS)
+def test_ad_hoc_recognizers_of_every_sort_find_the_same(default: PatternEngine, name: str) -> None:
+    assert_same(default, TEXTS[:8], ad_hoc_recognizers=[ODD_RECOGNIZERS[name]()])
+
+
+def test_ad_hoc_entities_that_nobody_else_knows_are_found(default: PatternEngine) -> None:
+    arguments = {"entities": ["ZIP"], "ad_hoc_recognizers": [_zip(0.5)]}
+    assert_same(default, ["send it to 90210"], **arguments)
+    assert default.analyze("send it to 90210", "en", **arguments)
+
+
+@pytest.mark.parametrize(
+    "enhancer",
+    [
+        LemmaContextAwareEnhancer(context_suffix_count=3),
+        LemmaContextAwareEnhancer(context_matching_mode="whole_word"),
+        LemmaContextAwareEnhancer(0.2, 0.6, 2, 0),
+        type("Own", (LemmaContextAwareEnhancer,), {})(context_suffix_count=1),
+    ],
+    ids=["behind", "whole words", "other numbers", "a class of its own"],
+)
+def test_context_words_count_as_the_enhancer_says(enhancer: LemmaContextAwareEnhancer) -> None:
+    base = rig.default_engine("en")
+    presidio = AnalyzerEngine(
+        registry=base.registry,
+        nlp_engine=base.nlp_engine,
+        supported_languages=["en"],
+        context_aware_enhancer=enhancer,
+        default_score_threshold=0.2,
+    )
+    assert_same(rig.patterns_over(presidio), (*TEXTS, "card " * 40 + "4012888888881881"))
+
+
+def test_other_nlp_engines_give_the_same_findings() -> None:
+    """spaCy without a model: its tokens and its stop words, no entities."""
+    spacy = pytest.importorskip("spacy")
+    nlp = SpacyNlpEngine(models=[{"lang_code": "en", "model_name": "none"}])
+    nlp.nlp = {"en": spacy.blank("en")}
+    presidio = AnalyzerEngine(
+        registry=rig.default_engine("en").registry, nlp_engine=nlp, supported_languages=["en"]
+    )
+    assert_same(rig.patterns_over(presidio), TEXTS)
+
+
+def test_an_engine_without_words_gives_the_same_findings() -> None:
+    nlp = NoOpNlpEngine(models=[{"lang_code": "en", "model_name": ""}])
+    nlp.load()
+    presidio = AnalyzerEngine(
+        registry=rig.default_engine("en").registry, nlp_engine=nlp, supported_languages=["en"]
+    )
+    engine = rig.patterns_over(presidio)
+    assert_same(engine, TEXTS[:8])
+    assert_same(engine, TEXTS[:8], context=["card"])
+
+
+def test_a_registry_in_yaml_gives_the_same_findings(tmp_path: Any) -> None:
+    file = tmp_path / "recognizers.yaml"
+    file.write_text(
+        "recognizers:\n"
+        "- {name: Zip, supported_language: en, supported_entity: ZIP, context: [zip],\n"
+        "   patterns: [{name: weak, regex: '(\\b\\d{5}(?:\\-\\d{4})?\\b)', score: 0.01}]}\n"
+        "- {name: Titles, supported_language: en, supported_entity: TITLE, deny_list: [Mr., Ms.]}\n"
+    )
+    registry = RecognizerRegistry(supported_languages=["en"])
+    registry.add_recognizers_from_yaml(file)
+    engine = PatternEngine(rig.engine_of(registry), Store(None))
+    assert engine.wait(60)
+    assert_same(engine, [*TEXTS, "Ms. Lee, zip 90210", "Mr.Lee 90210-1234 zip"])
+    assert rig.findings(engine.analyze("Ms. Lee, zip 90210", "en")) == [
+        ("TITLE", 0, 3, 1.0),
+        ("ZIP", 13, 18, 0.4),
+    ]
+
+
+def test_changes_of_the_registry_are_seen_by_the_next_call() -> None:
+    registry = rig.registry_of(_zip(0.5))
+    engine = PatternEngine(rig.engine_of(registry), Store(None))
+    assert engine.wait(60)
+    registry.add_recognizer(PatternRecognizer("TITLE", name="T", deny_list=["Mr."]))
+    text = "Mr. Lee, 90210"
+    assert [f.entity_type for f in engine.analyze(text, "en")] == ["TITLE", "ZIP"]
+    assert engine.wait(60)
+    assert [f.entity_type for f in engine.analyze(text, "en")] == ["TITLE", "ZIP"]
+    registry.remove_recognizer("T")
+    assert [f.entity_type for f in engine.analyze(text, "en")] == ["ZIP"]
+
+
+def test_a_recognizers_results_are_its_own() -> None:
+    """One that keeps what it returned finds it as it was."""
+
+    class Keeping(Shouting):
+        kept = (RecognizerResult("SHOUT", 0, 2, 0.3),)
+
+        def analyze(self, *_: Any, **__: Any) -> list[RecognizerResult]:
+            return list(self.kept)
+
+    engine = PatternEngine(rig.engine_of(rig.registry_of(Keeping(["SHOUT"]))), Store(None))
+    for _ in range(2):
+        assert rig.findings(engine.analyze("HI you", "en")) == [("SHOUT", 0, 2, 0.3)]
+    assert Keeping.kept[0].recognition_metadata is None
+
+
+def test_the_blank_engines_words_before_a_place_are_those_of_the_whole_text() -> None:
+    nlp, rules = BlankNlpEngine(("en",)), LemmaContextAwareEnhancer()
+    for seed in range(20):
+        text = rig.generated(seed, 40)
+        artifacts = nlp.process_text(text, "en")
+        near = Words(text, nlp, lambda made=artifacts: made, rules)
+        whole = Words(text, object(), lambda made=artifacts: made, rules)
+        for start in range(len(text)):
+            if text[start:].strip():
+                assert set(near.around(start, start + 1)) == set(whole.around(start, start + 1))

@@ -1,0 +1,443 @@
+"""Each thing that is skipped, by itself: where it must not be."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import hyperscan
+import pytest
+import regex
+from phonenumbers import PhoneNumberMatcher
+from presidio_analyzer import Pattern, PatternRecognizer
+from presidio_analyzer.predefined_recognizers import PhoneRecognizer
+
+from gateway.classify.patterns import phones, proxies, syntax
+from gateway.classify.patterns.alphabet import Alphabet, CharSet
+from gateway.classify.patterns.automaton import Automaton, fingerprint
+from gateway.classify.patterns.engine import PatternEngine
+from gateway.classify.patterns.finder import Finder
+from gateway.classify.patterns.gate import Gate
+from gateway.classify.patterns.numbering import Numbering
+from gateway.classify.patterns.store import Store
+from tests.unit.classify import patterns_rig as rig
+
+USUAL = regex.DOTALL | regex.MULTILINE | regex.IGNORECASE
+
+EXPRESSIONS = (
+    *(r"\bab+c\b", r"(?<!\d)\d{3}(?!\d)", r"^ab$", r"\Aab\Z", r"a.c", r"[^a]b", r"(?:ab){2,3}c?"),
+    *(r"(a|b)\1", r"\Bb\B", r"(?<=\W)a|^b", r"a*b", r"(?=ab)a", r"(?!ab)a.", r"b(?=c|$)", r"\s+b"),
+    *(r"[\dé]+", r"(?i:A)b", r"\w\W\w", r"a{2,}", r"(?:^|(?<=\W))(b|c)(?:(?=\W)|$)", r"a|(?:)b|cc"),
+    *(
+        r"(?<!ab)c",
+        r"(?<![\w.])1(?!\.\d)",
+        r"k\b",
+        r"\bs",
+        r"(?>a|ab)c",
+        r"a*?c",
+        r"x{0,3}ab",
+        r"$a|b",
+    ),
+    *(
+        r"[A-Z]\d{2}",
+        r"\D\d",
+        r"(?:a(?:b|\b)){2}",
+        r"ab?(?!c)",
+        r"\b(?:1|2[0-5]?)\b",
+        r"(?:\bab|c\b)+",
+    ),
+)
+LETTERS = (
+    "a",
+    "b",
+    "c",
+    "A",
+    "1",
+    "2",
+    " ",
+    "\n",
+    ".",
+    "é",
+    "\u017f",
+    "\u212a",
+    "\u0663",
+    "\ud800",
+    "日",
+)
+
+
+def _texts(length: int) -> list[str]:
+    import random
+
+    rng = random.Random(length)
+    return ["".join(rng.choices(LETTERS, k=rng.randint(0, length))) for _ in range(250)]
+
+
+@pytest.mark.parametrize("flags", [USUAL, 0, regex.ASCII, regex.MULTILINE], ids=str)
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_the_finder_yields_what_the_expression_yields(expression: str, flags: int) -> None:
+    """On short texts, which are searched as a whole, and on long ones, which are not."""
+    automaton = Automaton.of([(expression, flags)])
+    plain = regex.compile(expression, flags)
+    known = automaton.known.get((expression, flags))
+    finder = Finder(expression, flags, None if known is None else known.reading)
+    for text in (*_texts(8), *_texts(300), "x" * 500 + " ab abc " + "y" * 500 + "12 b"):
+        ends: list[int] | None = []
+        folded = automaton.alphabet.encode(text)
+        assert len(folded) == len(text)
+        if known is None:
+            ends = None
+        elif folded:
+            automaton.scan(folded, [known.database], lambda _, __, end, ___, ____: ends.append(end))
+        expected = [m.span() for m in plain.finditer(text)]
+        found = [] if ends == [] else [m.span() for m in finder.find(text, folded, ends, None)]
+        assert found == expected, repr(text)
+
+
+def test_nearly_all_of_presidios_expressions_have_a_gate() -> None:
+    engine = rig.patterns_over(rig.complete_engine())
+    plan = engine._plan("en", None, None)
+    assert not plan.wholes or all(not isinstance(w, PatternRecognizer) for w in plan.wholes)
+    assert not plan.ungated
+
+
+@pytest.mark.parametrize(
+    ("expression", "flags"),
+    [
+        (r"(?:ab){e<=1}", 0),  # fuzzy matching, which the standard library reads as characters
+        (r"[[a-z]--[b]]", regex.VERSION1),
+        (r"\p{Lu}", 0),
+        (r"a(?i)b", 0),  # holds for `b` alone in regex
+        (r"\mab", 0),
+        (r"[[:alpha:]]", 0),
+        (r"a", regex.FULLCASE),
+    ],
+)
+def test_what_could_mean_something_else_is_not_understood(expression: str, flags: int) -> None:
+    with pytest.raises(syntax.NotUnderstood):
+        syntax.parse(expression, flags)
+
+
+def test_flags_in_the_middle_that_hold_anyway_are_understood() -> None:
+    assert syntax.parse(r"\b(?i)ab", USUAL) == syntax.parse(r"\bab", USUAL)
+
+
+def test_what_matches_the_empty_text_has_no_gate() -> None:
+    assert not Automaton.of([(r"\d*", USUAL)]).known
+
+
+def test_characters_that_an_expression_tells_apart_have_bytes_of_their_own() -> None:
+    sets = [
+        CharSet(s, regex.IGNORECASE) for s in (r"[\U000000e0-\U000000e5]", r"s", r"\d", r"[^\w]")
+    ]
+    alphabet = Alphabet.of(sets)
+    for chars in sets:
+        mask = alphabet.bytes_of(chars)
+        for point in (*range(0x400), 0x661, 0x17F, 0x212A, 0xFF11, 0x65E5, 0xD800, 0x10FFFF):
+            inside = chars.compiled().match(chr(point)) is not None
+            assert bool(mask >> alphabet.encode(chr(point))[0] & 1) == inside, hex(point)
+
+
+def test_more_classes_than_bytes_over_match_and_never_under_match() -> None:
+    sets = [CharSet(f"[\\U{0x400 + i:08x}\\U{0x500 + i // 2:08x}]", 0) for i in range(200)]
+    alphabet = Alphabet.of(sets)
+    for i, chars in enumerate(sets):
+        byte = alphabet.encode(chr(0x400 + i))[0]
+        assert alphabet.bytes_of(chars) >> byte & 1
+
+
+# Telephones
+
+
+@pytest.mark.parametrize("region", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS)
+def test_no_number_that_phonenumbers_finds_is_thought_impossible(region: str) -> None:
+    import random
+
+    rng, numbering, found = random.Random(region), Numbering.of(region), 0
+    prefixes = (
+        "",
+        "0",
+        "1",
+        "00",
+        "011",
+        numbering.country_code,
+        "0" + numbering.country_code,
+        "90",
+    )
+    for _ in range(6000):
+        digits = rng.choice(prefixes) + "".join(rng.choices("0123456789", k=rng.randint(3, 13)))
+        if list(PhoneNumberMatcher(digits, region)):
+            found += 1
+            assert numbering.could_be(digits), digits
+    assert found > 100
+
+
+def test_most_runs_of_digits_are_not_parsed() -> None:
+    numberings = [Numbering.of(r) for r in PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS]
+    assert not any(n.could_be("2024") for n in numberings if n.country_code != "49")
+    assert not any(n.could_be("4012888888881881") for n in numberings)
+
+
+PHONE_TEXTS = (
+    *(v for v in rig.VALUES if sum(c.isdigit() for c in v) > 3),
+    *(
+        "(+1) 425 882 8080",
+        "+1 425 882 8080 / 8081",
+        "+49 (0)30 901820",
+        "1 ext 2345678",
+        "+０49 30 901820",
+    ),
+    *(
+        "٠٢٠٧٩٤٦٠٩٥٨",
+        "020\u20117946\u20110958",
+        "tel:020 7946 0958;ext=12",
+        "12/12/2012 020 7946 0958",
+    ),
+    *(
+        "425 882 8080\n425 882 8081",
+        "a4258828080",
+        "$4258828080",
+        "4258828080é",
+        "4258828080 x 1 2 3",
+    ),
+    *(
+        "1 2 3 4 5 6 7 8 9 0 1 2 3",
+        "(425) 882-8080 (206) 882-8080",
+        "+1 425 882 8080+1 425 882 8081",
+    ),
+    *("+8", "+12", "+1234567890123456789", "00 1 425 882 8080", "011 1 425 882 8080", "0"),
+)
+
+
+def test_telephones_are_found_as_presidio_finds_them_one_by_one_and_together() -> None:
+    recognizer = PhoneRecognizer()
+    for text in (*PHONE_TEXTS, " ".join(PHONE_TEXTS), "; ".join(PHONE_TEXTS)):
+        hits = {(r.start, r.end) for r in recognizer.analyze(text, [])}
+        found = phones.find(recognizer, text)
+        outer = {
+            (s, e) for s, e in found
+            if not any(a <= s and e <= b and (a, b) != (s, e) for a, b in found)
+        }  # fmt: skip
+        assert outer == hits, text
+
+
+def test_where_the_gate_of_telephones_is_shut_there_is_none() -> None:
+    recognizer = PhoneRecognizer()
+    key = phones.gate_expression(recognizer)
+    automaton = Automaton.of([key])
+    for text in (*PHONE_TEXTS, *(rig.generated(seed, 6) for seed in range(300))):
+        ends: list[int] = []
+        automaton.scan(
+            automaton.alphabet.encode(text), [0], lambda _, __, end, ___, ____: ends.append(end)
+        )
+        if not ends:
+            assert not recognizer.analyze(text, []), text
+
+
+def test_a_text_of_more_tries_than_phonenumbers_makes_is_left_to_it() -> None:
+    text = "1234 " * 25_000 + "(212) 555-0123"
+    recognizer = PhoneRecognizer(supported_regions=["US"])
+    expected = {(r.start, r.end) for r in recognizer.analyze(text, [])}
+    assert expected == set()  # it gave up long before the number
+    assert phones.find(recognizer, text) == expected
+
+
+@pytest.mark.parametrize(
+    "recognizer",
+    [
+        PhoneRecognizer(leniency=0),
+        PhoneRecognizer(supported_regions=["XX"]),
+        type("Mine", (PhoneRecognizer,), {})(),
+    ],
+    ids=["possible numbers", "no such region", "a class of its own"],
+)
+def test_other_telephone_recognizers_run_as_they_are(recognizer: PhoneRecognizer) -> None:
+    assert not phones.is_understood(recognizer)
+
+
+# Recognizers with an `analyze` of their own
+
+
+def test_a_stand_in_finds_all_of_another_text() -> None:
+    """The scan is of one text; who searches another in the middle of it gets all of that."""
+    key = (r"\d+", USUAL)
+    automaton = Automaton.of([key])
+    stand_in = proxies.ScannedExpression(key, regex.compile(*key))
+    with proxies.scanned(proxies.Scan("no digits", b"no digits", {}, automaton)):
+        assert [m[0] for m in stand_in.finditer("1 and 2", timeout=5)] == ["1", "2"]
+        assert list(stand_in.finditer("no digits")) == []
+    assert stand_in.fullmatch("12")
+    assert [m[0] for m in stand_in.finditer("1 and 2")] == ["1", "2"]
+
+
+def test_a_stand_in_is_used_only_while_its_recognizer_asks_with_the_same_flags() -> None:
+    class Own(PatternRecognizer):
+        def analyze(self, text: str, *_: Any, **__: Any) -> Any:
+            return super().analyze(text, [], regex_flags=regex.IGNORECASE)
+
+    engine = PatternEngine(
+        rig.engine_of(rig.registry_of(Own("A", patterns=[Pattern("a", "^a", 0.5)]))), Store(None)
+    )
+    assert engine.wait(60)
+    assert len(engine.analyze("a\na", "en")) == 1  # `^` is no line's start without MULTILINE
+
+
+# The database
+
+
+KEYS = [(r"\bab+c\b", USUAL), (r"\d{3}-\d{4}", USUAL)]
+
+
+def test_a_stored_database_finds_what_the_built_one_finds() -> None:
+    built = Automaton.of(KEYS)
+    loaded = Automaton.load(built.dump())
+    assert loaded.known == built.known
+    for text in ("an abbc, 555-1234 é", "nothing"):
+        seen: list[list[tuple[int, int]]] = [[], []]
+        for automaton, found in zip((built, loaded), seen, strict=True):
+            automaton.scan(
+                automaton.alphabet.encode(text),
+                [0],
+                lambda id_, _, end, __, ___, found=found: found.append((id_, end)),
+            )
+        assert seen[0] == seen[1]
+
+
+def test_the_fingerprint_tells_sets_of_expressions_apart() -> None:
+    assert fingerprint(KEYS) == fingerprint(reversed(KEYS))
+    assert len({fingerprint(k) for k in (KEYS, KEYS[:1], [(KEYS[0][0], 0), KEYS[1]])}) == 3
+
+
+def test_what_hyperscan_refuses_even_coarsened_is_never_skipped() -> None:
+    wide = "|".join(f"[{chr(0x61 + i % 26)}-z]{{1,30}}{i}q{{20,30}}" for i in range(1500))
+    text = "zz7" + "q" * 25
+    automaton = Automaton.of([(wide, 0), (r"\d\d", 0)])
+    assert (r"\d\d", 0) in automaton.known
+    assert (wide, 0) not in automaton.known
+    recognizer = PatternRecognizer("W", patterns=[Pattern("w", wide, 0.5)], global_regex_flags=0)
+    engine = PatternEngine(rig.engine_of(rig.registry_of(recognizer)), Store(None))
+    assert engine.wait(60)
+    assert rig.findings(engine.analyze(text, "en")) == rig.findings(
+        engine.presidio.analyze(text, "en")
+    )
+
+
+def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:
+    presidio = rig.engine_of(
+        rig.registry_of(PhoneRecognizer(), PatternRecognizer("D", deny_list=["x"]))
+    )
+    engine = PatternEngine(presidio, Store(tmp_path))
+    first = engine.analyze("x (212) 555-0123", "en")  # whether or not the builder was quicker
+    assert engine.wait(60)
+    assert engine.gated
+    assert rig.findings(first) == rig.findings(engine.analyze("x (212) 555-0123", "en"))
+    assert len(first) == 2
+
+
+def test_the_next_start_finds_the_database_on_the_disk(tmp_path: Path) -> None:
+    first = Gate(Store(tmp_path))
+    first.want(KEYS)
+    assert first.wait(60)
+    second = Gate(Store(tmp_path))
+    second.want(KEYS)
+    assert second.automaton is not None  # without a thread having run
+    assert second.automaton.known == (first.automaton or second.automaton).known
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        lambda file: file.write_bytes(b"\0" * 4096),
+        lambda file: file.write_bytes(b""),
+        lambda file: file.chmod(0o666),
+        lambda file: file.parent.chmod(0o777),
+        lambda file: (file.rename(file.with_name("x")), file.symlink_to(file.with_name("x"))),
+    ],
+    ids=["cut", "nonsense", "empty", "others may write it", "others may swap it", "a link"],
+)
+def test_a_file_that_others_could_have_changed_is_built_again(tmp_path: Path, spoil: Any) -> None:
+    directory = tmp_path / "cache"
+    gate = Gate(Store(directory))
+    gate.want(KEYS)
+    assert gate.wait(60)
+    file = directory / fingerprint(KEYS)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    spoil(file)
+    assert Store(directory).read(file.name) is None
+    again = Gate(Store(directory))
+    again.want(KEYS)
+    assert again.wait(60)
+    assert again.automaton is not None
+
+
+def test_a_file_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cache")
+    assert store.write("one", b"content")
+    (tmp_path / "cache" / "one").rename(tmp_path / "cache" / "two")
+    assert store.read("two") is None
+
+
+def test_old_files_go(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cache")
+    for at in range(40):
+        store.write(f"f{at}", b"x")
+    assert len(list((tmp_path / "cache").iterdir())) <= 16
+    assert store.read("f39") == b"x"
+
+
+def test_the_store_is_where_the_user_keeps_caches(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Store.of_user().write("a", b"b")
+    assert (tmp_path / "spillway" / "patterns" / "a").exists()
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the specification: ignore it
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert Store.of_user().write("a", b"b")
+    assert (tmp_path / "home" / ".cache" / "spillway" / "patterns" / "a").exists()
+
+
+def test_a_store_that_cannot_write_costs_nothing_but_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    gate = Gate(Store(tmp_path / "file" / "below"))
+    gate.want(KEYS)
+    assert gate.wait(60)
+    assert gate.automaton is not None
+
+
+def test_threads_scan_with_scratches_of_their_own() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    engine = rig.patterns_over(rig.default_engine("en"))
+    texts = [rig.generated(seed, 20) for seed in range(40)]
+    expected = [rig.findings(engine.analyze(text, "en")) for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        found = threads.map(lambda text: rig.findings(engine.analyze(text, "en")), texts * 3)
+    assert list(found) == expected * 3
+
+
+def test_an_exception_in_a_scan_leaves_the_next_one_whole() -> None:
+    automaton = Automaton.of(KEYS)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        automaton.scan(b"555-1234", [0], interrupted)
+    found: list[int] = []
+    automaton.scan(b"555-1234", [0], lambda _, __, end, ___, ____: found.append(end))
+    assert found == [8]
+
+
+def test_hyperscan_reports_each_end_of_a_match() -> None:
+    """What the finder's regions rest on."""
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(expressions=[b"ab{1,3}"], ids=[0], flags=[0])
+    ends: list[int] = []
+    database.scan(
+        b"abbbb ab",
+        match_event_handler=lambda _, __, end, ___, ____: ends.append(end),
+        scratch=hyperscan.Scratch(database),
+    )
+    assert ends == [2, 3, 4, 8]
