@@ -19,10 +19,13 @@ SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run test check format models lock clean debian
+# Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
+DATA := $(wildcard ../shared/data/pii)
+
+.PHONY: help run test check format models lock clean debian bench-classify
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  ARGS=...      go on to spillway demo (run) or pytest (test); e.g. make run ARGS=--once"
 	@echo "  PYTHON=...    the interpreter of a new $(VENV); by default the first that fits"
 
@@ -39,6 +42,15 @@ check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the setting
 	$(BIN)/hadolint Dockerfile deploy/triton.Dockerfile
 	@for file in gateway/default.yaml deploy/spillway.yaml; do \
 	  echo "spillway check $$file"; $(SECRETS) $(BIN)/spillway check $$file || exit; done
+
+bench-classify: $(STAMPS)/dev ## what classification costs and finds; DATA=folder of annotated texts
+	$(BIN)/python -m loadtests.classify.engine
+	$(BIN)/python -m loadtests.classify.first_verdict
+	$(BIN)/python -m loadtests.classify.worst_case
+	$(BIN)/python -m loadtests.classify.names
+	$(BIN)/python -m loadtests.classify.start
+	$(if $(DATA),$(BIN)/python -m loadtests.classify.accuracy --data $(DATA) --held-out,\
+	  @echo "no annotated texts: make bench-classify DATA=folder counts what is found in them")
 
 format: $(STAMPS)/dev ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .

@@ -24,14 +24,14 @@ from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import FileDecisionLog
 from gateway.admission import Admission
-from gateway.backends import Inspector, OnPremDoor
+from gateway.backends import Inspector, OnPremBackend, OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.backends.kinds import build_connector
 from gateway.callers import Callers
 from gateway.catalog import Catalog
 from gateway.census import ServerCensus
-from gateway.classify.classifier import Classifier, scan_pool
-from gateway.classify.names import Names, engines
+from gateway.classify.classifier import Classifier, names_search, scan_pool
+from gateway.classify.names import Names
 from gateway.classify.spans import FullFindings
 from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
@@ -81,7 +81,7 @@ class Gateway:
         self.admission = Admission(settings.limits)
         callers = Callers(settings.keys, tenants=settings.tenants)
         added = callers.tightenings()
-        names = self._names(places)
+        names = names_search(settings.classify, self._names_door(places))
         self.classifier = Classifier(
             settings.classify,
             self.catalog,
@@ -142,10 +142,11 @@ class Gateway:
                 await reader.start()
             yield
 
-    def _names(self, places: Mapping[str, Place]) -> Names | None:
-        """Where names are looked for. An endpoint of another zone has no on-prem door."""
-        at = self.settings.classify.names.endpoint
-        return engines.build(self.settings.classify, places[at].onprem if at else None)
+    def _names_door(self, places: Mapping[str, Place]) -> OnPremBackend | None:
+        """The way to the endpoint that looks for names, if one does. One of another zone has no
+        on-prem door."""
+        name = self.settings.classify.names.endpoint
+        return places[name].onprem if name else None
 
     def _place(self, name: str, settings: EndpointSettings) -> Place:
         server = self._servers.get(name)

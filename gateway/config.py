@@ -397,7 +397,8 @@ class Settings(Section):
             if its.profile is not None and less and own.restrict is None:
                 raise Contradiction(
                     (*where, "profile"),
-                    f"restricts less than classify.profile, which is {own.profile}; it can only tighten",
+                    f"restricts less than classify.profile, which is {own.profile};"
+                    " it can only tighten",
                 )
 
     def _check_budgets(self) -> None:

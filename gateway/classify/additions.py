@@ -35,7 +35,7 @@ from gateway.classify.identifiers.payment import (
     BankAccount,
     EnglishBankAccount,
 )
-from gateway.classify.identifiers.street import StreetAddress
+from gateway.classify.identifiers.street import Postcode, StreetAddress
 from gateway.classify.identifiers.telephone import Telephone
 from gateway.classify.identifiers.world import (
     Aadhaar,
@@ -92,6 +92,7 @@ ADDITIONS: tuple[type[Identifier] | type[HostAddress], ...] = (
     HostAddress,
     Link,
     StreetAddress,
+    Postcode,
     northern.SocialSecurityNumber,
     MedicalRecordNumber,
     ProviderNumber,

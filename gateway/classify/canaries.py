@@ -60,6 +60,7 @@ _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("PL_PESEL", None, "44051401359"),
     ("PL_REGON", None, "REGON 192598184"),
     ("PROVIDER_NUMBER", None, "LANR 123456601"),
+    ("POSTAL_CODE", None, "zip code: 98052"),
     ("PT_NIF", None, "NIF 501964843"),
     ("RO_CNP", None, "1630615123457"),
     ("SECRET", None, "-----BEGIN RSA PRIVATE KEY-----"),

@@ -29,6 +29,7 @@ from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.memory import BETWEEN, Scope, SegmentMemory
 from gateway.classify.names import PERSON, Names, engines
 from gateway.classify.names.forms import find_in_all_forms
+from gateway.classify.names.remote import Door
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
 from gateway.classify.taint import Taint
@@ -64,6 +65,12 @@ def worker_spec(
 def scan_pool(settings: ClassifySettings, added: Collection[Tightening] = ()) -> ScanPool:
     """The pool that a gateway with these settings, and such callers, classifies with."""
     return ScanPool(worker_spec(settings, added), settings.workers, settings.max_waiting)
+
+
+def names_search(settings: ClassifySettings, door: Door | None) -> Names | None:
+    """Where a gateway with these settings looks for names; `door` leads to the on-prem endpoint
+    that they name, if they name one."""
+    return engines.build(settings, door)
 
 
 class Classifier:

@@ -73,7 +73,7 @@ class Collector:
         if self._room_bytes < 0:
             raise OverCap
         self._texts.append(text)
-        if _DATA_URL.search(text):
+        if "base64," in text.lower() and _DATA_URL.search(text):
             self.mark("data_url")
         if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
             self._decoded(text, depth)

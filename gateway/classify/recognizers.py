@@ -71,8 +71,12 @@ class PresidioScanner:
         forms = normalise.derived(text)
         yield [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
         yield [Finding(t, start, end, 0.8) for t, start, end in forms.values]
+        read: set[tuple[str, int]] = set()  # what is written often says the same each time
         for form in forms.pieces:
             lead = normalise.lead(form, text)
+            if (form.text, lead) in read:
+                continue
+            read.add((form.text, lead))
             for start, window in windows(form.text):
                 inside = self._in_window(form.text, start, window)
                 yield list(_mapped([f for f in inside if f.end > lead], form, []))

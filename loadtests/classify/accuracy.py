@@ -139,7 +139,7 @@ def _count_verdicts(
         _tick(told.identified, record["pii"], flagged)
         text = record["text"]
         full = [
-            s for s in record["spans"]
+            s for s in record.get("spans", ())
             if s["type"] == "PERSON" and len(_bare(text[s["start"] : s["end"]]).split()) > 1
         ]  # fmt: skip
         if full:
@@ -166,7 +166,7 @@ def _count_spans(
     text = record["text"]
     gold = {
         (s["end"] - len(_bare(text[s["start"] : s["end"]])), s["end"])
-        for s in record["spans"]
+        for s in record.get("spans", ())
         if s["type"] == "PERSON"
     }
     got = {(f["start"], f["end"]) for f in findings if f["type"] == "PERSON"}
@@ -176,12 +176,12 @@ def _count_spans(
     for kind, accepted in NUMBERS.items():
         _overlaps(
             told.numbers[kind],
-            [s for s in record["spans"] if s["type"] == kind],
+            [s for s in record.get("spans", ()) if s["type"] == kind],
             [f for f in findings if f["type"] in accepted],
         )
     _overlaps(
         told.addresses,
-        [s for s in record["spans"] if s["raw"] in ADDRESSES],
+        [s for s in record.get("spans", ()) if s["raw"] in ADDRESSES],
         [f for f in findings if f["type"] == "STREET_ADDRESS"],
     )
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gateway.catalog import Catalog, CatalogModel
+from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.gate.gate import Gate
@@ -66,7 +67,9 @@ class Worker:
 
     async def start(self) -> None: ...
 
-    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def scan(
+        self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
+    ) -> list[list[Finding]]:
         return [self._scanner.scan(text) for text in texts]
 
     async def aclose(self) -> None: ...

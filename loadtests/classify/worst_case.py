@@ -1,4 +1,4 @@
-"""The texts that keep a scan worker busy longest: `python -m loadtests.classify.worst_case [--json]`.
+"""The texts that keep a scan worker busy longest: `python -m loadtests.classify.worst_case`.
 
 64 KB each, of seeds that were found by hand and by trying: one seed repeated, or two in turn, some
 of it encoded. `--rounds N` mutates the worst ones N times and keeps what is worse. Processor time,

@@ -297,7 +297,9 @@ def _phone(random: Random) -> str:
 
 
 def _address(random: Random) -> str:
-    return ".".join(str(random.randrange(11, 250)) for _ in range(4))
+    """A public one: others are nobody's."""
+    rest = ".".join(str(random.randrange(11, 250)) for _ in range(3))
+    return f"{random.choice((41, 81, 134, 178, 217))}.{rest}"
 
 
 def _social(random: Random) -> str:

@@ -84,7 +84,7 @@ ACROSS = {
 
 DOORS = {
     "backends": {"", "egress", "kinds"},
-    "classify": {"", "classifier", "spans"},
+    "classify": {"", "classifier", "names", "spans"},
     "routing": {"policy", "estimate"},
 }
 """What the rest of the gateway may import of a family; commands may look deeper."""

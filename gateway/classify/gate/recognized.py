@@ -19,12 +19,19 @@ _VALID = 1  # phonenumbers' leniency: only numbers that are assigned
 
 
 # Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
-# ask of a match. Five digits in a row, or one of the countries whose account numbers (SWIFT IBAN
-# registry) may lack them; an address of IPv6 has `::` or six groups.
+# ask of a match: a country, and the head of an account number as the SWIFT IBAN registry has it.
+_NUMERIC = (
+    "AE|AT|BA|BE|BI|BR|CR|CZ|DE|DJ|DK|EE|EG|ES|FI|FO|GL|HR|HU|IL|IS|LT|LY|ME|MN|MR|NO|PL|PT|RS|RU"
+    "|SD|SE|SI|SK|SO|ST|TL|TN|VA|XK"
+)
+_BANK_LETTERS = "AZ|BH|GI|KW|LC|LV|PK|PS|QA|RO|JO|YE|MT|BG|GB|HN|IE|IQ|MU|NI|NL|SC|SV|VG"
 _IBAN = (
-    r"[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){0,16}?(?:[ -]?\d){5}"
-    r"|(?:AZ|BH|BY|GI|GT|JO|KW|KZ|LB|LC|LU|LV|MD|MK|OM|PK|PS|QA|RO|SA|YE)[ -]?\d\d"
-    r"(?:[ -]?[A-Z0-9]){11}"
+    rf"(?:{_NUMERIC})[ -]?\d\d(?:[ -]?\d){{11}}"
+    rf"|(?:{_BANK_LETTERS})[ -]?\d\d(?:[ -]?[A-Z]){{4}}(?:[ -]?[A-Z0-9]){{7}}"
+    r"|(?:IT|SM)[ -]?\d\d[ -]?[A-Z](?:[ -]?\d){10}"
+    r"|(?:CH|LI|TR|UA|GR|AD|AL|CY|FR|MC)[ -]?\d\d(?:[ -]?\d){5}(?:[ -]?[A-Z0-9]){6}"
+    r"|(?:SA|KZ|LU|MK|OM|LB)[ -]?\d\d(?:[ -]?\d){2}(?:[ -]?[A-Z0-9]){9}"
+    r"|(?:GT|MD|DO|BY|FK|GE)[ -]?\d\d(?:[ -]?[A-Z0-9]){11}"
 )
 NARROWER = {
     r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){11,30}": _IBAN,

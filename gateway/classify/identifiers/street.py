@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from presidio_analyzer import Pattern
 
-from gateway.classify.identifiers import Identifier
+from gateway.classify.identifiers import Identifier, labelled
 
 _UP = r"[A-ZÀ-ÖØ-ÞŁŚŻŹĆĄĘŃÓČŠŽŘĚŮŐŰΆ-ΫÞĐ]"
 _NAME = rf"(?:{_UP}\w{{0,2}}\.|{_UP}[\w'’-]{{0,30}})"  # with a dot only when it is cut short
@@ -224,5 +224,20 @@ class StreetAddress(Identifier):
             rf"|{_NAME}(?: {_NAME}| [a-z]{{1,4}}){{0,4}},? (?!(?:19"
             rf"|20)\d\d\b)\d{{1,5}}(?! de )){_END}",
             0.5,
+        ),
+    )
+
+
+class Postcode(Identifier):
+    """A postal code beside its words. It narrows down where somebody lives and names nobody, so
+    only the profile `strict` counts it."""
+
+    entity = "POSTAL_CODE"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        labelled(
+            r"zip(?: ?-?code)?|post(?:al)? ?-?code|postleitzahl|plz|code postal|c[óo]digo postal|cep|"
+            r"codice postale|postcode|kod pocztowy",
+            r"\d{3,6}(?:-\d{3,4})?|\d{2}-\d{3}|\d{4} ?[A-Z]{2}|"
+            r"[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d",
         ),
     )

@@ -63,8 +63,6 @@ class Languages:
         for word in words:
             if len(word) <= _LONGEST and (mask := self._masks.get(word_hash(word))):
                 counts[mask] += 1
-        if sum(counts.values()) < LEAST_WORDS:
-            return None
         best_known, best_other, name = 0.0, 0.0, None
         for at, language in enumerate(self._names):
             score = float(sum(n for mask, n in counts.items() if mask >> at & 1))

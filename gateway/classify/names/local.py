@@ -154,13 +154,11 @@ class ReaderThread:
         self._refuse_waiting()
 
     def _put(self, job: _Job) -> None:
-        if self._ended.is_set():
-            raise ScanFailed(_CLOSED)
         # Also those whose callers have left: they hold their texts until it is their turn.
         if self._jobs.qsize() + len(self._short) + len(self._long) >= self._max_waiting:
             raise ScannersBusy("too many calls wait for their names")
         self._jobs.put(job)
-        if self._ended.is_set():  # in between: nobody may read it any more
+        if self._ended.is_set():  # nobody may read it any more
             self._refuse_waiting()
 
     def _refuse_waiting(self) -> None:

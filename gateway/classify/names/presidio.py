@@ -56,6 +56,8 @@ class PresidioNames:
 
     async def start(self) -> None:
         """Raises ScannerUnfit, which says what is missing, or what the engine does not find."""
+        if self._pool is not None:
+            return
         spec = worker_spec(self._settings, everything=self._everything)
         if self._settings.names.other_languages == "restrict":
             measured = frozenset(languages(self._settings.names))

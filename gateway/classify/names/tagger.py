@@ -56,7 +56,7 @@ class OnnxModel:
     """On the CPU, one thread: calls run beside each other, a call alone is short."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
-        import onnxruntime
+        import onnxruntime  # half of the start-up of whoever needs no names
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads

@@ -117,10 +117,9 @@ def _split(
     byte: int,
 ) -> int:
     """Cut each class into what is inside and what is not; the highest byte in use afterwards."""
-    for there in np.unique(classes[_ASCII:]):
-        part = inside & (classes == there)
-        count = int(part.sum())
-        if count and count < int((classes == there).sum()):
+    sizes = np.bincount(classes, minlength=256)
+    for there, count in enumerate(np.bincount(classes[inside], minlength=256).tolist()):
+        if 0 < count < sizes[there]:
             byte = min(byte + 1, 255)
-            classes[part] = byte
+            classes[inside & (classes == there)] = byte
     return byte

@@ -91,6 +91,7 @@ class Candidates:
         self.regions = regions
         self._numberings = [Numbering.of(region) for region in regions]
         self._all = (1 << len(regions)) - 1
+        self._least = min((n.least_digits for n in self._numberings), default=1)
         self._after: dict[int, Candidate | None] = {}
         self._masks: dict[str, int] = {}
         self.verified: dict[tuple[int, str], Any] = {}
@@ -110,8 +111,7 @@ class Candidates:
             if match is None:
                 return None
             start, run = match.start(), match[0]
-            second = _SECOND_NUMBER.search(run)
-            if second is not None:
+            if not _DIGITS.match(run) and (second := _SECOND_NUMBER.search(run)):
                 run = run[: second.start()]
             regions = self.with_parts(run)
             if regions:
@@ -137,6 +137,8 @@ class Candidates:
         begin and end where a block of digits does."""
         if not _PLAIN.match(run):
             return self._all
+        if len(run) < self._least:
+            return 0
         blocks = _BLOCK.findall(run)
         if len(blocks) > _MOST_BLOCKS:
             return self._all
@@ -147,6 +149,8 @@ class Candidates:
         return mask
 
     def _of_digits(self, digits: str) -> int:
+        if len(digits) < self._least:
+            return 0
         mask = self._masks.get(digits)
         if mask is None:
             mask = 0

@@ -174,7 +174,7 @@ def test_a_finding_in_the_context_is_not_counted_twice() -> None:
         Scope("tenant", "reloaded", "patterns-1"),
         Scope("tenant", "policy", "patterns-2"),
         Scope("tenant", "policy", "names-1"),
-        Scope("tenantp", "olicy", "patterns-1"),
+        Scope("tenant", "policyp", "atterns-1"),
     ],
 )
 def test_verdicts_of_another_tenant_policy_or_detector_are_others(other: Scope) -> None:

@@ -4,6 +4,7 @@ adds."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import time
 from collections.abc import Sequence
@@ -363,10 +364,9 @@ def test_what_restricts_another_caller_alone_does_not_end_a_scan(
 
 
 def test_what_restricts_nobody_does_not_end_a_scan_either() -> None:
-    """A card that is spelled out is found whatever is looked for."""
-    card = "four one one one one one one one one one one one one one one one"
-    only_mail = FirstVerdict(
-        ClassifySettings(restrict=("EMAIL_ADDRESS",)), frozenset({"EMAIL_ADDRESS"})
-    )
-    found = only_mail.scan(f"{card} and bWFyaWEua2VsbGVyQHBvc3Rlby5leGFtcGxlIGlzIGhlciBtYWls")
-    assert "EMAIL_ADDRESS" in {f.type for f in found}
+    """A card in odd groups is found whatever is looked for; the mail behind it is encoded."""
+    types = frozenset({"EMAIL_ADDRESS"})
+    mail = base64.b64encode(b"write to maria.keller@posteo.com please, thanks").decode()
+    scanner = FirstVerdict(ClassifySettings(restrict=tuple(types)), types)
+    found = scanner.scan(f"41111 11111 111111 and {mail}")
+    assert {f.type for f in found} == {"CREDIT_CARD", "EMAIL_ADDRESS"}

@@ -48,7 +48,7 @@ def pattern(regex: str, score: float, **more: Any) -> PatternRecognizer:
     )
 
 
-class Oracle(EntityRecognizer):  # type: ignore[misc] # Presidio is not typed
+class Oracle(EntityRecognizer):
     """Finds what no expression says."""
 
     def __init__(self) -> None:

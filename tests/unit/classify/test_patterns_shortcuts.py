@@ -236,7 +236,7 @@ def test_where_the_gate_of_telephones_is_shut_there_is_none() -> None:
 
 
 def test_a_text_of_more_tries_than_phonenumbers_makes_is_left_to_it() -> None:
-    text = "1234 " * 25_000 + "(212) 555-0123"
+    text = "1. 2. 3. 4. 5. 6. 7. 8. 9. 0\n" * 4_000 + "(212) 555-0123"
     recognizer = PhoneRecognizer(supported_regions=["US"])
     expected = {(r.start, r.end) for r in recognizer.analyze(text, [])}
     assert expected == set()  # it gave up long before the number

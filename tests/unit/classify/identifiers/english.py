@@ -59,6 +59,8 @@ FOUND = (
     ("STREET_ADDRESS", "⟦PSC 0413, Box 8144⟧"),
     ("STREET_ADDRESS", "flat in ⟦SW1A 1AA⟧"),
     ("STREET_ADDRESS", "near ⟦14 Rosebery Avenue⟧"),
+    ("POSTAL_CODE", "My zip code is ⟦76400⟧"),
+    ("POSTAL_CODE", "Postcode: ⟦SW1A 1AA⟧"),
     ("DATE_OF_BIRTH", "DOB: ⟦03/12/1964⟧"),
     ("DATE_OF_BIRTH", "date of birth ⟦March 12, 1964⟧"),
 )

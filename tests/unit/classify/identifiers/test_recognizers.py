@@ -13,6 +13,7 @@ from gateway.classify import canaries
 from gateway.classify.additions import ADDITIONS
 from gateway.classify.identifiers import Identifier, labelled
 from gateway.classify.profile import PROFILES
+from gateway.types import STRICTNESS
 
 WINDOW = 2048
 _UNITS = (
@@ -84,6 +85,8 @@ def test_every_type_of_ours_restricts_in_a_profile_and_has_a_sample() -> None:
 def test_each_profile_holds_the_one_before() -> None:
     assert PROFILES["patterns"] < PROFILES["balanced"] < PROFILES["strict"]
     assert PROFILES["balanced"] - PROFILES["patterns"] == {"PERSON"}
+    by_size = sorted(PROFILES, key=lambda name: len(PROFILES[name]))
+    assert sorted(PROFILES, key=lambda name: STRICTNESS[name]) == by_size
 
 
 class Badge(Identifier):

@@ -46,3 +46,10 @@ def test_a_sentence_without_identifiers_restricts_nothing(
 ) -> None:
     found = strict.scan(text)
     assert not Profile.of(STRICT).restricts(found), found
+
+
+def test_what_stands_before_a_number_is_not_found_in_the_number(strict: PresidioScanner) -> None:
+    """Numbers in an odd dress are read again behind the words before them."""
+    text = "write to heyden@aol.com. Document reference FILE-201703-7719"
+    found = [text[f.start : f.end] for f in strict.scan(text) if f.type == "EMAIL_ADDRESS"]
+    assert found == ["heyden@aol.com"]

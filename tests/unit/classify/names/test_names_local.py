@@ -372,21 +372,56 @@ def test_a_thread_that_dies_refuses_at_once_and_says_so_without_a_word_of_the_te
     assert MARKER not in caplog.text
 
 
-def test_a_caller_that_leaves_as_the_answer_comes_leaves_no_complaint() -> None:
+def test_a_caller_that_leaves_as_the_answer_comes_leaves_no_complaint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     complaints: list[object] = []
+    callers: list[asyncio.Task[object]] = []
+
+    plain = local._Job
+
+    class Leaving(plain):
+        def _tell(self, answer: local.Answer | NoScan) -> None:
+            plain._tell(self, answer)
+            callers[0].cancel()  # the answer is there, and nobody comes to look at it
+
+    monkeypatch.setattr(local, "_Job", Leaving)
 
     async def play(thread: ReaderThread) -> object:
         asyncio.get_running_loop().set_exception_handler(lambda _, c: complaints.append(c))
-        for _ in range(20):
-            task = asyncio.create_task(thread.find(["x"], FAR_S))
-            await asyncio.sleep(0.001)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        callers.append(asyncio.create_task(thread.find(["x"], FAR_S)))
+        (left,) = await asyncio.gather(*callers, return_exceptions=True)
+        callers.clear()
         gc.collect()
-        return None
+        return type(left)
 
-    scenario(raises(ValueError(MARKER)), play)
+    assert scenario(raises(ValueError(MARKER)), play) is asyncio.CancelledError
+    gc.collect()
     assert complaints == []
+
+
+def test_what_is_read_in_one_go_is_bounded() -> None:
+    gate = Gate()
+
+    async def play(thread: ReaderThread) -> object:
+        first = asyncio.create_task(outcome(thread, "first"))
+        await reached(gate.entered)
+        many = [asyncio.create_task(outcome(thread, "few")) for _ in range(100)]
+        much = [asyncio.create_task(outcome(thread, "x" * 4_000)) for _ in range(5)]
+        await asyncio.sleep(0)
+        gate.open.set()
+        return await asyncio.gather(first, *many, *much)
+
+    assert scenario(gate, play, most=200) == ["found"] * 106
+    assert max(map(len, gate.read)) <= local._TOGETHER
+    assert max(sum(map(len, texts)) for texts in gate.read) <= 2 * local._LONG
+
+
+def test_a_reader_asks_before_each_text_whether_to_go_on() -> None:
+    asked: list[None] = []
+    reader = Reader(tagger_that_knows({}), None, THRESHOLDS)
+    reader.read(["few words"] * 10, lambda: asked.append(None))
+    assert len(asked) >= 10
 
 
 def test_a_job_does_not_say_what_it_holds() -> None:

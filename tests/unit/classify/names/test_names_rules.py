@@ -67,7 +67,8 @@ def test_a_title_makes_a_lone_name_identify(title: str) -> None:
     "before",
     [
         "", "call ", "call me ", "tell me ", "I miss ", "her sister ", "his father ", "HR ",
-        "at 3 p.m. ", "10 a.m. ", "5 m ", "vitamin D ", "the Amman ", "fr ", "Madrid. ", "Adam ",
+        "at 3 p.m. ", "10 a.m. ", "3 P.M. ",
+        "5 m ", "vitamin D ", "the Amman ", "fr ", "Madrid. ", "Adam ",
         "Mr. X said that ", "Dr. ) ", "justice ", "my lady ",
     ],
 )  # fmt: skip
@@ -101,6 +102,12 @@ def test_the_score_says_how_much_it_identifies(
     text: str, kind: str, probability: float, score: float | None
 ) -> None:
     assert finding(text, kind, probability) == score
+
+
+def test_no_score_is_over_one() -> None:
+    thresholds = dict.fromkeys(THRESHOLDS, 0.999999)
+    (found,) = findings("Bo Lee", [Mention("PERSON", 0, 6, 1.000001, 2)], thresholds)
+    assert found.score == 1.0
 
 
 @given(

@@ -1,0 +1,73 @@
+"""Calls through a gateway whose names are on its own Triton, and nothing of them in the cloud."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway.demo.cloud.process import SimulatedCloud
+from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+
+NAMED = "Please write to Margaret Whitfield about her appointment on Monday."
+CALM = "Summarise the water cycle in two sentences."
+
+
+@pytest.fixture(scope="module")
+def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
+    with simulated_cloud(loop_thread) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="module")
+def house(
+    outside: SimulatedCloud, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveGateway]:
+    scratch: Path = tmp_path_factory.mktemp("names")
+    names = {"engine": "triton", "endpoint": "local", "when": "always"}
+    document = settings(outside, scratch, classify={"names": names, "budget_ms": 1000})
+    with serving(document, scratch) as gateway:
+        yield gateway
+
+
+def chat(gateway: LiveGateway, text: str) -> httpx.Response:
+    body = {"model": "scribe", "max_tokens": 4, "messages": [{"role": "user", "content": text}]}
+    return gateway.client.post("/v1/chat/completions", json=body)
+
+
+def sensitivity(answer: httpx.Response) -> str:
+    return str(answer.headers.get("x-spillway-sensitivity"))
+
+
+def test_a_name_restricts_and_its_absence_clears(
+    house: LiveGateway, outside: SimulatedCloud, loop_thread: LoopThread
+) -> None:
+    wait_until(lambda: sensitivity(chat(house, CALM)) == "clear", 20)
+    named = chat(house, NAMED)
+    assert sensitivity(named) == "restricted"
+    assert named.headers["x-spillway-zone"] == "onprem"
+    assert house.record(named.headers["x-request-id"])["entities"] == {"PERSON": 1}
+    assert loop_thread.run(outside.search(["Whitfield"])) == []
+
+
+def test_while_the_model_cannot_be_asked_every_call_is_restricted(
+    house: LiveGateway, outside: SimulatedCloud, loop_thread: LoopThread
+) -> None:
+    """Also one that has nothing in it: nobody has read it."""
+    marker = "Zephyrine lanterns over quiet harbours"
+    pid = house.triton_pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        answer = chat(house, marker)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    record = house.record(answer.headers["x-request-id"])
+    assert record["sensitivity"] == "restricted"
+    assert record["classify_reason"] in ("late", "failed")
+    assert loop_thread.run(outside.search([marker])) == []
+    wait_until(lambda: sensitivity(chat(house, CALM)) == "clear", 30)
+    wait_until(lambda: chat(house, NAMED).status_code == 200, 30)  # not ejected any more

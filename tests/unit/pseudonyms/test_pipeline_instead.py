@@ -1,0 +1,301 @@
+"""Where surrogates fit into the life of a call: only for one that would leave, decided on once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from gateway.errors import OnpremUnavailable
+from gateway.pipeline import Pipeline
+from gateway.routing.policy import Policy
+from gateway.types import (
+    ONPREM_ONLY,
+    Classification,
+    DocumentCall,
+    Frame,
+    InferenceReply,
+    InferenceRequest,
+    Operation,
+    ReplyStream,
+    Sensitivity,
+    ServerEvent,
+    Zone,
+)
+from tests.unit.harness import (
+    ANSWERS,
+    FAILS,
+    UNREACHABLE,
+    Ended,
+    Plan,
+    Rig,
+    ScriptedClassifier,
+    Setup,
+    Site,
+    cloud,
+    onprem,
+    request,
+    run,
+)
+
+MASKED = DocumentCall(Operation.CHAT, {"messages": [], "user": "masked"})
+
+
+@dataclass
+class ScriptedInstead:
+    request: InferenceRequest
+    found: Classification
+    forgotten: bool = False
+
+    async def to_leave(self) -> None: ...
+
+    def restored(self, reply: InferenceReply) -> InferenceReply:
+        return replace(reply, frames=Shouting(reply.frames))
+
+    def forget(self) -> None:
+        self.forgotten = True
+
+
+class Shouting:
+    """An answer that shows that it was restored."""
+
+    def __init__(self, frames: ReplyStream) -> None:
+        self._frames = frames
+
+    def __aiter__(self) -> Shouting:
+        return self
+
+    async def __anext__(self) -> Frame:
+        frame = await anext(self._frames)
+        assert isinstance(frame, ServerEvent)
+        return ServerEvent(frame.data.upper())
+
+    async def aclose(self) -> None:
+        await self._frames.aclose()
+
+
+@dataclass
+class ScriptedPseudonyms:
+    doubts: bool = False
+    made: list[ScriptedInstead] = field(default_factory=list)
+    asked: list[Classification] = field(default_factory=list)
+
+    async def instead(
+        self, request: InferenceRequest, found: Classification
+    ) -> ScriptedInstead | None:
+        self.asked.append(found)
+        if self.doubts:
+            return None
+        sent = replace(request, id=f"clear-{request.id}", payload=MASKED, pseudonymise=False)
+        cleared = Classification(
+            sent.id, Sensitivity.CLEAR, "pseudonymised", {"PERSON": 1},
+            complete=True, pseudonymised={"PERSON": 2},
+        )  # fmt: skip
+        self.made.append(ScriptedInstead(sent, cleared))
+        return self.made[-1]
+
+
+def rig_of(pseudonyms: ScriptedPseudonyms | None, *sites: Site, setup: Setup | None = None) -> Rig:
+    rig = Rig(*sites, setup=setup)
+    rig.pipeline = Pipeline(
+        rig.admission, rig.classifier, rig.fleet, Policy(), rig.dispatcher, rig.accounts,
+        block_unknown=True, pseudonyms=pseudonyms,
+    )  # fmt: skip
+    return rig
+
+
+def costly(*plans: Plan) -> Site:
+    return replace(onprem(*plans), price_usd=5.0)
+
+
+def allowed(kind: str = "restricted", **changes: object) -> InferenceRequest:
+    return replace(request(kind), pseudonymise=True, **changes)  # type: ignore[arg-type]
+
+
+def seen(rig: Rig, name: str) -> list[object]:
+    return [r.payload for r in rig.sites[name].connector.seen]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_call_that_would_leave_were_it_clear_leaves_with_surrogates(streamed: bool) -> None:
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms()
+        rig = rig_of(pseudonyms, costly(), cloud())
+        asked = allowed()
+        if streamed:
+            asked = replace(asked, payload=DocumentCall(Operation.CHAT, {"messages": []}, True))
+        ended = await rig.call(asked)
+        assert ended.error is None
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.CLOUD
+        assert ended.placement.sensitivity is Sensitivity.CLEAR
+        assert ended.placement.pseudonymised == 2
+        assert ended.frames
+        assert all(frame == frame.upper() for frame in ended.frames)
+        assert [r.payload for r in rig.cloud_seen] == [MASKED]
+        record = rig.log.of(asked.id)[0]
+        assert record["classify_reason"] == "pseudonymised"
+        assert record["pseudonymised"] == {"PERSON": 2}
+        assert record["sensitivity"] == "clear"
+        assert rig.leftovers() == {}
+
+    run(main())
+
+
+def test_a_call_that_stays_anyway_is_served_as_it_is() -> None:
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms()
+        rig = rig_of(pseudonyms, onprem(), cloud())
+        asked = allowed()
+        ended = await rig.call(asked)
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.ONPREM
+        assert seen(rig, "gpu") == [asked.payload]
+        assert not pseudonyms.asked
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "case", ["not allowed", "clear", "placement", "doubts", "off"]
+)  # fmt: skip
+def test_who_leaves_as_before_or_stays_as_before(case: str) -> None:
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms(doubts=case == "doubts")
+        rig = rig_of(None if case == "off" else pseudonyms, costly(), cloud())
+        asked = {
+            "not allowed": request("restricted"),
+            "clear": allowed("clear"),
+            "placement": allowed(zones=ONPREM_ONLY),
+        }.get(case, allowed())
+        ended = await rig.call(asked)
+        assert ended.placement is not None
+        assert ended.placement.pseudonymised == 0
+        assert (ended.placement.zone is Zone.CLOUD) == (case == "clear")
+        where = "cloud" if case == "clear" else "gpu"
+        assert seen(rig, where) == [asked.payload]
+        assert bool(pseudonyms.asked) == (case == "doubts")
+
+    run(main())
+
+
+def test_a_call_whose_names_are_found_at_the_door_may_leave_with_surrogates() -> None:
+    class AtTheDoor(ScriptedClassifier):
+        async def classify(self, request: InferenceRequest) -> Classification:
+            return Classification(request.id, Sensitivity.CLEAR, "clear", complete=False)
+
+        async def complete(
+            self, request: InferenceRequest, found: Classification
+        ) -> Classification:
+            return replace(found, sensitivity=Sensitivity.RESTRICTED, reason="entities")
+
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms()
+        rig = rig_of(pseudonyms, costly(), cloud(), setup=Setup(classifier=AtTheDoor()))
+        ended = await rig.call(allowed())
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.CLOUD
+        assert [r.payload for r in rig.cloud_seen] == [MASKED]
+        assert [found.reason for found in pseudonyms.asked] == ["entities"]
+
+    run(main())
+
+
+def test_an_attempt_on_the_premises_is_never_followed_by_one_with_surrogates() -> None:
+    """The zones of a call only shrink (M2): it is decided on before the first attempt."""
+
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms()
+        rig = rig_of(pseudonyms, onprem(FAILS), cloud())
+        ended = await rig.call(allowed())
+        assert isinstance(ended.error, OnpremUnavailable)
+        assert rig.cloud_seen == []
+
+    run(main())
+
+
+def test_without_a_place_on_the_premises_it_leaves() -> None:
+    async def main() -> None:
+        rig = rig_of(ScriptedPseudonyms(), onprem(), cloud())
+        rig.fleet.place("gpu").up = False
+        ended = await rig.call(allowed())
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.CLOUD
+        assert [r.payload for r in rig.cloud_seen] == [MASKED]
+
+    run(main())
+
+
+def test_when_the_cloud_fails_the_same_call_is_tried_on_the_premises() -> None:
+    async def main() -> None:
+        rig = rig_of(ScriptedPseudonyms(), costly(ANSWERS), cloud(UNREACHABLE))
+        ended = await rig.call(allowed())
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.ONPREM
+        assert seen(rig, "gpu") == [MASKED]
+        assert all(frame == frame.upper() for frame in ended.frames)
+
+    run(main())
+
+
+def test_a_call_that_ends_without_an_answer_forgets_its_mapping() -> None:
+    async def main() -> None:
+        for site in (cloud(UNREACHABLE), cloud(Plan(frames=0))):
+            pseudonyms = ScriptedPseudonyms()
+            rig = rig_of(pseudonyms, replace(costly(FAILS), name="gpu"), site)
+            ended: Ended = await rig.call(allowed())
+            assert ended.error is not None
+            assert [instead.forgotten for instead in pseudonyms.made] == [True]
+            assert rig.leftovers() == {}
+
+    run(main())
+
+
+def test_an_answer_that_cannot_be_recorded_forgets_its_mapping() -> None:
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms()
+        rig = rig_of(pseudonyms, costly(), cloud())
+        rig.log.full = True
+        ended = await rig.call(allowed())
+        assert ended.reason == "record_unwritable"
+        assert [instead.forgotten for instead in pseudonyms.made] == [True]
+
+    run(main())
+
+
+def test_a_new_call_that_would_stay_is_dropped_for_the_old_one() -> None:
+    """The cloud went down while the surrogates were made."""
+
+    async def main() -> None:
+        class Slow(ScriptedPseudonyms):
+            async def instead(
+                self, request: InferenceRequest, found: Classification
+            ) -> ScriptedInstead | None:
+                rig.fleet.place("cloud").up = False
+                return await super().instead(request, found)
+
+        pseudonyms = Slow()
+        rig = rig_of(pseudonyms, costly(), cloud())
+        asked = allowed()
+        ended = await rig.call(asked)
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.ONPREM
+        assert ended.placement.sensitivity is Sensitivity.RESTRICTED
+        assert seen(rig, "gpu") == [asked.payload]
+        assert [instead.forgotten for instead in pseudonyms.made] == [True]
+
+    run(main())
+
+
+def test_explain_tells_what_would_leave_and_keeps_nothing() -> None:
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms()
+        rig = rig_of(pseudonyms, costly(), cloud())
+        told = await rig.pipeline.explain(allowed())
+        assert told.found.reason == "pseudonymised"
+        assert told.decision is not None
+        assert told.decision.attempts[0].zone is Zone.CLOUD
+        assert [instead.forgotten for instead in pseudonyms.made] == [True]
+        assert rig.cloud_seen == []
+
+    run(main())
