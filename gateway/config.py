@@ -292,6 +292,14 @@ class ModelSettings(Section):
         False, description="its calls may leave with surrogates, where their key allows it too"
     )
 
+    @model_validator(mode="after")
+    def _pseudonymises_text(self) -> ModelSettings:
+        if self.pseudonymise and self.task != "generate":
+            raise Contradiction(
+                ("pseudonymise",), f"task {self.task} has no text to put back; only generate has"
+            )
+        return self
+
 
 class KeySettings(Section):
     """One caller. Its credential is given by reference, never in the file."""

@@ -162,8 +162,18 @@ class Classifier:
             log.error("classifying %s failed: %s", request.id, type(failure).__name__)
             reason = ScanFailed.reason
         if reason != "clear":
-            self.taint.mark(request, reason)
+            self._taint(request, reason)
         return reason, counts
+
+    def _taint(self, request: InferenceRequest, reason: str) -> None:
+        """A call that leaves with surrogates brings its originals again in the next turn, where
+        they are found again."""
+        if request.pseudonymise and reason == "entities":
+            return
+        try:
+            self.taint.mark(request, reason)
+        except Exception as failure:  # noqa: BLE001 - restricted as it is; its next turn fails there too
+            log.error("marking %s failed: %s", request.id, type(failure).__name__)
 
     def _looks_for_names(self, request: InferenceRequest) -> bool:
         profile, _ = self._profile(request.tightening)

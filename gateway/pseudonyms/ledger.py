@@ -84,10 +84,6 @@ class Ledger:
         """Values, whole names and parts of names, with their types."""
         return {**self._types, **self._values}
 
-    @property
-    def values(self) -> Sequence[str]:
-        return tuple(self._values)
-
     @staticmethod
     def derived(type_: str, text: str) -> bool:
         """Whether a finding of a type that has surrogates is not in the form of a value: it was
@@ -169,7 +165,7 @@ class Ledger:
 
 
 def _name_parts(name: str) -> list[re.Match[str]]:
-    """None if it does not look like a name."""
+    """No parts if it does not look like a name, or like nothing else."""
     if not _NAME.fullmatch(name):
         return []
     parts = [m for m in _PART.finditer(name) if m[0].lower() not in PARTICLES]

@@ -1,9 +1,10 @@
 """The pattern engine against Presidio's own: `python -m loadtests.classify.engine [--json]`.
 
 Both get the same texts in turn, so that what else the machine does falls on both, and what counts
-is the processor time of the one thread that both run in. The texts are mixed: prose, code, JSON, mail addresses, numbers and names, generated here from a fixed seed. Each
-text is seen once while timing; the regexes are compiled before. A difference in types, spans or
-scores is counted, and fails the run.
+is the processor time of the one thread that both run in. The texts are mixed: prose, code, JSON,
+mail addresses, numbers and names, generated here from a fixed seed. Each text is seen once while
+timing; the regexes are compiled before. A difference in types, spans or scores is counted, and
+fails the run.
 
 `--records DIR` compares all texts of the JSONL files in DIR as well, each once.
 """

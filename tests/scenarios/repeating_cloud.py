@@ -60,13 +60,15 @@ def _event(delta: dict[str, str], finish: str | None) -> bytes:
 
 @contextlib.contextmanager
 def repeating_cloud() -> Iterator[RepeatingCloud]:
-    handler = type("_Repeating", (_Handler,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    handler.cloud = RepeatingCloud(f"http://127.0.0.1:{server.server_address[1]}")
+    class Repeating(_Handler):
+        """One cloud's own."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Repeating)
+    Repeating.cloud = RepeatingCloud(f"http://127.0.0.1:{server.server_address[1]}")
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
     try:
-        yield handler.cloud
+        yield Repeating.cloud
     finally:
         server.shutdown()
         server.server_close()

@@ -134,7 +134,9 @@ def test_a_call_that_asked_for_the_cloud_and_is_restricted_stays() -> None:
 # C1: what cannot be read
 
 
-@pytest.mark.parametrize("reason", ["late", "failed", "unscannable", "undeclared", "busy"])
+@pytest.mark.parametrize(
+    "reason", ["late", "failed", "unscannable", "undeclared", "busy", "taint_lost"]
+)
 def test_a_call_that_could_not_be_read_stays_or_is_refused(reason: str) -> None:
     async def main() -> None:
         for block in (False, True):
@@ -149,6 +151,19 @@ def test_a_call_that_could_not_be_read_stays_or_is_refused(reason: str) -> None:
             else:
                 assert ended.placement is not None
                 assert ended.placement.zone is Zone.ONPREM
+
+    run(main())
+
+
+@pytest.mark.parametrize("reason", ["labelled", "tainted"])
+def test_a_call_that_is_known_to_be_restricted_without_reading_is_not_blocked(reason: str) -> None:
+    async def main() -> None:
+        classifier = ScriptedClassifier(reason=reason)
+        rig = Rig(onprem(), cloud(), setup=Setup(classifier=classifier, block_unknown=True))
+        ended = await rig.call(request("restricted"))
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.ONPREM
+        assert rig.cloud_seen == []
 
     run(main())
 

@@ -25,7 +25,7 @@ from gateway.classify.patterns.store import Store
 from gateway.classify.pool import environment
 
 log = logging.getLogger(__name__)
-_FORMAT = 1  # counts up with every change of how the gate reads expressions
+_FORMAT = 2  # counts up with every change of how the gate reads expressions
 _LENGTH = struct.Struct("<Q")
 
 

@@ -19,7 +19,7 @@ from gateway.classify.patterns.syntax import Node, NotUnderstood, char_sets, par
 MOST_FOLDED = 16_384
 """Characters. Folding a longer text takes too long to do it here."""
 _LONGEST_RUN = 2048
-_TOGETHER = 16
+_TOGETHER = 40
 """Expressions in one database: compiling grows faster than their number, and scanning costs half a
 microsecond for each database."""
 _DOTALL, _CASELESS = 16, 2  # flags of re and regex
@@ -118,22 +118,36 @@ def _compile(needs: Needs) -> Compiled:
 
 
 def _groups(sought: Sequence[Sought], bytes_of: Callable[[CharSet], int]) -> tuple[Database, ...]:
+    groups = [sought[at : at + _TOGETHER] for at in range(0, len(sought), _TOGETHER)]
+    return tuple(database for group in groups for database in _together(group, bytes_of))
+
+
+def _together(group: Sequence[Sought], bytes_of: Callable[[CharSet], int]) -> Iterator[Database]:
     """Hyperscan refuses expressions of too many states; those are looked for more coarsely."""
-    found: list[Database] = []
-    for at in range(0, len(sought), _TOGETHER):
-        group = sought[at : at + _TOGETHER]
-        try:
-            found.append(Database.of(group, bytes_of))
-        except hyperscan.error:
-            found += (_alone(one, bytes_of) for one in group)
-    return tuple(found)
-
-
-def _alone(sought: Sought, bytes_of: Callable[[CharSet], int]) -> Database:
     try:
-        return Database.of([sought], bytes_of)
+        yield Database.of(group, bytes_of)
     except hyperscan.error:
-        return Database.of([replace(sought, node=necessary.coarse(sought.node))], bytes_of)
+        if len(group) == 1:
+            yield Database.of([replace(group[0], node=necessary.coarse(group[0].node))], bytes_of)
+            return
+        smaller = [one for one in group if _compiles(one, bytes_of)]
+        if len(smaller) == len(group):  # together too many
+            half = len(group) // 2
+            yield from _together(group[:half], bytes_of)
+            yield from _together(group[half:], bytes_of)
+            return
+        yield from _together(smaller, bytes_of)
+        for one in group:
+            if one not in smaller:
+                yield from _together([one], bytes_of)
+
+
+def _compiles(sought: Sought, bytes_of: Callable[[CharSet], int]) -> bool:
+    try:
+        Database.of([sought], bytes_of)
+    except hyperscan.error:
+        return False
+    return True
 
 
 def _sign(trigger: Trigger, node: Node) -> Sought:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.classify.names.lexicon import word_hash
-from gateway.classify.names.words import Words
+from gateway.classify.names.words import Gap, Words
 
 LEAST_WORDS = 5  # everyday words of one other language, before they count as a text in it
 MARGIN = 1.35  # so many times more everyday words than the best measured language has
@@ -53,9 +53,11 @@ class Languages:
         """The language or script that the model does not know; None when there is none."""
         if not text.isascii() and (script := foreign_script(text)):
             return script
-        for at in range(0, max(1, len(words) - _LAPPED), _PART):
-            if language := self._other_language(words.words[at : at + _PART + _LAPPED]):
-                return language
+        for first, last in (*_stretches(words), (0, len(words))):
+            for at in range(first, max(first + 1, last - _LAPPED), _PART):
+                part = words.words[at : min(last, at + _PART + _LAPPED)]
+                if language := self._other_language(part):
+                    return language
         return None
 
     def _other_language(self, words: Sequence[str]) -> str | None:
@@ -71,6 +73,18 @@ class Languages:
             elif score > best_other:
                 best_other, name = score, language
         return name if best_other >= LEAST_WORDS and best_other > MARGIN * best_known else None
+
+
+def _stretches(words: Words) -> Iterator[tuple[int, int]]:
+    """The strings of a call, which are joined by a line with a bar alone (memory.BETWEEN): each may
+    have a language of its own. Nothing where there is but one."""
+    first = 0
+    for at, word in enumerate(words.words):
+        if word == "|" and words.gaps[at] == Gap.LINE:
+            yield first, at
+            first = at + 1
+    if first:
+        yield first, len(words)
 
 
 def foreign_script(text: str) -> str | None:

@@ -128,7 +128,7 @@ class ReaderThread:
         self._thread.start()
 
     async def find(self, texts: Sequence[str], budget_s: float) -> Answer:
-        if not budget_s > 0:
+        if not budget_s > 0:  # NaN neither
             raise ScanLate("no time is left to look for names")
         budget_s = min(budget_s, MAX_BUDGET_S)
         loop = asyncio.get_running_loop()
@@ -140,9 +140,6 @@ class ReaderThread:
                 return await job.answer
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
-        finally:
-            if job.answer.done() and not job.answer.cancelled():
-                job.answer.exception()  # a caller that left does not ask for it
 
     def end(self) -> None:
         """Whoever waits is told that there is no scan."""

@@ -100,9 +100,10 @@ def _read(path: Path) -> ConfigFile:
     return file
 
 
-def _message(exc: Exception) -> str:
+def _message(exc: BaseException) -> str:
+    """Presidio says the reason in what its exception was raised from."""
+    while exc.__cause__ is not None:
+        exc = exc.__cause__
     if isinstance(exc, ValidationError):
-        return "; ".join(
-            ".".join([*map(str, e["loc"]), ""]).rstrip(".") + ": " + e["msg"] for e in exc.errors()
-        )
+        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors())
     return " ".join(str(exc).split()) or type(exc).__name__

@@ -231,5 +231,8 @@ def patterns_over(presidio: AnalyzerEngine, match_only: tuple[type, ...] = ()) -
     return engine
 
 
-def _below(kind: type) -> set[Any]:
-    return {k for one in kind.__subclasses__() for k in (one, *_below(one))}
+def _below(kind: Any) -> set[Any]:
+    found: set[Any] = set()
+    for one in kind.__subclasses__():
+        found |= {one, *_below(one)}
+    return found

@@ -96,14 +96,12 @@ def test_a_tenant_that_comes_late_gets_its_share_of_whoever_has_most() -> None:
 
 def test_a_tenant_over_its_share_makes_room_itself_and_not_its_neighbour() -> None:
     kept, _ = shelves(room=9)
-    kept.put("small", name(0), "v")
-    for number in range(4):
-        kept.put("middle", name(number), "v")
-    for number in range(4):
-        kept.put("large", name(number), "v")
-    kept.put("middle", name(4), "v")
+    for tenant, entries in (("large", 5), ("middle", 3), ("small", 1)):
+        for number in range(entries):
+            kept.put(tenant, name(number), "v")
+    kept.put("middle", name(3), "v")
     assert kept.get("middle", name(0)) is None
-    assert all(kept.get("large", name(n)) == "v" for n in range(4))
+    assert all(kept.get("large", name(n)) == "v" for n in range(5))
 
 
 def test_putting_says_what_was_lost_before_its_time() -> None:

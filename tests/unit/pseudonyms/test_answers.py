@@ -285,6 +285,7 @@ def test_the_mapping_is_gone_when_the_answer_was_read_or_its_caller_left(read: i
             await stream.aclose()
             await stream.aclose()
             assert upstream.closed == 2
+            assert restorer.whole("Aurelind") == "Aurelind"
             assert await anext(stream, None) is None
         assert restorer.whole("Aurelind") == "Aurelind"
 

@@ -77,6 +77,7 @@ class ScriptedVerdicts:
     reason: str = ""  # instead of what it would say
     complete_at_once: bool = True
     completed_as: Sensitivity = Sensitivity.CLEAR
+    completes: bool = True
     other_id: bool = False
     seen: list[InferenceRequest] = field(default_factory=list)
 
@@ -93,7 +94,7 @@ class ScriptedVerdicts:
         )
 
     async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        return replace(found, sensitivity=self.completed_as, complete=True)
+        return replace(found, sensitivity=self.completed_as, complete=self.completes)
 
 
 @dataclass
@@ -351,6 +352,8 @@ def test_a_new_text_is_read_for_names_too_before_it_leaves() -> None:
     assert Rig(verdicts=half).instead(chat(EMAIL)) is not None
     half = ScriptedVerdicts(complete_at_once=False, completed_as=Sensitivity.RESTRICTED)
     assert stays(Rig(verdicts=half), chat(EMAIL)) == {"not_clean": 1}
+    half = ScriptedVerdicts(complete_at_once=False, completes=False)
+    assert stays(Rig(verdicts=half), chat(EMAIL)) == {"not_clean": 1}
 
 
 def test_a_verdict_that_is_not_on_the_new_call_keeps_the_old_one() -> None:
@@ -416,6 +419,23 @@ def test_a_derived_form_of_a_surrogate_is_one_too(finding: str, text: str) -> No
             return known if len(self.texts) == 1 else [Finding(finding, start, end, 0.9)]
 
     assert Rig(Tagged()).instead(chat(text.format(EMAIL))) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves"), [("Maria Keller Smith", False), ("Mrs Maria Keller", True)]
+)
+def test_a_name_that_goes_on_behind_its_surrogate_is_no_surrogate(text: str, leaves: bool) -> None:
+    """Unless what it goes on with is a title, which the second look may count in."""
+
+    class Longer(ScriptedFinder):
+        async def find(self, joined: str, added: Tightening, budget_s: float) -> list[Finding]:
+            known = await super().find(joined, added, budget_s)
+            start = joined.rindex("\n") + 1
+            return known if len(self.texts) == 1 else [Finding("PERSON", start, len(joined), 0.9)]
+
+    rig = Rig(Longer())
+    assert (rig.instead(chat(text)) is not None) == leaves
+    assert rig.doubts == ({} if leaves else {"not_clean": 1})
 
 
 def test_a_derived_form_that_cuts_a_surrogate_keeps_the_call() -> None:
@@ -485,6 +505,23 @@ class Watching(Masker):
     ) -> list[Masked]:
         self.ledger = weakref.ref(ledger)
         return super().mask(texts, findings, ledger)
+
+
+def test_a_ledger_that_somebody_keeps_holds_nothing_once_the_call_was_made() -> None:
+    class Keeping(Masker):
+        kept: Ledger | None = None
+
+        def mask(
+            self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        ) -> list[Masked]:
+            self.kept = ledger
+            return super().mask(texts, findings, ledger)
+
+    masker = Keeping()
+    assert Rig(masker=masker).instead(chat(EMAIL)) is not None
+    assert masker.kept is not None
+    assert not masker.kept.forms
+    assert not masker.kept.originals
 
 
 @pytest.mark.parametrize("reason", ["", "late"], ids=["leaves", "stays"])

@@ -86,10 +86,7 @@ def test_a_long_part_in_another_language_is_told_wherever_it_stands(at: int) -> 
         ("Παπαδόπουλος", "greek"),
         ("the angle \u03b1 and the sum \u03a3 of \u03b2", None),
         ("αβ", None),
-        (
-            "\U0001d400\U0001d427\U0001d427 \u211d\u207f \uff41\uff42\uff43",
-            None,
-        ),  # Latin letters in other forms
+        ("\U0001d400\U0001d427" * 4 + " \u211d\u207f " + "\uff41\uff42" * 4, None),
         ("Ærø, Łódź, Nguyễn, Đặng", None),
         ("😀😀😀😀😀😀", None),
         ("\ud800\ud801", None),
@@ -122,3 +119,10 @@ def test_the_words_looked_up_grow_no_faster_than_the_text() -> None:
         foreign("the cat " * (count // 2), languages)
         looked_up.append(seen)
     assert looked_up[1] <= 2.1 * looked_up[0] <= 2.1 * 1.6 * 5_000
+
+
+def test_each_string_of_a_call_has_a_language_of_its_own() -> None:
+    """Joined as the classifier joins them, a short message between long ones counts by itself."""
+    joined = "\n|\n".join([ENGLISH * 8, SWEDISH, ENGLISH * 8])
+    assert foreign(joined) == "sv"
+    assert foreign(joined.replace("\n|\n", " ")) is None

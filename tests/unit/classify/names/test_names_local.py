@@ -378,14 +378,13 @@ def test_a_caller_that_leaves_as_the_answer_comes_leaves_no_complaint(
     complaints: list[object] = []
     callers: list[asyncio.Task[object]] = []
 
-    plain = local._Job
+    tell = local._Job._tell
 
-    class Leaving(plain):
-        def _tell(self, answer: local.Answer | NoScan) -> None:
-            plain._tell(self, answer)
-            callers[0].cancel()  # the answer is there, and nobody comes to look at it
+    def tell_and_leave(job: local._Job, answer: local.Answer | NoScan) -> None:
+        tell(job, answer)
+        callers[0].cancel()  # the answer is there, and nobody comes to look at it
 
-    monkeypatch.setattr(local, "_Job", Leaving)
+    monkeypatch.setattr(local._Job, "_tell", tell_and_leave)
 
     async def play(thread: ReaderThread) -> object:
         asyncio.get_running_loop().set_exception_handler(lambda _, c: complaints.append(c))
