@@ -4,7 +4,7 @@ What may leave is held against three guards before it gets a verdict of its own:
 
 * nothing of an original is in it (`left_over`);
 * all that the finder finds in it lies within the surrogates that were put there (`not_clean`);
-* with a plain word in the place of every surrogate, the classifier of all calls finds it clear
+* with a sign in the place of every surrogate, the classifier of all calls finds it clear
   (`not_clean`).
 
 The new call has an id of its own, so its verdict cannot clear the call that it was made from.
@@ -47,7 +47,7 @@ OPERATIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS, Operation.RESPONS
 """Not embeddings: the vector of a surrogate is another, and nothing puts the original's back."""
 
 _BETWEEN = "\n|\n"  # between the strings of a call, as the classifier reads them
-_BLANK = "redacted"
+_BLANK = "#"  # any word may be a name behind "Mr"
 _TELLING = 5  # letters and digits; shorter values are looked for as words alone
 
 

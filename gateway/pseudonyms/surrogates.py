@@ -234,8 +234,9 @@ def _record(original: str, random: Random) -> Made | None:
 def _address(original: str, random: Random) -> Made | None:
     if not _ADDRESS.fullmatch(original):
         return None
-    made = f"{random.randrange(11, 100)} {random.choice(STREETS)} Road"
-    return of_value(original, made)
+    value = original.rstrip(" ,.")  # the comma behind it parts it from what follows
+    made = of_value(value, f"{random.randrange(11, 100)} {random.choice(STREETS)} Road")
+    return Made(made.text + original[len(value) :], made.forms)
 
 
 MAKERS: dict[str, Maker] = {

@@ -117,6 +117,15 @@ def test_a_call_leaves_with_surrogates_and_its_answer_has_the_originals(house: H
     assert not house.reached_a_cloud(EMAIL, CARD, PHONE)
 
 
+def test_a_name_that_is_found_at_the_door_leaves_as_another(house: House) -> None:
+    text = "Please write a short reply to Thomas Becker, who asked about his invoice."
+    told = house.chat(text)
+    left(house, told, 1)
+    assert told.json()["choices"][0]["message"]["content"] == text
+    assert house.record(told)["pseudonymised"] == {"PERSON": 1}
+    assert not house.reached_a_cloud("Thomas", "Becker")
+
+
 def test_the_record_and_the_metrics_count_and_hold_no_content(house: House) -> None:
     before = house.metric('spillway_pseudonymised_total{type="EMAIL_ADDRESS"}')
     record = house.record(house.chat(TEXT))

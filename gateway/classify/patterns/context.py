@@ -46,8 +46,15 @@ class Words:
         self._artifacts = artifacts
         self._rules = rules
         self._indexed: _Tokens | None = None
+        self._known: dict[int, list[str]] = {}
 
-    def around(self, start: int, end: int) -> list[str]:
+    def around(self, start: int) -> list[str]:
+        """In lower case. Several recognizers often find the same number."""
+        if start not in self._known:
+            self._known[start] = [word.lower() for word in self._look(start)]
+        return self._known[start]
+
+    def _look(self, start: int) -> list[str]:
         before = self._rules.context_prefix_count + 1  # with the finding's own first token
         try:
             if self._local is not None and self._rules.context_suffix_count == 0:
@@ -96,11 +103,14 @@ class _Tokens:
 
 
 def supported(words: Sequence[str], context: Sequence[str], mode: str) -> bool:
-    """Whether one of a recognizer's context words is there."""
-    lowered = [word.lower() for word in words]
+    """Whether one of a recognizer's context words is among words in lower case."""
     if mode == "whole_word":
-        return any(wanted.lower() in lowered for wanted in context)
-    return any(wanted.lower() in word for wanted in context for word in lowered)
+        return any(wanted.lower() in words for wanted in context)
+    for wanted in map(str.lower, context):
+        for word in words:
+            if wanted in word:
+                return True
+    return False
 
 
 def enhanced(score: float, rules: LemmaContextAwareEnhancer) -> float:

@@ -199,7 +199,7 @@ class PatternEngine:
             better = enhanced(hit.score, rules)
             if not wanted or better == hit.score or better < least or _is_boosted(hit):
                 continue
-            around = [*words.around(hit.start, hit.end), *given]
+            around = [*words.around(hit.start), *given]
             if supported(around, wanted, rules.context_matching_mode):
                 hit.score = better
 

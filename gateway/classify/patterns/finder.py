@@ -21,6 +21,8 @@ from gateway.classify.patterns.syntax import Extent
 _WHOLE = 64
 """Characters. A text up to here is searched as a whole: a search of it costs about as much as
 finding out where to look (measured November 2026)."""
+_WIDE = 48
+"""Characters. What matches at most this much is not worth looking for where its match must end."""
 _LOOK = 3
 """What `$` and `\\b` see behind the last character, and one more."""
 
@@ -44,7 +46,7 @@ class Finder:
         self._expression, self._flags = expression, flags
         self._reading = reading
         self._stops: tuple[regex.Pattern[bytes], regex.Pattern[bytes]] | None = None
-        if reading is not None and not reading.bounded and reading.steps != ALL:
+        if reading is not None and reading.extent.most > _WIDE and reading.steps != ALL:
             outside = _byte_class(ALL & ~reading.steps)
             self._stops = regex.compile(outside), regex.compile(b"(?r)" + outside)
 
@@ -76,11 +78,11 @@ class Finder:
     def _regions(self, folded: bytes, ends: Sequence[int]) -> list[tuple[int, int, int]] | None:
         """Where starts can be, from (included) to (excluded), and how far from there to look."""
         assert self._reading is not None
+        if self._stops is not None:
+            return _between_stops(*self._stops, self._reading.extent, folded, ends)
         if self._reading.bounded:
             return _bounded(self._reading.extent, ends, len(folded))
-        if self._stops is None:
-            return None
-        return _between_stops(*self._stops, folded, ends)
+        return None
 
 
 def _bounded(extent: Extent, ends: Sequence[int], length: int) -> list[tuple[int, int, int]]:
@@ -99,24 +101,28 @@ def _bounded(extent: Extent, ends: Sequence[int], length: int) -> list[tuple[int
 def _between_stops(
     forward: regex.Pattern[bytes],
     backward: regex.Pattern[bytes],
+    extent: Extent,
     folded: bytes,
     ends: Sequence[int],
 ) -> list[tuple[int, int, int]]:
-    """An expression without a longest match still cannot step over some bytes: a match lies between
-    two of those. The last character that it is sure to hold stands one or two before `end`."""
+    """An expression with a long match, or without a longest one, still cannot step over some bytes:
+    a match lies between two of those. The last character that it is sure to hold stands one or two
+    before `end`."""
     regions: list[tuple[int, int, int]] = []
-    stop = -1
+    begin, stop = 0, -1
     for end in sorted(ends):
         inside = max(end - 2, 0)
-        if regions and inside <= stop:
-            first = regions.pop()[0]
-        else:
+        if inside > stop:
             before = backward.search(folded, 0, inside)
-            first = 0 if before is None else before.start() + 1
+            begin = 0 if before is None else before.start() + 1
         if end - 1 > stop:
             after = forward.search(folded, max(end - 1, 0))
             stop = len(folded) if after is None else after.start()
-        regions.append((first, end, min(stop + _LOOK, len(folded))))
+        first = int(max(begin, end - 1 - extent.most))
+        if regions and first <= regions[-1][1]:
+            first = regions.pop()[0]
+        horizon = min(stop + _LOOK, end + extent.reach + _LOOK, len(folded))
+        regions.append((first, end, int(horizon)))
     return regions
 
 

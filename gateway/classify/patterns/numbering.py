@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import regex
 from phonenumbers import PhoneMetadata
 from phonenumbers.data import _COUNTRY_CODE_TO_REGION_CODE as REGIONS_OF_CODE
 
@@ -59,6 +60,8 @@ class Numbering:
 
     country_code: str
     abroad: re.Pattern[str]
+    abroad_digits: frozenset[str]
+    """With one of these it begins."""
     prefixes: tuple[_Prefix, ...]
     lengths: frozenset[int]
     numbers: re.Pattern[str]
@@ -92,6 +95,9 @@ class Numbering:
         return Numbering(
             country_code=str(own.country_code),
             abroad=re.compile(abroad),
+            abroad_digits=frozenset(
+                d for d in "0123456789" if regex.match(abroad, d, partial=True)
+            ),
             prefixes=prefixes,
             lengths=lengths,
             numbers=re.compile("|".join(f"(?:{p})" for p in patterns)),
@@ -100,13 +106,17 @@ class Numbering:
             totals=_totals(lengths, len(str(own.country_code)), prefixes),
         )
 
+    def could_be_like(self, first: str, length: int) -> bool:
+        """Whether some run with this first digit and of this length could be one."""
+        if length < self.least_digits:
+            return False
+        return first in self.abroad_digits or self.totals is None or length in self.totals
+
     def could_be(self, digits: str) -> bool:
-        if len(digits) < self.least_digits:
+        if not self.could_be_like(digits[0], len(digits)):
             return False
         if self.abroad.match(digits):
             return True
-        if self.totals is not None and len(digits) not in self.totals:
-            return False
         forms = self._without_prefix(digits)
         if self._fits(digits) and (forms or not self._wants_prefix(digits)):
             return True

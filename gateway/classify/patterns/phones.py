@@ -9,6 +9,7 @@ a text after 65,535 of them.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from dataclasses import dataclass
@@ -89,9 +90,8 @@ class Candidates:
     def __init__(self, text: str, regions: tuple[str, ...]) -> None:
         self.text = text
         self.regions = regions
-        self._numberings = [Numbering.of(region) for region in regions]
         self._all = (1 << len(regions)) - 1
-        self._least = min((n.least_digits for n in self._numberings), default=1)
+        self._least = min((Numbering.of(region).least_digits for region in regions), default=1)
         self._after: dict[int, Candidate | None] = {}
         self._masks: dict[str, int] = {}
         self.verified: dict[tuple[int, str], Any] = {}
@@ -154,11 +154,20 @@ class Candidates:
         mask = self._masks.get(digits)
         if mask is None:
             mask = 0
-            for at, numbering in enumerate(self._numberings):
+            for bit, numbering in _numberings_like(self.regions, digits[0], len(digits)):
                 if numbering.could_be(digits):
-                    mask |= 1 << at
+                    mask |= bit
             self._masks[digits] = mask
         return mask
+
+
+@functools.lru_cache(maxsize=1024)
+def _numberings_like(
+    regions: tuple[str, ...], first: str, length: int
+) -> tuple[tuple[int, Numbering], ...]:
+    """The regions, as bits, for which a run of this shape is worth a look."""
+    numberings = [(1 << at, Numbering.of(region)) for at, region in enumerate(regions)]
+    return tuple((bit, n) for bit, n in numberings if n.could_be_like(first, length))
 
 
 class Matcher(PhoneNumberMatcher):

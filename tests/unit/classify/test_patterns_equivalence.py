@@ -206,7 +206,7 @@ class Doubled(PatternRecognizer):
     ) -> list[RecognizerResult]:
         found = super().analyze(text, entities, nlp_artifacts, regex_flags)
         whole = RecognizerResult("WHOLE", 0, len(text), 0.2)
-        return [*found, whole] if "4012" in text else found
+        return [*found, whole] if "Mr." in text else found
 
 
 class FromOwnContext(PatternRecognizer):
@@ -254,6 +254,11 @@ ODD_RECOGNIZERS: dict[str, Any] = {
     "lazy and possessive": lambda: PatternRecognizer(
         "LAZY", patterns=[Pattern("l", r"\d+?[ -]|(?>\d{2,3})\d|\w++:", 0.5)]
     ),
+    "within itself": lambda: PatternRecognizer(
+        "INNER",
+        patterns=[Pattern("o", r"\d{3} card \d{3}", 0.5), Pattern("i", r"\d{3}$", 0.5)],
+        context=["card"],
+    ),
     "thresholds": lambda: _thresholded(),
     "a long word": lambda: PatternRecognizer("LONG", patterns=[Pattern("w", r"\S{12,}", 0.5)]),
 }
@@ -269,10 +274,10 @@ def _thresholded() -> PatternRecognizer:
 def test_recognizers_of_every_sort_find_the_same(name: str) -> None:
     registry = rig.registry_of(ODD_RECOGNIZERS[name](), _zip(context=["born"]))
     engine = PatternEngine(rig.engine_of(registry), Store(None))
-    assert_same(engine, TEXTS)
+    texts = (*TEXTS, "Mr. Lee has no digits", "123 card 456", "", " ", rig.generated(3, 400))
+    assert_same(engine, texts)
     assert engine.wait(60)
-    assert_same(engine, TEXTS)
-    assert_same(engine, [rig.generated(3, 400)])
+    assert_same(engine, texts)
 
 
 @pytest.mark.parametrize("name", ODD_RECOGNIZERS)
@@ -385,4 +390,4 @@ def test_the_blank_engines_words_before_a_place_are_those_of_the_whole_text() ->
         whole = Words(text, None, partial(nlp.process_text, text, "en"), rules)
         for start in range(len(text)):
             if text[start:].strip():
-                assert set(near.around(start, start + 1)) == set(whole.around(start, start + 1))
+                assert set(near.around(start)) == set(whole.around(start))

@@ -48,6 +48,8 @@ EXPRESSIONS = (
         r"(?:\bab|c\b)+",
     ),
 )
+OVERLAPPING = r"a.{0,100}|[^a]{0,100}b"
+"""One branch is reported at its start, the other at its end: regions overlap matches before."""
 LETTERS = (
     "a",
     "b",
@@ -85,14 +87,19 @@ def _ends(automaton: Automaton, folded: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("flags", [USUAL, 0, regex.ASCII, regex.MULTILINE], ids=str)
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@pytest.mark.parametrize("expression", [*EXPRESSIONS, OVERLAPPING])
 def test_the_finder_yields_what_the_expression_yields(expression: str, flags: int) -> None:
     """On short texts, which are searched as a whole, and on long ones, which are not."""
     automaton = Automaton.of([(expression, flags)])
     plain = regex.compile(expression, flags)
     known = automaton.known.get((expression, flags))
     finder = Finder(expression, flags, None if known is None else known.reading)
-    for text in (*_texts(8), *_texts(300), "x" * 500 + " ab abc " + "y" * 500 + "12 b"):
+    for text in (
+        *_texts(8),
+        *_texts(300),
+        "x" * 500 + " ab abc " + "y" * 500 + "12 b",
+        "a" + "z" * 199 + "b",
+    ):
         folded = automaton.alphabet.encode(text)
         assert len(folded) == len(text)
         ends = None if known is None else _ends(automaton, folded)
@@ -129,8 +136,9 @@ def test_flags_in_the_middle_that_hold_anyway_are_understood() -> None:
     assert syntax.parse(r"\b(?i)ab", USUAL) == syntax.parse(r"\bab", USUAL)
 
 
-def test_what_matches_the_empty_text_has_no_gate() -> None:
-    assert not Automaton.of([(r"\d*", USUAL)]).known
+@pytest.mark.parametrize("expression", [r"\d*", r"^a?", r"(?=a)"])
+def test_what_matches_the_empty_text_has_no_gate(expression: str) -> None:
+    assert not Automaton.of([(expression, USUAL)]).known
 
 
 def test_characters_that_an_expression_tells_apart_have_bytes_of_their_own() -> None:
@@ -156,7 +164,9 @@ def test_more_classes_than_bytes_over_match_and_never_under_match() -> None:
 # Telephones
 
 
-@pytest.mark.parametrize("region", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS)
+@pytest.mark.parametrize(
+    "region", [*PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS, "RU", "IT", "AR", "MX", "LT", "PL"]
+)
 def test_no_number_that_phonenumbers_finds_is_thought_impossible(region: str) -> None:
     import random
 
@@ -176,7 +186,7 @@ def test_no_number_that_phonenumbers_finds_is_thought_impossible(region: str) ->
         if list(PhoneNumberMatcher(digits, region)):
             found += 1
             assert numbering.could_be(digits), digits
-    assert found > 100
+    assert found > 50
 
 
 def test_most_runs_of_digits_are_not_parsed() -> None:
@@ -189,6 +199,7 @@ PHONE_TEXTS = (
     *(v for v in rig.VALUES if sum(c.isdigit() for c in v) > 3),
     *(
         "(+1) 425 882 8080",
+        "+0044 20 7946 0958",
         "+1 425 882 8080 / 8081",
         "+49 (0)30 901820",
         "1 ext 2345678",

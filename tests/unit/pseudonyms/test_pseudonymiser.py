@@ -196,14 +196,14 @@ def test_the_answer_has_the_originals() -> None:
     assert json.loads(frame.body) == {"echo": f"Mail {EMAIL} to Maria Keller"}
 
 
-def test_what_is_judged_is_the_new_text_with_a_word_for_each_surrogate() -> None:
+def test_what_is_judged_is_the_new_text_with_a_sign_for_each_surrogate() -> None:
     """And all of it, protocol fields too, under the caller's own terms."""
     rig = Rig()
     request = replace(chat(f"Mail {EMAIL}."), tightening=Tightening(profile="strict"))
     instead = rig.instead(request)
     assert instead is not None
     (judged,) = rig.verdicts.seen
-    expected = json.loads(json.dumps(document_of(request)).replace(EMAIL, "redacted"))
+    expected = json.loads(json.dumps(document_of(request)).replace(EMAIL, "#"))
     assert document_of(judged) == expected
     assert judged.id == instead.request.id
     assert judged.tightening == request.tightening
@@ -409,7 +409,7 @@ def test_a_derived_form_of_nothing_that_is_known_keeps_the_call() -> None:
     [("EMAIL_ADDRESS", "<p>{}</p>"), ("CREDIT_CARD", "<p>{}</p>"), ("IBAN_CODE", "> {} <")],
 )
 def test_a_derived_form_of_a_surrogate_is_one_too(finding: str, text: str) -> None:
-    """Of whatever type: what else it holds is read with a word in the surrogate's place."""
+    """Of whatever type: what else it holds is read with a sign in the surrogate's place."""
 
     class Tagged(ScriptedFinder):
         async def find(self, joined: str, added: Tightening, budget_s: float) -> list[Finding]:

@@ -52,6 +52,13 @@ def test_a_surrogate_keeps_the_groups_of_its_original() -> None:
             assert groups[0] == groups[1]
 
 
+def test_a_comma_behind_an_address_stays_behind_its_surrogate() -> None:
+    found = MAKERS["STREET_ADDRESS"]("12 Oak Street, ", Random(0))
+    assert found is not None
+    assert found.text.endswith(" Road, ")
+    assert not any(c in ", " for seen, _ in found.forms for c in seen[-1])
+
+
 def test_check_digits_are_right() -> None:
     for seed in SEEDS:
         assert luhn.is_valid(made("CREDIT_CARD", "4111 1111 1111 1111", seed).replace(" ", ""))
