@@ -101,7 +101,7 @@ def verdicts(found: Sequence[Mapping[str, Any]], profile: str) -> list[dict[str,
         command = [sys.executable, "-m", "gateway", "classify", "--jsonl", source.name]
         run = subprocess.run(
             [*command, "--profile", profile, "--json"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
     if run.returncode != 0:
         raise SystemExit(f"spillway classify ended with {run.returncode}: {run.stderr[-500:]}")
@@ -230,7 +230,9 @@ def _share(part: int, total: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder of *.jsonl")
     parser.add_argument("--held-out", action="store_true", help="only what did not train the model")
     parser.add_argument("--only", nargs="*", help="names of sets")

@@ -70,7 +70,9 @@ def main() -> int:
         print(json.dumps({"rows": rows, "load_ms": round(loaded_ms), "weights_bytes": weights}))
         return 0
     for row in rows:
-        print("{tokens:4} tokens, {words:4} words: {least_ms} ms, median {median_ms} ms".format(**row))
+        print(
+            "{tokens:4} tokens, {words:4} words: {least_ms} ms, median {median_ms} ms".format(**row)
+        )
     print(f"loaded in {loaded_ms:.0f} ms; weights {sum(weights.values()) / 1e6:.1f} MB: {weights}")
     return 0
 

@@ -16,6 +16,7 @@ import sys
 import time
 
 _LINE = '{"id": 1, "text": "call Margaret Whitfield at +44 20 7946 0958"}\n'
+_COMMAND = (sys.executable, *["-m", "gateway", "classify", "--jsonl", "-", "--json", "--profile"])
 _COUNTING = """
 import sys
 opened = []
@@ -32,8 +33,7 @@ print(f"sockets: {len(outward)}", file=sys.stderr)
 def run_ms(profile: str) -> float:
     began = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "gateway", "classify", "--jsonl", "-", "--json"]
-        + ["--profile", profile],
+        [*_COMMAND, profile],
         input=_LINE, text=True, check=True, capture_output=True,
     )  # fmt: skip
     return (time.perf_counter() - began) * 1e3

@@ -13,7 +13,7 @@ from tests.unit.harness import FAILS, Plan, Rig, Setup, Site, cloud, onprem, req
 
 @dataclass
 class TwoLooks:
-    """The first look finds nothing; the second finds a name in the kinds of calls that `named` lists."""
+    """The first look finds nothing; the second a name in the kinds of calls that `named` lists."""
 
     named: frozenset[str] = frozenset()
     completed: list[str] = field(default_factory=list)

@@ -17,15 +17,17 @@ import orjson
 
 from gateway.classify.gate import triggers
 from gateway.classify.gate.database import Database
-from gateway.classify.gate.gate import Compiled, Gate
+from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import UNKNOWN, Needs
+from gateway.classify.gate.plan import Compiled, Question, Signs
+from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.automaton import fingerprint
 from gateway.classify.patterns.store import Store
 from gateway.classify.pool import environment
 
 log = logging.getLogger(__name__)
-_FORMAT = 2  # counts up with every change of how the gate reads expressions
+_FORMAT = 3  # counts up with every change of how the gate reads expressions
 _LENGTH = struct.Struct("<Q")
 
 
@@ -110,8 +112,11 @@ def known(needs: object) -> Needs:
 
 
 def _name(needs: Needs) -> str:
-    signs = [(f"{t.look}{t.caseless:d}{t.expression}", _FORMAT) for t in triggers.all_of_them()]
-    rows = [("\0".join((n.expression, *n.words)), n.flags) for n in needs.needs]
+    signs = [
+        (f"{t.look}{t.caseless:d}{t.expression}\0{t.signs}", _FORMAT)
+        for t in triggers.all_of_them()
+    ]
+    rows = [("\0".join((n.expression, n.sign, *n.words)), n.flags) for n in needs.needs]
     return "gate-" + fingerprint([*signs, *rows, (f"phones {needs.phones}", 0)])
 
 
@@ -126,26 +131,43 @@ def _loaded(dumped: bytes | None) -> Gate | None:
 
 def dump(gate: Gate) -> bytes:
     parts = gate.compiled
-    groups = ((parts.ascii, parts.beyond, parts.lists), parts.own, parts.numbers)
-    head = [[sorted(database.stops) for database in group] for group in groups]
-    blobs = [database.dump() for group in groups for database in group]
+    questions = tuple(question.database for question in parts.questions)
+    groups = (parts.ascii.databases, parts.beyond.databases, questions, parts.numbers)
+    head = [
+        [[sorted(database.stops) for database in group] for group in (*groups, (parts.lists,))],
+        [parts.ascii.asks, parts.beyond.asks],
+        [question.looks for question in parts.questions],
+        parts.phones,
+    ]
+    blobs = [database.dump() for group in (*groups, (parts.lists,)) for database in group]
     classes = zlib.compress(parts.alphabet.classes.tobytes(), 6)
     return b"".join(
-        _LENGTH.pack(len(blob)) + blob
-        for blob in (orjson.dumps([parts.phones, head]), classes, *blobs)
+        _LENGTH.pack(len(blob)) + blob for blob in (orjson.dumps(head), classes, *blobs)
     )
 
 
 def load(dumped: bytes) -> Gate:
     """Only for what `dump` wrote: Hyperscan trusts what it loads."""
     first, classes, *blobs = _blobs(dumped)
-    phones, head = orjson.loads(first)
+    stops, asks, looks, phones = orjson.loads(first)
     rest = iter(blobs)
-    (ascii_, beyond, lists), own, numbers = (
-        tuple(Database.load(next(rest), frozenset(stops)) for stops in group) for group in head
+    ascii_, beyond, questions, numbers, (lists,) = (
+        tuple(Database.load(next(rest), frozenset(each)) for each in group) for group in stops
     )
-    alphabet = Alphabet(np.frombuffer(zlib.decompress(classes), dtype=np.uint8))
-    return Gate(Compiled(alphabet, ascii_, beyond, own, numbers, lists, phones))
+    return Gate(
+        Compiled(
+            Alphabet(np.frombuffer(zlib.decompress(classes), dtype=np.uint8)),
+            Signs(ascii_, tuple(asks[0])),
+            Signs(beyond, tuple(asks[1])),
+            tuple(
+                Question(database, tuple(map(Look, own)))
+                for database, own in zip(questions, looks, strict=True)
+            ),
+            numbers,
+            lists,
+            phones,
+        )
+    )
 
 
 def _blobs(dumped: bytes) -> Sequence[bytes]:

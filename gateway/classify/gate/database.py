@@ -37,15 +37,22 @@ class Database:
         self.stops = stops
 
     @classmethod
-    def of(cls, sought: Sequence[Sought], bytes_of: Callable[[CharSet], int]) -> Database:
-        stops = frozenset(number for number, s in enumerate(sought) if s.stops)
+    def of(
+        cls,
+        sought: Sequence[Sought],
+        bytes_of: Callable[[CharSet], int],
+        numbers: Sequence[int] | None = None,
+    ) -> Database:
+        """`numbers` are what hits are reported with; else the places in `sought`."""
+        numbers = range(len(sought)) if numbers is None else numbers
+        stops = frozenset(n for n, s in zip(numbers, sought, strict=True) if s.stops)
         if not sought:
             return cls(None, stops)
         written = [Superset.of(s.node, bytes_of) for s in sought]
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
             expressions=[w.text.encode("ascii") for w in written],
-            ids=list(range(len(sought))),
+            ids=list(numbers),
             elements=len(sought),
             flags=[_flags(w.caseless, s.each) for w, s in zip(written, sought, strict=True)],
         )

@@ -1,42 +1,30 @@
-"""One scan for whatever could restrict, and a second look at what often turns out harmless."""
+"""Signs first, the expressions where there is one, and a second look at what is often harmless.
+
+Most text shows no sign at all. So the first databases look for signs alone: short expressions, one
+of which stands wherever an expression proper matches, or where the text could read otherwise when
+decoded. An expression proper costs up to ten times as much to look for, and is asked only where a
+sign of it is.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
 import hyperscan
 
 from gateway.classify import decoding, folding, numbers
-from gateway.classify.gate import necessary, triggers
-from gateway.classify.gate.database import Database, Hits, Sought
-from gateway.classify.gate.needs import Need, Needs
-from gateway.classify.gate.triggers import DIGITS, Look, Trigger
-from gateway.classify.patterns.alphabet import Alphabet, CharSet
-from gateway.classify.patterns.syntax import Node, NotUnderstood, char_sets, parse
+from gateway.classify.gate import plan, triggers
+from gateway.classify.gate.database import Hits
+from gateway.classify.gate.needs import Needs
+from gateway.classify.gate.plan import Compiled, Signs
+from gateway.classify.gate.triggers import Look
+from gateway.classify.patterns.syntax import NotUnderstood
 
 MOST_FOLDED = 16_384
 """Characters. Folding a longer text takes too long to do it here."""
 _LONGEST_RUN = 2048
-_TOGETHER = 40
-"""Expressions in one database: compiling grows faster than their number, and scanning costs half a
-microsecond for each database."""
-_DOTALL, _CASELESS = 16, 2  # flags of re and regex
 _LIST_CHARS = triggers.LIST_GAP_CHARS + "0123456789"
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """What a gate asks, in the order in which it asks."""
-
-    alphabet: Alphabet
-    ascii: Database  # the triggers that can match in ASCII text
-    beyond: Database  # all triggers
-    own: tuple[Database, ...]  # expressions of recognizers that no trigger stands for
-    numbers: tuple[Database, ...]  # expressions that need a number, asked where there is one
-    lists: Database  # numbers as numbers.py puts them together
-    phones: bool  # whether any number may be one of phonenumbers'
+_NOTHING: frozenset[Look] = frozenset()
 
 
 class Gate:
@@ -44,10 +32,6 @@ class Gate:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
-        self._looks = (
-            tuple(t.look for t in triggers.in_ascii()),
-            tuple(t.look for t in triggers.all_of_them()),
-        )
 
     @classmethod
     def of(cls, needs: Needs) -> Gate | None:
@@ -56,7 +40,7 @@ class Gate:
         if needs.unknown:
             return None
         try:
-            return cls(_compile(needs))
+            return cls(plan.compiled(needs))
         except (NotUnderstood, hyperscan.error):
             return None
 
@@ -71,26 +55,40 @@ class Gate:
         folded = folding.fold(text)
         return folded == text or self._look(folded) is not None
 
-    def _look(self, text: str) -> set[Look] | None:
+    def _look(self, text: str) -> frozenset[Look] | None:
         """The kinds of triggers in it; None if it must be scanned."""
-        asked = self.compiled
-        beyond = not text.isascii()
-        encoded = asked.alphabet.encode(text)
-        hits = (asked.beyond if beyond else asked.ascii).scan(encoded)
-        if hits is None:
-            return None
-        for database in asked.own:
-            if database.scan(encoded) is None:
+        compiled = self.compiled
+        encoded = compiled.alphabet.encode(text)
+        signs = compiled.ascii if text.isascii() else compiled.beyond
+        asked: set[int] = set()
+        for database in signs.databases:
+            hits = database.scan(encoded)
+            if hits is None:
                 return None
-        if not hits:
-            return set()
-        kinds = self._looks[beyond]
-        looks = {kinds[number] for number, _ in hits}
-        if Look.RUN in looks and _says_something(text, _ends(hits, kinds)):
+            if hits:
+                asked.update([signs.asks[number] for number, _ in hits])
+        return self._ask(signs, asked, text, encoded) if asked else _NOTHING
+
+    def _ask(
+        self, signs: Signs, asked: set[int], text: str, encoded: bytes
+    ) -> frozenset[Look] | None:
+        """The expressions proper that these signs stand for."""
+        looks: set[Look] = set()
+        runs: Hits = []
+        for at in asked:
+            question = self.compiled.questions[at]
+            hits = question.database.scan(encoded)
+            if hits is None:
+                return None
+            for hit in hits:
+                looks.add(question.looks[hit[0]])
+                if question.looks[hit[0]] is Look.RUN:
+                    runs.append(hit)
+        if runs and any(map(decoding.says_something, _parts(text, runs, triggers.RUN_CHARS))):
             return None
-        if Look.NUMBER in looks and (asked.phones or self._is_number(text, encoded)):
+        if Look.NUMBER in looks and (self.compiled.phones or self._is_number(text, encoded)):
             return None
-        return looks
+        return frozenset(looks)
 
     def _is_number(self, text: str, encoded: bytes) -> bool:
         if any(database.scan(encoded) is None for database in self.compiled.numbers):
@@ -99,88 +97,12 @@ class Gate:
         return hits is None or any(map(_is_regrouped, _parts(text, hits, _LIST_CHARS)))
 
 
-def _compile(needs: Needs) -> Compiled:
-    signs = [(t, _parsed(t)) for t in triggers.all_of_them()]
-    own = [(need, parse(need.expression, need.flags)) for need in needs.needs]
-    alphabet = Alphabet.of({found for _, node in (*signs, *own) for found in char_sets(node)})
-    bytes_of = functools.cache(alphabet.bytes_of)
-    return Compiled(
-        alphabet,
-        Database.of([_sign(t, n) for t, n in signs if not t.beyond_ascii], bytes_of),
-        Database.of([_sign(t, n) for t, n in signs], bytes_of),
-        _groups([_sought(need, n) for need, n in own if not _implied(n)], bytes_of),
-        _groups([_sought(need, n) for need, n in own if _is_number(n)], bytes_of),
-        Database.of(
-            [Sought(t.name, n, each=True) for t, n in signs if t.name == triggers.LIST], bytes_of
-        ),
-        needs.phones,
-    )
-
-
-def _groups(sought: Sequence[Sought], bytes_of: Callable[[CharSet], int]) -> tuple[Database, ...]:
-    groups = [sought[at : at + _TOGETHER] for at in range(0, len(sought), _TOGETHER)]
-    return tuple(database for group in groups for database in _together(group, bytes_of))
-
-
-def _together(group: Sequence[Sought], bytes_of: Callable[[CharSet], int]) -> Iterator[Database]:
-    """Hyperscan refuses expressions of too many states; those are looked for more coarsely."""
-    try:
-        yield Database.of(group, bytes_of)
-    except hyperscan.error:
-        if len(group) == 1:
-            yield Database.of([replace(group[0], node=necessary.coarse(group[0].node))], bytes_of)
-            return
-        smaller = [one for one in group if _compiles(one, bytes_of)]
-        if len(smaller) == len(group):  # together too many
-            half = len(group) // 2
-            yield from _together(group[:half], bytes_of)
-            yield from _together(group[half:], bytes_of)
-            return
-        yield from _together(smaller, bytes_of)
-        for one in group:
-            if one not in smaller:
-                yield from _together([one], bytes_of)
-
-
-def _compiles(sought: Sought, bytes_of: Callable[[CharSet], int]) -> bool:
-    try:
-        Database.of([sought], bytes_of)
-    except hyperscan.error:
-        return False
-    return True
-
-
-def _sign(trigger: Trigger, node: Node) -> Sought:
-    return Sought(trigger.name, node, trigger.look is Look.FIRE, trigger.look is Look.RUN)
-
-
-def _parsed(trigger: Trigger) -> Node:
-    return parse(trigger.expression, _DOTALL | (_CASELESS if trigger.caseless else 0))
-
-
-def _implied(node: Node) -> bool:
-    """Whether a trigger stands wherever this matches."""
-    return necessary.requires(node, "@") or _is_number(node)
-
-
-def _is_number(node: Node) -> bool:
-    return necessary.digit_run(node) >= DIGITS and not necessary.requires(node, "@")
-
-
-def _sought(need: Need, node: Node) -> Sought:
-    wanted = necessary.beside_words(need.words, node) if need.words else node
-    return Sought(need.recognizer, wanted, stops=True)
-
-
-def _ends(hits: Hits, looks: Sequence[Look]) -> Hits:
-    return [hit for hit in hits if looks[hit[0]] is Look.RUN]
-
-
 def _parts(text: str, hits: Hits, chars: str) -> Iterator[str]:
     """The parts of `text` that consist of `chars` and that the hits end in, each once, with the
     characters beside them."""
     done = 0
-    for _, end in sorted(hits, key=lambda hit: hit[1]):
+    for _, end in sorted(hits, key=_end):
+        end -= text[end - 1] not in chars
         if end <= done:
             continue
         before = text[max(0, end - _LONGEST_RUN) : end]
@@ -190,8 +112,8 @@ def _parts(text: str, hits: Hits, chars: str) -> Iterator[str]:
         yield text[max(0, start - 1) : done + 2]
 
 
-def _says_something(text: str, hits: Hits) -> bool:
-    return any(map(decoding.says_something, _parts(text, hits, triggers.RUN_CHARS)))
+def _end(hit: tuple[int, int]) -> int:
+    return hit[1]
 
 
 def _is_regrouped(part: str) -> bool:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.classify.patterns.alphabet import CharSet
-from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, parse
+from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, extent, parse
 
 GAP_CHARS = "-x ()./~[]\t\r\n_|"
 """Between the digits of one number: what numbers.py allows, but for the comma, and brackets."""
 _DIGITS = frozenset("0123456789")
 _BEYOND_ASCII = "é中\u2028§"  # a letter, another, a space, a sign
 _MOST_REPEATS = 64
+_LEAST_WORD, _LEAST_TOLD = 2, 5  # characters
 _IGNORECASE = 2  # of re and regex
 
 
@@ -121,3 +122,31 @@ def beside_words(words: Sequence[str], node: Node) -> Node:
 
 def _escaped(char: str) -> str:
     return f"\\U{ord(char):08x}"
+
+
+def telling(node: Node) -> Node:
+    """An expression, or what is left of it behind the part that almost any text matches: from its
+    first digit or word on. Hyperscan passes quickly over text without those."""
+    if not isinstance(node, Seq):
+        return node
+    for at, part in enumerate(node.parts):
+        if _is_told(part):
+            rest = Seq(node.parts[at:])
+            passed = any(extent(one).most > 0 for one in node.parts[:at])
+            return rest if passed and extent(rest).least >= _LEAST_TOLD else node
+    return node
+
+
+def _is_told(part: Node) -> bool:
+    """Whether it starts with a digit, or with words of which one must be there."""
+    match part:
+        case Chars(found):
+            members = _members(found)
+            return members is not None and members <= _DIGITS
+        case Alt(branches):
+            return all(extent(branch).least >= _LEAST_WORD or _is_told(branch) for branch in branches)
+        case Repeat(inner, least):
+            return least > 0 and _is_told(inner)
+        case Seq(parts):
+            return bool(parts) and _is_told(parts[0])
+    return False

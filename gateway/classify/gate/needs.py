@@ -8,12 +8,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One expression that a recognizer needs a match of. `words`: and one of these before it."""
+    """One expression that a recognizer needs a match of. `words`: and one of these before it.
+    `sign`: stands wherever the expression matches, and costs less to look for."""
 
     recognizer: str
     expression: str
     flags: int
     words: tuple[str, ...] = ()
+    sign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,16 @@ class Needs:
 
     def packed(self) -> dict[str, Any]:
         """For the way from the scanner's process."""
-        rows = [[n.recognizer, n.expression, n.flags, n.words] for n in self.needs]
+        rows = [[n.recognizer, n.expression, n.flags, n.words, n.sign] for n in self.needs]
         return {"needs": rows, "phones": self.phones, "unknown": self.unknown}
 
     @classmethod
     def of(cls, packed: Any) -> Needs:
         """Whatever does not read as such is unknown."""
         try:
-            needs = tuple(Need(str(r), str(e), int(f), tuple(w)) for r, e, f, w in packed["needs"])
+            needs = tuple(
+                Need(str(r), str(e), int(f), tuple(w), str(s)) for r, e, f, w, s in packed["needs"]
+            )
             return cls(needs, bool(packed["phones"]), tuple(packed["unknown"]))
         except (KeyError, TypeError, ValueError):
             return UNKNOWN

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
-from presidio_analyzer.predefined_recognizers import PhoneRecognizer
+from presidio_analyzer.predefined_recognizers import IpRecognizer, PhoneRecognizer
 
 from gateway.classify.gate.needs import Need, Needs
 
@@ -25,7 +25,7 @@ _NUMERIC = (
     "|SD|SE|SI|SK|SO|ST|TL|TN|VA|XK"
 )
 _BANK_LETTERS = "AZ|BH|GI|KW|LC|LV|PK|PS|QA|RO|JO|YE|MT|BG|GB|HN|IE|IQ|MU|NI|NL|SC|SV|VG"
-_IBAN = (
+IBAN = (
     rf"(?:{_NUMERIC})[ -]?\d\d(?:[ -]?\d){{11}}"
     rf"|(?:{_BANK_LETTERS})[ -]?\d\d(?:[ -]?[A-Z]){{4}}(?:[ -]?[A-Z0-9]){{7}}"
     r"|(?:IT|SM)[ -]?\d\d[ -]?[A-Z](?:[ -]?\d){10}"
@@ -33,11 +33,25 @@ _IBAN = (
     r"|(?:SA|KZ|LU|MK|OM|LB)[ -]?\d\d(?:[ -]?\d){2}(?:[ -]?[A-Z0-9]){9}"
     r"|(?:GT|MD|DO|BY|FK|GE)[ -]?\d\d(?:[ -]?[A-Z0-9]){11}"
 )
+_SHARED_KEY = r"(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/]{40,100}={0,2}"
 NARROWER = {
-    r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){11,30}": _IBAN,
+    rf"{_SHARED_KEY}|(?<=[?&]sig=)[\w%+/-]{{40,100}}": (
+        rf"{_SHARED_KEY}|[?&]sig=[\w%+/-]{{40,100}}"
+    ),
+    r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){11,30}": IBAN,
     r"(?<![A-Z0-9])([A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,6})((?:[ -]?[A-Z0-9]{4})?)"
-    r"((?:[ -]?[A-Z0-9]{1,3})?)(?![A-Z0-9])": _IBAN,
+    r"((?:[ -]?[A-Z0-9]{1,3})?)(?![A-Z0-9])": IBAN,
 }
+
+_TWO_COLONS = ":[0-9A-Fa-f]{0,4}:"
+_ADDRESS_6 = tuple(p.regex for p in IpRecognizer.PATTERNS if p.regex.startswith(r"(?<![\w:])(?:"))
+_FISCAL = r"[\dLMNP-V]{2}[A-EHLMPR-T][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3} ?[A-Z]"
+SIGNS = {
+    IBAN: r"[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){11}",
+    **dict.fromkeys(_ADDRESS_6, _TWO_COLONS),
+    rf"(?<![\w.,+-])(?:[A-Z]{{3}} ?[A-Z]{{3}} ?{_FISCAL})(?![\w-]|[.,]\d)": rf"{_FISCAL}(?![\w-])",
+}
+"""What stands in every match of expressions that begin with what is in almost any text."""
 
 
 def needs_of(
@@ -90,7 +104,8 @@ def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[Ne
 
 def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> Need:
     wanted = NARROWER.get(expression, expression)
-    return Need(type(recognizer).__name__, wanted, int(recognizer.global_regex_flags or 0), words)
+    flags = int(recognizer.global_regex_flags or 0)
+    return Need(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
 
 
 def _only_beside(recognizer: PatternRecognizer) -> tuple[str, ...] | None:

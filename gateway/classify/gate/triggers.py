@@ -33,6 +33,9 @@ class Trigger:
     expression: str
     beyond_ascii: bool = False  # cannot match in ASCII text
     caseless: bool = False
+    signs: tuple[str, ...] = ()
+    """One of them stands wherever the expression matches, and they cost less to look for: the
+    expression is only asked where there is one."""
 
 
 _GAP = "[" + "".join(f"\\x{ord(c):02x}" for c in GAP_CHARS) + "]"
@@ -101,6 +104,18 @@ def _with_capital(length: int) -> str:
     )
 
 
+# Of four number words in a row, two have separators on both sides. One by one, Hyperscan finds these
+# four times as quickly as in one expression (measured November 2026).
+_TWO_NUMBERS = tuple(
+    rf"[\s,.;-]{word}[\s,.;-]{{1,3}}{_ONE}[\s,.;-]"
+    for word in dict.fromkeys(_NUMBER_WORDS.split())
+)
+_PAIR = f"{_HEX}{{2}}"
+_THREE_PAIRS = (f"[ :,]{_PAIR}[ :,]{_PAIR}[ :,]{_PAIR}[ :,]",)
+_LONG_WORD = (f"{_RUN}{{{_SHORTEST_RUN}}}",)
+_ENCODED = (r"%[0-9A-Fa-f]|&[#A-Za-z]|\\[ux]|=[0-7C-F][0-9A-F]|<[/A-Za-z!]",)
+_BEYOND = (rf"[{_FOLDED}{_SEPARATORS}{_ALIKE}\U00000300-\U0000036f]",)
+
 _ALWAYS = (
     Trigger("address", Look.FIRE, "@"),
     Trigger("bracketed at", Look.FIRE, r"[\[({<]\s*(?:at|ät)\s*[\])}>]", caseless=True),
@@ -109,39 +124,73 @@ _ALWAYS = (
         Look.FIRE,
         rf"\s{_AT}\s+[\w.+-]{{1,130}}?\s*{_DOT}|{_DOT}\s*[\w.+-]{{1,130}}?\s+{_AT}\s",
         caseless=True,
+        signs=(_DOT,),
     ),
-    Trigger("spoken number", Look.FIRE, rf"{_ONE}(?:[\s,.;-]{{1,3}}{_ONE}){{3}}", caseless=True),
-    Trigger("pairs of hex", Look.FIRE, rf"{_HEX}{{2}}(?:[ :,]{_HEX}{{2}}){{7}}"),
-    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}"),  # over 1,024, as in decoding.py
-    Trigger("run", Look.RUN, _with_capital(_SHORTEST_RUN)),
+    Trigger(
+        "spoken number",
+        Look.FIRE,
+        rf"{_ONE}(?:[\s,.;-]{{1,3}}{_ONE}){{3}}",
+        caseless=True,
+        signs=_TWO_NUMBERS,
+    ),
+    Trigger("pairs of hex", Look.FIRE, f"{_PAIR}(?:[ :,]{_PAIR}){{7}}", signs=_THREE_PAIRS),
+    # Over 1,024 characters, as in decoding.py.
+    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD),
+    # To its end, which is one hit for each.
+    Trigger(
+        "run",
+        Look.RUN,
+        f"(?:{_with_capital(_SHORTEST_RUN)}){_RUN}*(?!{_RUN})",
+        signs=_LONG_WORD,
+    ),
     Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}"),
     Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}"),
-    Trigger("percent", Look.FOLD, "%[0-9A-Fa-f]{2}"),
-    Trigger("entity", Look.FOLD, r"&(?:#[0-9xX]|[A-Za-z]{2,6}|[A-Za-z][A-Za-z0-9]{1,31};)"),
-    Trigger("escape", Look.FOLD, r"\\(?:u[{(]?[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})"),
-    Trigger("quoted-printable", Look.FOLD, "=[0-7][0-9A-F]|=[C-F][0-9A-F]=[89AB][0-9A-F]"),
-    Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,80}>|<!--"),
-    Trigger("mark", Look.FOLD, rf"[\w@]{_BESIDE}{{0,4}}{_MARK}[^0-9A-Za-z\n]*[\w@]|__[0-9A-Za-z]"),
+    Trigger("percent", Look.FOLD, "%[0-9A-Fa-f]{2}", signs=_ENCODED),
+    Trigger(
+        "entity",
+        Look.FOLD,
+        r"&(?:#[0-9xX]|[A-Za-z]{2,6}|[A-Za-z][A-Za-z0-9]{1,31};)",
+        signs=_ENCODED,
+    ),
+    Trigger(
+        "escape", Look.FOLD, r"\\(?:u[{(]?[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})", signs=_ENCODED
+    ),
+    Trigger(
+        "quoted-printable",
+        Look.FOLD,
+        "=[0-7][0-9A-F]|=[C-F][0-9A-F]=[89AB][0-9A-F]",
+        signs=_ENCODED,
+    ),
+    Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,80}>|<!--", signs=_ENCODED),
+    Trigger(
+        "mark",
+        Look.FOLD,
+        rf"[\w@]{_BESIDE}{{0,4}}{_MARK}[^0-9A-Za-z\n]*[\w@]|__[0-9A-Za-z]",
+        signs=(_MARK,),
+    ),
     Trigger(
         "doubled separator",
         Look.FOLD,
         r"[\w+](?:-{2,4}|\.{2,4}| {2,4}|/{2,4}|_{2,4}|\+{2,4})\w|\+\+\d",
+        signs=(r"--|\.\.|  |//|__|\+\+",),
     ),
     Trigger("tags of Unicode", Look.FIRE, r"[\U000e0000-\U000e007f]", True),
     Trigger("reversed", Look.FIRE, r"[\U0000202e\U00002067]", True),
-    Trigger("folded character", Look.FOLD, f"[{_FOLDED}]", True),
+    Trigger("folded character", Look.FOLD, f"[{_FOLDED}]", True, signs=_BEYOND),
     Trigger(
         "separator beyond ASCII",
         Look.FOLD,
         rf"[\w!-~] ?[{_SEPARATORS}]+ ?[\w!-~]|[{_SEPARATORS}]+\w|\w[{_SEPARATORS}]",
         True,
+        signs=_BEYOND,
     ),
-    Trigger("composed", Look.FOLD, r"[A-Za-z][\U00000300-\U0000036f]", True),
+    Trigger("composed", Look.FOLD, r"[A-Za-z][\U00000300-\U0000036f]", True, signs=_BEYOND),
     Trigger(
         "look-alike",
         Look.FOLD,
         rf"[{_ALIKE}][\w.+@-]*[A-Za-z@]|[A-Za-z@](?:[0-9.+@_-]|[\U00000080-\U0000ffff])*[{_ALIKE}]",
         True,
+        signs=_BEYOND,
     ),
 )
 

@@ -235,8 +235,8 @@ class Postcode(Identifier):
     entity = "POSTAL_CODE"
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(
-            r"zip(?: ?-?code)?|post(?:al)? ?-?code|postleitzahl|plz|code postal|c[óo]digo postal|cep|"
-            r"codice postale|postcode|kod pocztowy",
+            r"zip(?: ?-?code)?|post(?:al)? ?-?code|postleitzahl|plz|code postal|c[óo]digo postal|"
+            r"cep|codice postale|postcode|kod pocztowy",
             r"\d{3,6}(?:-\d{3,4})?|\d{2}-\d{3}|\d{4} ?[A-Z]{2}|"
             r"[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d",
         ),

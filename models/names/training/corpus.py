@@ -37,7 +37,8 @@ def inflector() -> Callable[..., tuple[str, str]]:
     if not path.exists():
         return lambda given, surname, case: (given, surname)
     spec = importlib.util.spec_from_file_location("inflection", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["inflection"] = module
     spec.loader.exec_module(module)

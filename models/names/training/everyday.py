@@ -1,3 +1,4 @@
+# ruff: noqa: SIM905 - lists of words read better as text
 """Builds languages.npz: the most frequent words of languages in Latin script, as hashes."""
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from wordfreq import available_languages, top_n_list
 from gateway.classify.names.lexicon import word_hash
 
 _WORDS = 200
-LATIN = (
-    "en de fr es it pt nl pl ca cs da fi fil hu id is lt lv ms nb ro sh sk sl sv tr vi".split()
-)
+LATIN = "en de fr es it pt nl pl ca cs da fi fil hu id is lt lv ms nb ro sh sk sl sv tr vi".split()
 
 
 def build(path: Path) -> list[str]:

@@ -45,7 +45,9 @@ class Flat(nn.Module):
         for block in model.blocks:
             convolution = block.convolution
             flat = nn.Linear(3 * convolution.in_channels, convolution.out_channels)
-            flat.weight.data = convolution.weight.permute(0, 2, 1).reshape(flat.weight.shape).clone()
+            flat.weight.data = (
+                convolution.weight.permute(0, 2, 1).reshape(flat.weight.shape).clone()
+            )
             flat.bias.data = convolution.bias.clone()
             self.steps.append(flat)
 

@@ -43,7 +43,8 @@ def _frequencies() -> tuple[dict[str, float], dict[str, int]]:
 
 def _census(name: str, most: int | None = None) -> set[str]:
     found = importlib.util.find_spec("names")
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     lines = Path(found.origin).with_name(name).read_text("ascii").splitlines()
     return {line.split()[0].lower() for line in lines[:most]}  # the most frequent first
 

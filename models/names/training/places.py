@@ -28,8 +28,9 @@ CITIES = {
     "fr": _list(
         "Paris,Marseille,Lyon,Toulouse,Nice,Nantes,Strasbourg,Montpellier,Bordeaux,Lille,Rennes,"
         "Reims,Le Havre,Saint-Étienne,Toulon,Grenoble,Dijon,Angers,Nîmes,Clermont-Ferrand,Tours,"
-        "Limoges,Amiens,Metz,Besançon,Orléans,Rouen,Mulhouse,Caen,Nancy,Avignon,Poitiers,La Rochelle,"
-        "Bruxelles,Liège,Namur,Genève,Lausanne,Montréal,Québec,Dakar,Abidjan,Tunis,Casablanca,Alger"
+        "Limoges,Amiens,Metz,Besançon,Orléans,Rouen,Mulhouse,Caen,Nancy,Avignon,Poitiers,"
+        "La Rochelle,Bruxelles,Liège,Namur,Genève,Lausanne,Montréal,Québec,Dakar,"
+        "Abidjan,Tunis,Casablanca,Alger"
     ),
     "es": _list(
         "Madrid,Barcelona,Valencia,Sevilla,Zaragoza,Málaga,Murcia,Palma,Bilbao,Alicante,Córdoba,"
@@ -45,9 +46,9 @@ CITIES = {
     ),
     "pt": _list(
         "Lisboa,Porto,Braga,Coimbra,Faro,Aveiro,Setúbal,Évora,Viseu,Leiria,Funchal,Guimarães,"
-        "São Paulo,Rio de Janeiro,Brasília,Salvador,Fortaleza,Belo Horizonte,Manaus,Curitiba,Recife,"
-        "Porto Alegre,Belém,Goiânia,Campinas,São Luís,Maceió,Natal,Florianópolis,Santos,Luanda,"
-        "Maputo,Ribeirão Preto,Uberlândia,Sorocaba,Niterói,Londrina,Joinville,Beja,Bragança"
+        "São Paulo,Rio de Janeiro,Brasília,Salvador,Fortaleza,Belo Horizonte,Manaus,Curitiba,"
+        "Recife,Porto Alegre,Belém,Goiânia,Campinas,São Luís,Maceió,Natal,Florianópolis,Santos,"
+        "Luanda,Maputo,Ribeirão Preto,Uberlândia,Sorocaba,Niterói,Londrina,Joinville,Beja,Bragança"
     ),
     "nl": _list(
         "Amsterdam,Rotterdam,Den Haag,Utrecht,Eindhoven,Groningen,Tilburg,Almere,Breda,Nijmegen,"
@@ -151,7 +152,8 @@ STREET_FORMS = {
     "es": (
         "Calle {name} {n}", "C/ {name}, {n}", "Calle {name}, {n}, {k}º {l}", "Avenida {name} {n}",
         "Avda. {name}, {n}", "Av. {name} {n}", "Plaza {name}, {k}", "Paseo {name} {n}",
-        "Carrera {k} # {n}-{k}", "Calle {name} núm. {n}", "calle {name} nº {n}", "Camino {name} {n}",
+        "Carrera {k} # {n}-{k}", "Calle {name} núm. {n}", "calle {name} nº {n}",
+        "Camino {name} {n}",
     ),
     "it": (
         "Via {name} {n}", "Via {name}, {n}", "via {name} n. {n}", "Viale {name} {n}",
@@ -160,7 +162,8 @@ STREET_FORMS = {
     ),
     "pt": (
         "Rua {name}, {n}", "Rua {name} {n}", "Rua {name}, nº {n}, {k}º Esq.", "Avenida {name}, {n}",
-        "Av. {name}, {n}, apto {k}", "Travessa {name} {k}", "Largo {name}, {k}", "Praça {name}, {k}",
+        "Av. {name}, {n}, apto {k}", "Travessa {name} {k}", "Largo {name}, {k}",
+        "Praça {name}, {k}",
         "R. {name}, {n}", "Rua {name}, {n} - {k}º Dto",
     ),
     "nl": (

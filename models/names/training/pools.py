@@ -1,3 +1,4 @@
+# ruff: noqa: SIM905 - lists of names read better as text
 """Values for slots, drawn once in thousands by Faker (MIT) and combined anew for each example."""
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def main() -> None:
     )
     loss_of = nn.CrossEntropyLoss(label_smoothing=0.02)
     total, done = 0, 0
-    for round_at in range(args.rounds):
+    for _ in range(args.rounds):
         generator = Generator(pools, rng, inflector())
         examples = [
             e for s in sources.samples(generator, rng) if (e := labelled(s, features)) is not None

@@ -1,7 +1,7 @@
 """Text with slots, as the files of `text/` have it.
 
-`{slot}` or `{slot:case}` stands for a value, `[words](KIND)` is a mention written out, `{{` and `}}`
-are braces, `\\n` is a line break. One example a line, `#` begins a comment.
+`{slot}` or `{slot:case}` stands for a value, `[words](KIND)` is a mention written out, `{{` and
+`}}` are braces, `\\n` is a line break. One example a line, `#` begins a comment.
 """
 
 from __future__ import annotations

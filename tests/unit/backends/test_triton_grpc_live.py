@@ -300,7 +300,7 @@ async def test_a_call_that_ends_early_ends_in_the_model_too(
             # The client's own clock and the gateway's end this call at the same moment: either an
             # error of the client's, or the gateway's last words and the end of the stream.
             with contextlib.suppress(grpc.aio.AioRpcError):
-                while await call.read() is not grpc.aio.EOF:
+                while await call.read():  # EOF is false
                     pass
         async with asyncio.timeout(5):  # only a hang-up ends the model's wait
             while not noticed.exists():  # noqa: ASYNC110 - another process writes it
