@@ -59,5 +59,11 @@ class ScannersBusy(NoScan):
     reason = "busy"
 
 
+class TooMany(NoScan):
+    """More candidates than may be checked."""
+
+    reason = "too_many"
+
+
 class ScannerUnfit(Exception):
     """The scanner cannot be built, or misses a sample that it must find (C8). Stops start-up."""

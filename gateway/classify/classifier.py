@@ -1,7 +1,7 @@
 """The verdict on one call: clear, or restricted and why. There is no third answer.
 
 Reason codes: `clear`, `entities`, `labelled`, `tainted`, `taint_lost`, `unscannable:<what>`,
-`over_cap`, `late`, `failed`, `busy`, `undeclared_model`, `tensor_class`,
+`over_cap`, `too_many`, `late`, `failed`, `busy`, `undeclared_model`, `tensor_class`,
 `unmeasured_language`. Only the first is clear.
 
 Five stages, each of which can end it. What of the call can be read (extract.py): a part that

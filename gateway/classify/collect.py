@@ -50,7 +50,8 @@ class Collector:
         self._room_bytes = max_bytes
         self._room_nodes = MAX_NODES
         self._texts: list[str] = []
-        self._tail = ""  # what the last value ends with, if more of it may follow
+        self._tail = ""  # what the last values end with, if more of it may follow
+        self._ends: list[str] = []  # of values since, not yet looked at
         self.unscannable: str | None = None
 
     def extract(self) -> Extract:
@@ -73,7 +74,7 @@ class Collector:
         if self._room_bytes < 0:
             raise OverCap
         self._texts.append(text)
-        if "base64," in text.lower() and _DATA_URL.search(text):
+        if "64," in text and _DATA_URL.search(text):
             self.mark("data_url")
         if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
             self._decoded(text, depth)
@@ -85,11 +86,23 @@ class Collector:
         if text in PROTOCOL_WORDS:
             return
         head = _HEAD.match(text[: 2 * _SEAM])
-        if self._tail and head and _SPLIT.search(self._tail + head[0]):
-            self.text(self._tail + head[0])
-        tail = _TAIL.search(text[-2 * _SEAM :])
-        whole = tail is not None and len(tail[0]) == len(text)
-        self._tail = ((self._tail if whole else "") + tail[0])[-_SEAM:] if tail else ""
+        if head and (tail := self._tail_of_before()) and _SPLIT.search(tail + head[0]):
+            self.text(tail + head[0])
+        end = text[-2 * _SEAM :]
+        if len(end) == len(text):
+            self._ends.append(end)
+        else:  # too long to be all tail: what stands before it does not go on
+            self._tail, self._ends = "", [end]
+
+    def _tail_of_before(self) -> str:
+        """What the values so far end with. Looked for only where a value starts as if it went on:
+        most do not."""
+        for end in self._ends:
+            tail = _TAIL.search(end)
+            whole = tail is not None and len(tail[0]) == len(end)
+            self._tail = ((self._tail if whole else "") + tail[0])[-_SEAM:] if tail else ""
+        self._ends = []
+        return self._tail
 
     def number(self, number: int | float) -> None:
         """Digits of a JSON number can be a card's. Integers of any size come as they are."""

@@ -87,6 +87,8 @@ def _text(octets: bytes) -> str | None:
         text = octets.decode(encoding)
     except UnicodeDecodeError:
         return None
+    if text.isprintable():
+        return text
     printable = sum(c.isprintable() or c in "\r\n\t" for c in text)
     return text if printable >= 0.7 * len(text) else None  # the lengths of a tensor's elements too
 

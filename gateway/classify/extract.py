@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from gateway.catalog import CatalogModel
-from gateway.classify.collect import Collector, Extract, OverCap
+from gateway.classify.collect import PROTOCOL_WORDS, Collector, Extract, OverCap
 from gateway.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
 OVER_CAP, TENSOR_CLASS, UNDECLARED = "over_cap", "tensor_class", "undeclared_model"
@@ -106,15 +106,15 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
         collector.count()
         field, value = todo.pop()
         match value:
+            case str():
+                (collector.text if field == _KEY else collector.value)(value)
             case dict():
                 _object(field, value, collector, todo)
             case list():
                 if field in _PART_LISTS:
                     _parts(value, collector)
                 collector.characters(value)
-                todo.extend((field, v) for v in reversed(value))
-            case str():
-                (collector.text if field == _KEY else collector.value)(value)
+                todo.extend([(field, v) for v in reversed(value)])
             case bool() | None:
                 pass
             case int() | float():
@@ -133,7 +133,11 @@ def _object(
             continue
         if field not in _NAMES_ONLY and item is not None and (what := _opaque(key, item)):
             collector.mark(what)
-        pairs += [(_KEY, key), (key, item)]
+        if key in PROTOCOL_WORDS:  # holds nothing: counted, and no text
+            collector.count()
+        else:
+            pairs.append((_KEY, key))
+        pairs.append((key, item))
     todo.extend(reversed(pairs))
 
 

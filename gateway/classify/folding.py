@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _TAGS = range(0xE0000, 0xE0080)  # Unicode tag characters: invisible copies of ASCII
+_TAG = re.compile("[\U000e0000-\U000e007f]")
 _FLAG = "\U0001f3f4"  # the black flag, before tags that spell a subdivision flag (UTS #51)
 _DASHES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d\u2043\u02d7\u2796\u30fc\u301c~"
@@ -21,6 +22,7 @@ _ALIKE = dict(
         strict=True,
     )
 )
+_LATIN = str.maketrans(_ALIKE)
 _DROPPED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-"
     r"\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     r"\U0001bca0-\U0001bca3\U000e0100-\U000e01ef]")  # fmt: skip
@@ -34,17 +36,15 @@ _ESCAPE = re.compile(r"\\{1,4}(?:u\{?([0-9A-Fa-f]{4,6})\}?|x([0-9A-Fa-f]{2}))")
 _MARKUP = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>|\*{1,3}|__|`|<!--[^<>\n]{0,80}-->")
 _DOUBLED = re.compile(r"(?<=[\w+])([-. /_+])\1{1,3}(?=\w)")
 _PLUSES = re.compile(r"\+{2,4}(?=\d)")
-_MAYBE = re.compile(
-    r"[%=][0-9A-Fa-f]{2}|&[^\s&]|\\[ux]|<[A-Za-z/!]|[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
-    r"|--|\.\.|  |//|__|\+\+"
-)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SIGNS = ("%", "=", "&", "\\", "<", "*", "`")
 _PAIRS = ("--", "..", "  ", "//", "__", "++")
 _ROUNDS = 3  # of decoding inside decoded text
 
 
 def hides_text(text: str) -> bool:
     """Whether invisible tag characters spell something that is not a flag."""
-    if text.isascii():
+    if text.isascii() or not _TAG.search(text):
         return False
     flag = False
     for c in text:
@@ -57,12 +57,18 @@ def hides_text(text: str) -> bool:
 
 def fold(text: str) -> str:
     """The whole text in its plain spelling; the same object when there is nothing to do."""
-    if text.isascii() and not _MAYBE.search(text):
-        return text
-    return "\n".join(fold_line(line) for line in text.split("\n"))
+    lines = fold_lines(text)
+    return text if lines is None else "\n".join(lines)
 
 
-def changes(text: str) -> Iterator[tuple[str, int, int]]:
+def fold_lines(text: str) -> list[str] | None:
+    """Each line of it; None when there is nothing to do."""
+    if text.isascii() and not _may_change(text):
+        return None
+    return [fold_line(line) for line in text.split("\n")]
+
+
+def changes(text: str, lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Runs of lines that folding changes, with the line before for context: (form, start, end).
 
     Only those are scanned again, so a dash in a long text does not double its cost.
@@ -70,8 +76,7 @@ def changes(text: str) -> Iterator[tuple[str, int, int]]:
     at, before = 0, ""
     run: list[str] = []
     run_start = 0
-    for line in text.split("\n"):
-        folded = fold_line(line)
+    for line, folded in zip(text.split("\n"), lines, strict=True):
         if folded != line:
             if not run:
                 run, run_start = ([before] if before else []), at
@@ -85,8 +90,19 @@ def changes(text: str) -> Iterator[tuple[str, int, int]]:
         yield "\n".join(run), run_start, at - 1
 
 
+def _may_change(text: str) -> bool:
+    """What costs less to ask than to fold text of ASCII."""
+    for sign in _SIGNS:
+        if sign in text:
+            return True
+    for pair in _PAIRS:
+        if pair in text:
+            return True
+    return not text.isprintable() and _CONTROL.search(text) is not None
+
+
 def fold_line(line: str) -> str:
-    if line.isascii() and not _MAYBE.search(line):
+    if line.isascii() and not _may_change(line):
         return line
     for _ in range(_ROUNDS):
         decoded = _decode(line)
@@ -165,4 +181,4 @@ def _latin(word: str) -> str:
     """Look-alike letters in a word that has ASCII letters too; other words are of their script."""
     if word.isascii() or not _ASCII_LETTER.search(word):
         return word
-    return "".join(_ALIKE.get(c, c) for c in word)
+    return word.translate(_LATIN)

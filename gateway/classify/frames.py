@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from gateway.classify import ScanFailed
+from gateway.classify import ScanFailed, TooMany
 from gateway.config import ClassifySettings
 from gateway.types import Finding
 
@@ -85,6 +85,8 @@ def unpack_findings(body: bytes, texts: Sequence[str]) -> list[list[Finding]]:
         raise ScanFailed("the worker's answer is not JSON") from None
     if isinstance(frame, dict) and isinstance(frame.get("error"), str):
         raise ScanFailed("the scanner raised an exception")
+    if isinstance(frame, dict) and frame.get("too_many") is True:
+        raise TooMany("more candidates than may be checked")
     found = frame.get("found") if isinstance(frame, dict) else None
     if not isinstance(found, list) or len(found) != len(texts):
         raise ScanFailed("the worker's answer does not fit the question")

@@ -76,9 +76,10 @@ def derived(text: str) -> Forms:
 
 def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) -> None:
     """Forms of `text`. `origin` is its part of the original, or None if it is the original."""
-    folded = folding.fold(text)
-    if folded != text:
-        for form, start, end in folding.changes(text):
+    lines = folding.fold_lines(text)
+    folded = text if lines is None else "\n".join(lines)
+    if lines is not None and folded != text:
+        for form, start, end in folding.changes(text, lines):
             work.add(form, *(origin or (start, end)))
     whole = origin or (0, len(text))
     same = folded == text

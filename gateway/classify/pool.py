@@ -23,6 +23,7 @@ from gateway.classify import (
     ScanLate,
     ScannersBusy,
     ScannerUnfit,
+    TooMany,
     frames,
 )
 from gateway.types import Finding
@@ -209,6 +210,9 @@ class ScanPool:
                 found = await worker.scan(texts, budget_s, restricts)
             fit = True
             return found
+        except TooMany:
+            fit = True
+            raise
         except _GaveUp:
             fit = True
             raise ScanLate("the scan took too long") from None

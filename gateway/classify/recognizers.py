@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from gateway.classify import normalise
+from gateway.classify.crowds import Crowd
 from gateway.classify.engine import build_patterns
 from gateway.classify.gate.needs import Needs
 from gateway.classify.gate.recognized import needs_of
@@ -57,7 +58,7 @@ class PresidioScanner:
 
     def first(self, text: str, stops: Callable[[Finding], bool]) -> list[Finding]:
         """What is found up to the first finding that stops: window by window, cheap to costly.
-        There is one only if `scan` has one."""
+        There is one only if `scan` has one. Raises TooMany."""
         found: list[Finding] = []
         for more in self._bit_by_bit(text):
             found += more
@@ -66,6 +67,8 @@ class PresidioScanner:
         return _unique(found)
 
     def _bit_by_bit(self, text: str) -> Iterator[list[Finding]]:
+        crowd = Crowd()
+        crowd.add(text)
         for start, window in windows(text):
             yield self._in_window(text, start, window)
         forms = normalise.derived(text)
@@ -77,6 +80,7 @@ class PresidioScanner:
             if (form.text, lead) in read:
                 continue
             read.add((form.text, lead))
+            crowd.add(form.text)
             for start, window in windows(form.text):
                 inside = self._in_window(form.text, start, window)
                 yield list(_mapped([f for f in inside if f.end > lead], form, []))

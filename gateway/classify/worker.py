@@ -16,7 +16,7 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from gateway.classify import Scanner, ScannerUnfit, frames
+from gateway.classify import Scanner, ScannerUnfit, TooMany, frames
 from gateway.types import Finding
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h
@@ -143,6 +143,8 @@ def _scan(scanner: Scanner, job: Any, alarm: _Alarm) -> bytes:
             alarm.stop()
     except OutOfTime:
         return frames.pack({"late": True})
+    except TooMany:
+        return frames.pack({"too_many": True})
     except Exception as exc:  # noqa: BLE001 - makes the call restricted; the message may hold content
         return frames.pack({"error": type(exc).__name__})
 

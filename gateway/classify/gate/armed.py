@@ -131,15 +131,17 @@ def _loaded(dumped: bytes | None) -> Gate | None:
 
 def dump(gate: Gate) -> bytes:
     parts = gate.compiled
-    questions = tuple(question.database for question in parts.questions)
-    groups = (parts.ascii.databases, parts.beyond.databases, questions, parts.numbers)
+    groups = (
+        *(parts.ascii.databases, parts.beyond.databases, parts.numbers, (parts.lists,)),
+        *(question.databases for question in parts.questions),
+    )
     head = [
-        [[sorted(database.stops) for database in group] for group in (*groups, (parts.lists,))],
+        [[sorted(database.stops) for database in group] for group in groups],
         [parts.ascii.asks, parts.beyond.asks],
         [question.looks for question in parts.questions],
         parts.phones,
     ]
-    blobs = [database.dump() for group in (*groups, (parts.lists,)) for database in group]
+    blobs = [database.dump() for group in groups for database in group]
     classes = zlib.compress(parts.alphabet.classes.tobytes(), 6)
     return b"".join(
         _LENGTH.pack(len(blob)) + blob for blob in (orjson.dumps(head), classes, *blobs)
@@ -151,7 +153,7 @@ def load(dumped: bytes) -> Gate:
     first, classes, *blobs = _blobs(dumped)
     stops, asks, looks, phones = orjson.loads(first)
     rest = iter(blobs)
-    ascii_, beyond, questions, numbers, (lists,) = (
+    ascii_, beyond, numbers, (lists,), *questions = (
         tuple(Database.load(next(rest), frozenset(each)) for each in group) for group in stops
     )
     return Gate(
@@ -160,8 +162,8 @@ def load(dumped: bytes) -> Gate:
             Signs(ascii_, tuple(asks[0])),
             Signs(beyond, tuple(asks[1])),
             tuple(
-                Question(database, tuple(map(Look, own)))
-                for database, own in zip(questions, looks, strict=True)
+                Question(databases, tuple(map(Look, own)))
+                for databases, own in zip(questions, looks, strict=True)
             ),
             numbers,
             lists,

@@ -33,7 +33,7 @@ class Database:
     """Raises hyperscan.error for what Hyperscan cannot compile."""
 
     def __init__(self, compiled: Any, stops: frozenset[int]) -> None:
-        self._compiled = compiled
+        self.compiled = compiled
         self.stops = stops
 
     @classmethod
@@ -59,7 +59,7 @@ class Database:
         return cls(database, stops)
 
     def dump(self) -> bytes:
-        return hyperscan.dumpb(self._compiled) if self._compiled is not None else b""
+        return hyperscan.dumpb(self.compiled) if self.compiled is not None else b""
 
     @classmethod
     def load(cls, dumped: bytes, stops: frozenset[int]) -> Database:
@@ -71,21 +71,26 @@ class Database:
         return cls(database, stops)
 
     def scan(self, encoded: bytes) -> Hits | None:
-        """All hits, in no particular order; None when one of them stops, or there are too many."""
-        hits: Hits = []
-        if self._compiled is None:
-            return hits
-        stops = self.stops
+        return scan_all((self,), encoded)
 
-        def hit(number: int, start: int, end: int, flags: int, context: Any) -> bool:
-            hits.append((number, end))
-            return number in stops or len(hits) > MOST_HITS
 
-        try:
-            self._compiled.scan(encoded, match_event_handler=hit)
-        except hyperscan.ScanTerminated:
-            return None
-        return hits
+def scan_all(databases: Sequence[Database], encoded: bytes) -> Hits | None:
+    """All hits, in no particular order; None when one of them stops, or there are too many."""
+    hits: Hits = []
+    stops: frozenset[int] = frozenset()
+
+    def hit(number: int, start: int, end: int, flags: int, context: Any) -> bool:
+        hits.append((number, end))
+        return number in stops or len(hits) > MOST_HITS
+
+    try:
+        for database in databases:
+            if database.compiled is not None:
+                stops = database.stops
+                database.compiled.scan(encoded, match_event_handler=hit)
+    except hyperscan.ScanTerminated:
+        return None
+    return hits
 
 
 def _flags(caseless: bool, each: bool) -> int:

@@ -16,7 +16,7 @@ from gateway.classify import decoding, folding, numbers
 from gateway.classify.gate import plan, triggers
 from gateway.classify.gate.database import Hits
 from gateway.classify.gate.needs import Needs
-from gateway.classify.gate.plan import Compiled, Signs
+from gateway.classify.gate.plan import Compiled
 from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.syntax import NotUnderstood
 
@@ -60,30 +60,25 @@ class Gate:
         compiled = self.compiled
         encoded = compiled.alphabet.encode(text)
         signs = compiled.ascii if text.isascii() else compiled.beyond
-        asked: set[int] = set()
-        for database in signs.databases:
-            hits = database.scan(encoded)
-            if hits is None:
-                return None
-            if hits:
-                asked.update([signs.asks[number] for number, _ in hits])
-        return self._ask(signs, asked, text, encoded) if asked else _NOTHING
+        hits = signs.scan(encoded)
+        if hits is None:
+            return None
+        return self._ask(signs.asked(hits), text, encoded) if hits else _NOTHING
 
-    def _ask(
-        self, signs: Signs, asked: set[int], text: str, encoded: bytes
-    ) -> frozenset[Look] | None:
+    def _ask(self, asked: set[int], text: str, encoded: bytes) -> frozenset[Look] | None:
         """The expressions proper that these signs stand for."""
         looks: set[Look] = set()
         runs: Hits = []
         for at in asked:
             question = self.compiled.questions[at]
-            hits = question.database.scan(encoded)
-            if hits is None:
-                return None
-            for hit in hits:
-                looks.add(question.looks[hit[0]])
-                if question.looks[hit[0]] is Look.RUN:
-                    runs.append(hit)
+            for database in question.databases:
+                hits = database.scan(encoded)
+                if hits is None:
+                    return None
+                for hit in hits:
+                    looks.add(question.looks[hit[0]])
+                    if question.looks[hit[0]] is Look.RUN:
+                        runs.append(hit)
         if runs and any(map(decoding.says_something, _parts(text, runs, triggers.RUN_CHARS))):
             return None
         if Look.NUMBER in looks and (self.compiled.phones or self._is_number(text, encoded)):

@@ -15,7 +15,7 @@ GAP_CHARS = "-x ()./~[]\t\r\n_|"
 _DIGITS = frozenset("0123456789")
 _BEYOND_ASCII = "é中\u2028§"  # a letter, another, a space, a sign
 _MOST_REPEATS = 64
-_LEAST_WORD, _LEAST_TOLD = 2, 5  # characters
+_LEAST_WORD, _LEAST_TOLD, _LEAST_BEHIND_GAP, _GAP_CHARS = 2, 5, 7, 40  # characters
 _IGNORECASE = 2  # of re and regex
 
 
@@ -126,25 +126,58 @@ def _escaped(char: str) -> str:
 
 def telling(node: Node) -> Node:
     """An expression, or what is left of it behind the part that almost any text matches: from its
-    first digit or word on. Hyperscan passes quickly over text without those."""
+    first digit or word on, or behind its last wide gap. Hyperscan passes quickly over text without
+    those."""
     if not isinstance(node, Seq):
         return node
-    for at, part in enumerate(node.parts):
+    parts = node.parts
+    gaps = [at for at, part in enumerate(parts) if _is_gap(part)]
+    if gaps and (rest := _from_told(parts[gaps[-1] + 1 :], _LEAST_BEHIND_GAP)):
+        return Seq(rest)
+    rest = _from_told(parts, _LEAST_TOLD)
+    passed = parts[: len(parts) - len(rest)]
+    return Seq(rest) if rest and any(extent(part).most > 0 for part in passed) else node
+
+
+def _from_told(parts: Sequence[Node], least: int) -> tuple[Node, ...]:
+    """From the first part that tells on, if that is of so many characters."""
+    for at, part in enumerate(parts):
         if _is_told(part):
-            rest = Seq(node.parts[at:])
-            passed = any(extent(one).most > 0 for one in node.parts[:at])
-            return rest if passed and extent(rest).least >= _LEAST_TOLD else node
-    return node
+            rest = tuple(parts[at:])
+            return rest if extent(Seq(rest)).least >= least else ()
+    return ()
+
+
+def _is_gap(part: Node) -> bool:
+    return isinstance(part, Repeat) and isinstance(part.node, Chars) and part.most >= _GAP_CHARS
+
+
+def starts_with_digit(node: Node) -> bool:
+    """Whether the first character of every match is one."""
+    match node:
+        case Chars(found):
+            members = _members(found)
+            return members is not None and members <= _DIGITS
+        case Seq(parts):
+            for part in parts:
+                if extent(part).most > 0:
+                    return starts_with_digit(part)
+        case Alt(branches):
+            return all(map(starts_with_digit, branches))
+        case Repeat(inner, least):
+            return least > 0 and starts_with_digit(inner)
+    return False
 
 
 def _is_told(part: Node) -> bool:
     """Whether it starts with a digit, or with words of which one must be there."""
     match part:
-        case Chars(found):
-            members = _members(found)
-            return members is not None and members <= _DIGITS
+        case Chars():
+            return starts_with_digit(part)
         case Alt(branches):
-            return all(extent(branch).least >= _LEAST_WORD or _is_told(branch) for branch in branches)
+            return all(
+                extent(branch).least >= _LEAST_WORD or _is_told(branch) for branch in branches
+            )
         case Repeat(inner, least):
             return least > 0 and _is_told(inner)
         case Seq(parts):

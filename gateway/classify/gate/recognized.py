@@ -47,7 +47,7 @@ _TWO_COLONS = ":[0-9A-Fa-f]{0,4}:"
 _ADDRESS_6 = tuple(p.regex for p in IpRecognizer.PATTERNS if p.regex.startswith(r"(?<![\w:])(?:"))
 _FISCAL = r"[\dLMNP-V]{2}[A-EHLMPR-T][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3} ?[A-Z]"
 SIGNS = {
-    IBAN: r"[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){11}",
+    IBAN: r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z\d]){11}",
     **dict.fromkeys(_ADDRESS_6, _TWO_COLONS),
     rf"(?<![\w.,+-])(?:[A-Z]{{3}} ?[A-Z]{{3}} ?{_FISCAL})(?![\w-]|[.,]\d)": rf"{_FISCAL}(?![\w-])",
 }
@@ -69,7 +69,8 @@ def needs_of(
         elif isinstance(recognizer, PatternRecognizer) and not _matches_otherwise(recognizer):
             needs.update(dict.fromkeys(_of_patterns(recognizer, threshold)))
         else:
-            unknown[str(recognizer.name)] = None
+            untyped: Any = recognizer
+            unknown[str(untyped.name)] = None
     return Needs(tuple(needs), phones, tuple(unknown))
 
 
@@ -94,7 +95,8 @@ def _matches_otherwise(recognizer: PatternRecognizer) -> bool:
 
 def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[Need]:
     words = _only_beside(recognizer)
-    patterns: list[Pattern] = recognizer.patterns
+    untyped: Any = recognizer
+    patterns: list[Pattern] = untyped.patterns
     for pattern in patterns:
         if pattern.score >= threshold or words is None:
             yield _need(recognizer, pattern.regex, ())

@@ -19,6 +19,9 @@ DIGITS = 6
 """A number has that many at least: those of fewer are looked for by their own expressions."""
 
 
+MARKS = "marks"
+
+
 class Look(enum.IntEnum):
     FIRE = 0
     NUMBER = 1
@@ -36,6 +39,7 @@ class Trigger:
     signs: tuple[str, ...] = ()
     """One of them stands wherever the expression matches, and they cost less to look for: the
     expression is only asked where there is one."""
+    family: str = MARKS  # signs of one are looked for together
 
 
 _GAP = "[" + "".join(f"\\x{ord(c):02x}" for c in GAP_CHARS) + "]"
@@ -104,11 +108,10 @@ def _with_capital(length: int) -> str:
     )
 
 
-# Of four number words in a row, two have separators on both sides. One by one, Hyperscan finds these
-# four times as quickly as in one expression (measured November 2026).
+# Of four number words in a row, two have separators on both sides. One by one, Hyperscan finds
+# these four times as quickly as in one expression (measured November 2026).
 _TWO_NUMBERS = tuple(
-    rf"[\s,.;-]{word}[\s,.;-]{{1,3}}{_ONE}[\s,.;-]"
-    for word in dict.fromkeys(_NUMBER_WORDS.split())
+    rf"[\s,.;-]{word}[\s,.;-]{{1,3}}{_ONE}[\s,.;-]" for word in dict.fromkeys(_NUMBER_WORDS.split())
 )
 _PAIR = f"{_HEX}{{2}}"
 _THREE_PAIRS = (f"[ :,]{_PAIR}[ :,]{_PAIR}[ :,]{_PAIR}[ :,]",)
@@ -132,16 +135,24 @@ _ALWAYS = (
         rf"{_ONE}(?:[\s,.;-]{{1,3}}{_ONE}){{3}}",
         caseless=True,
         signs=_TWO_NUMBERS,
+        family="spoken",
     ),
-    Trigger("pairs of hex", Look.FIRE, f"{_PAIR}(?:[ :,]{_PAIR}){{7}}", signs=_THREE_PAIRS),
+    Trigger(
+        "pairs of hex",
+        Look.FIRE,
+        f"{_PAIR}(?:[ :,]{_PAIR}){{7}}",
+        signs=_THREE_PAIRS,
+        family="pairs",
+    ),
     # Over 1,024 characters, as in decoding.py.
-    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD),
+    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD, family="runs"),
     # To its end, which is one hit for each.
     Trigger(
         "run",
         Look.RUN,
         f"(?:{_with_capital(_SHORTEST_RUN)}){_RUN}*(?!{_RUN})",
         signs=_LONG_WORD,
+        family="runs",
     ),
     Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}"),
     Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}"),
@@ -152,9 +163,7 @@ _ALWAYS = (
         r"&(?:#[0-9xX]|[A-Za-z]{2,6}|[A-Za-z][A-Za-z0-9]{1,31};)",
         signs=_ENCODED,
     ),
-    Trigger(
-        "escape", Look.FOLD, r"\\(?:u[{(]?[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})", signs=_ENCODED
-    ),
+    Trigger("escape", Look.FOLD, r"\\(?:u[{(]?[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})", signs=_ENCODED),
     Trigger(
         "quoted-printable",
         Look.FOLD,

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from gateway.classify import ScannerUnfit
+from gateway.classify import ScannerUnfit, TooMany
 from gateway.config import ClassifySettings
 from gateway.types import Finding
 
@@ -32,6 +32,9 @@ class _Scripted:
 
     def do_raise(self, text: str) -> list[Finding]:
         raise ValueError(f"cannot read {text}")
+
+    def do_crowd(self, text: str) -> list[Finding]:
+        raise TooMany
 
     def do_print(self, text: str) -> list[Finding]:
         print(text)

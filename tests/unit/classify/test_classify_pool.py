@@ -266,3 +266,11 @@ def _children() -> set[int]:
             ):
                 found.add(int(stat.parent.name))
     return found
+
+
+def test_a_text_of_too_many_candidates_says_so_and_keeps_its_worker() -> None:
+    async def run() -> tuple[str, str, int]:
+        async with running() as pool:
+            return await expect(pool, "crowd"), await expect(pool, "find it"), pool.replaced
+
+    assert asyncio.run(run()) == ("too_many", "found", 0)

@@ -1,0 +1,135 @@
+"""A sign stands wherever its expression matches: the gate asks for the expression nowhere else."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterator
+
+import pytest
+import regex
+
+from gateway.classify.gate import necessary, plan, triggers
+from gateway.classify.gate.database import Database, Sought
+from gateway.classify.gate.needs import Need, Needs
+from gateway.classify.gate.recognized import SIGNS
+from gateway.classify.patterns.alphabet import Alphabet
+from gateway.classify.patterns.superset import Superset
+from gateway.classify.patterns.syntax import (
+    Alt,
+    Chars,
+    Node,
+    Repeat,
+    Seq,
+    char_sets,
+    extent,
+    parse,
+)
+from gateway.classify.recognizers import PresidioScanner
+
+_FLAGS = 26  # as Presidio compiles
+_TRIES = 30
+_PLENTY = "".join(map(chr, range(9, 0x250))) + "\u0660\u2013\uff11\u0430\u03bf\u0301"
+
+
+def written(node: Node, rng: random.Random) -> str:
+    """A text that the expression matches, conditions on neighbours apart."""
+    match node:
+        case Chars(found):
+            return rng.choice(_members(found))
+        case Seq(parts):
+            return "".join(written(part, rng) for part in parts)
+        case Alt(branches):
+            return written(rng.choice(branches), rng)
+        case Repeat(inner, least, most):
+            times = rng.randint(least, int(min(most, least + 3)))
+            return "".join(written(inner, rng) for _ in range(times))
+    return ""
+
+
+@functools.cache
+def _members(found: object) -> str:
+    assert hasattr(found, "compiled")
+    one = found.compiled().match
+    return "".join(c for c in _PLENTY if one(c)) or "a"
+
+
+def _asked(needs: Needs) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+    """Each expression with its signs."""
+    own = [(need, parse(need.expression, need.flags)) for need in needs.needs]
+    wanted = [(plan._sought(n, node), n, node) for n, node in own if not plan._implied(node)]
+    listed = (*plan._of_triggers(triggers.all_of_them()), *plan._of_needs(wanted))
+    for one in listed:
+        for sought, _ in one.sought:
+            yield sought.node, one.signs
+
+
+def test_what_an_expression_matches_shows_a_sign_of_it(scanner: PresidioScanner) -> None:
+    rng = random.Random(1)
+    asked = list(_asked(scanner.needs()))
+    assert len(asked) > 80
+    alphabet = Alphabet.of({f for n, signs in asked for s in (n, *signs) for f in char_sets(s)})
+    bytes_of = functools.cache(alphabet.bytes_of)
+    unseen = []
+    for node, signs in asked:
+        if signs == (node,):
+            continue
+        shown = [_bytes(sign, bytes_of) for sign in signs]
+        exact = _bytes(node, bytes_of)
+        for _ in range(_TRIES):
+            text = alphabet.encode(f" {written(node, rng)} ")
+            if exact.search(text) and not any(sign.search(text) for sign in shown):
+                unseen.append(text)
+    assert unseen == []
+
+
+def _bytes(node: Node, bytes_of: object) -> regex.Pattern[bytes]:
+    """As Hyperscan gets it."""
+    expression = Superset.of(node, bytes_of)  # type: ignore[arg-type]
+    flags = regex.DOTALL | (regex.IGNORECASE if expression.caseless else 0)
+    return regex.compile(expression.text.replace(r"\z", r"\Z").encode("ascii"), flags)
+
+
+def test_every_sign_given_by_hand_is_in_use(scanner: PresidioScanner) -> None:
+    assert {n.expression for n in scanner.needs().needs if n.sign} == set(SIGNS)
+
+
+@pytest.mark.parametrize(
+    ("expression", "left"),
+    [
+        (r"\d{3}-\d\d", r"\d{3}-\d\d"),  # it starts with a digit already
+        (r"(?<!x)\d{3}-\d\d", r"(?<!x)\d{3}-\d\d"),
+        (r"[A-Z]\w{0,30} (?:road|lane) \d{1,3}", r"(?:road|lane) \d{1,3}"),
+        (r"\d [^\d]{0,50}\b(?:NY|CA) \d{5}", r"(?:NY|CA) \d{5}"),  # behind a gap
+        (r"[A-Z]{3}\d", r"[A-Z]{3}\d"),  # too little would be left
+        (r"[a-z]?(?:x|yy)[a-z]{9}", r"[a-z]?(?:x|yy)[a-z]{9}"),  # one letter is in any text
+    ],
+)
+def test_what_is_left_of_an_expression_as_its_sign(expression: str, left: str) -> None:
+    found, wanted = (parse(e, 0) for e in (expression, left))
+    assert repr(necessary.telling(found)) == repr(wanted)
+
+
+def test_what_a_digit_stands_for_may_follow_conditions_alone() -> None:
+    assert necessary.starts_with_digit(parse(r"(?<![a-z])(?:(?!19)|(?<=x))\d{1,3}", _FLAGS))
+    assert not necessary.starts_with_digit(parse(r"-?\d", _FLAGS))
+    assert not necessary.starts_with_digit(parse(r"\d|x", _FLAGS))
+
+
+def test_a_settled_sign_stops_and_others_ask() -> None:
+    needs = Needs((Need("A", "abc", _FLAGS), Need("B", r"\d+abc", _FLAGS)))
+    compiled = plan.compiled(needs)
+    seen = compiled.alphabet.encode
+    assert compiled.ascii.scan(seen("x abc")) is None
+    hits = compiled.ascii.scan(seen("x 1"))
+    assert hits is not None
+    asked = compiled.ascii.asked(hits)
+    assert [compiled.questions[at].databases[0].scan(seen("1abc")) for at in asked] == [None]
+
+
+def test_databases_report_the_numbers_they_are_given() -> None:
+    node = parse("a", 0)
+    alphabet = Alphabet.of(set(char_sets(node)))
+    database = Database.of([Sought("a", node)], alphabet.bytes_of, [7])
+    assert database.scan(b"xa") == [(7, 2)]
+    assert extent(node).least == 1
