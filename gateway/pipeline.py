@@ -11,7 +11,7 @@ from typing import Protocol
 from gateway.accounting.account import Accounts, CallAccount
 from gateway.admission import Admission
 from gateway.dispatch import Dispatcher, NotCleared, OpenedReply
-from gateway.errors import Draining, Forbidden, GatewayError
+from gateway.errors import Draining, EgressForbidden, Forbidden, GatewayError
 from gateway.routing.policy import Policy
 from gateway.types import (
     Classification,
@@ -128,14 +128,16 @@ class Pipeline:
         self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
     ) -> Sent:
         while True:
+            known = clearance.found.restricted
             if (other := await self._instead(request, clearance.found)) is not None:
                 return await self._send_instead(*other, account)
             account.decision = self._decide(request, clearance.found)
             try:
                 opened = await self._dispatcher.send(request, clearance, account.decision, account)
                 return Sent(opened, clearance.found)
-            except NotCleared:  # restricted from here on: no cloud endpoint is left to turn it back
-                continue
+            except NotCleared:  # restricted from here on: no decision may name the cloud again
+                if known:
+                    raise EgressForbidden(request.id) from None
 
     async def _send_instead(
         self, instead: Instead, decision: Decision, account: CallAccount
@@ -192,7 +194,8 @@ class Pipeline:
                 decision = self._decide(request, found)
             except GatewayError as refusal:
                 return Explanation(found, states, None, refusal)
-            if found.complete or decision.attempts[0].zone is not Zone.CLOUD:
+            known = found.complete or found.restricted
+            if known or decision.attempts[0].zone is not Zone.CLOUD:
                 return Explanation(found, states, decision, None)
             found = await self._classifier.complete(request, found)
 

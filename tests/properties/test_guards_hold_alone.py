@@ -44,7 +44,8 @@ ZONES = Guard(
 DISPATCH = Guard("dispatch.py", "if endpoint.zone not in zones:", "if False:")
 VERDICT = Guard("backends/__init__.py", "found.sensitivity is not Sensitivity.CLEAR", "False")
 DECIDED = Guard("backends/__init__.py", "Zone.CLOUD not in decision.zones", "False")
-ALL = (FILTER, ZONES, DISPATCH, VERDICT, DECIDED)
+DOOR = Guard("pipeline.py", "if self.found.restricted:\n            raise NotCleared", "")
+ALL = (FILTER, ZONES, DISPATCH, VERDICT, DECIDED, DOOR)
 
 
 def without(guards: tuple[Guard, ...], scratch: Path) -> Path:
@@ -87,6 +88,7 @@ async def _count_leaks() -> int:
         pytest.param({ZONES, DISPATCH}, id="the-check-of-each-attempt"),
         pytest.param({VERDICT}, id="the-verdict-in-the-clearance"),
         pytest.param({ZONES, DECIDED}, id="the-zones-in-the-clearance"),
+        pytest.param({DOOR}, id="the-look-at-the-door"),
     ],
 )
 def test_each_guard_alone_keeps_restricted_calls_in(left: set[Guard], tmp_path: Path) -> None:

@@ -216,7 +216,9 @@ class ScriptedClassifier:
 
 def verdict(request: InferenceRequest, reason: str = "entities") -> Classification:
     if request.id.startswith("restricted"):
-        return Classification(request.id, Sensitivity.RESTRICTED, reason, {"PERSON": 1})
+        return Classification(
+            request.id, Sensitivity.RESTRICTED, reason, {"PERSON": 1}, complete=True
+        )
     return Classification(request.id, Sensitivity.CLEAR, "clear", complete=True)
 
 
