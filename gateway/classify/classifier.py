@@ -36,7 +36,14 @@ from gateway.classify.taint import Taint
 from gateway.config import ClassifySettings
 from gateway.deadline import Clock
 from gateway.errors import UnknownModel
-from gateway.types import Classification, Finding, InferenceRequest, Sensitivity, Tightening
+from gateway.types import (
+    Classification,
+    DocumentCall,
+    Finding,
+    InferenceRequest,
+    Sensitivity,
+    Tightening,
+)
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +175,8 @@ class Classifier:
     def _taint(self, request: InferenceRequest, reason: str) -> None:
         """A call that leaves with surrogates brings its originals again in the next turn, where
         they are found again."""
-        if request.pseudonymise and reason == "entities":
+        may_be_masked = request.pseudonymise and isinstance(request.payload, DocumentCall)
+        if may_be_masked and reason == "entities":
             return
         try:
             self.taint.mark(request, reason)

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.classify.names import FULL_NAME
+from gateway.classify.names import is_lone
 from gateway.config import ClassifySettings
 from gateway.types import NOT_TIGHTENED, Finding, Tightening
 
@@ -133,9 +133,9 @@ class Profile:
         return cls.of(settings, functools.reduce(operator.or_, added, NOT_TIGHTENED))
 
     def restricts(self, findings: Iterable[Finding]) -> bool:
-        return any(f.type in self.types and f.score >= self._least(f.type) for f in findings)
-
-    def _least(self, kind: str) -> float:
-        if kind == "PERSON" and not self.lone_names:
-            return max(self.threshold, FULL_NAME)
-        return self.threshold
+        return any(
+            f.type in self.types
+            and f.score >= self.threshold
+            and (self.lone_names or not is_lone(f))
+            for f in findings
+        )

@@ -15,6 +15,7 @@ from gateway.classify.crowds import Crowd
 from gateway.classify.engine import build_patterns
 from gateway.classify.gate.needs import Needs
 from gateway.classify.gate.recognized import needs_of
+from gateway.classify.names import is_lone
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.profile import HIDDEN_TEXT
 from gateway.config import ClassifySettings
@@ -58,11 +59,12 @@ class PresidioScanner:
 
     def first(self, text: str, stops: Callable[[Finding], bool]) -> list[Finding]:
         """What is found up to the first finding that stops: window by window, cheap to costly.
-        There is one only if `scan` has one. Raises TooMany."""
+        There is one only if `scan` has one. A lone name never stops it, since it restricts not
+        every caller: what restricts may stand behind it. Raises TooMany."""
         found: list[Finding] = []
         for more in self._bit_by_bit(text):
             found += more
-            if any(map(stops, more)):
+            if any(stops(f) and not is_lone(f) for f in more):
                 break
         return _unique(found)
 

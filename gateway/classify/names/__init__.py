@@ -19,6 +19,11 @@ PERSON = "PERSON"
 """Names are looked for where findings of this type restrict. Addresses alone have patterns."""
 
 
+def is_lone(finding: Finding) -> bool:
+    """A name that identifies nobody by itself: it restricts some callers and not others."""
+    return finding.type == PERSON and finding.score < FULL_NAME
+
+
 class Names(Protocol):
     """Where names are looked for. `find` answers with one list of findings a text, offsets in it,
     or raises a `NoScan` (gateway.classify): then the call stays on the premises (C1)."""

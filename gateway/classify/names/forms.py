@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from gateway.classify import normalise
+from gateway.classify import ScanLate, normalise
 from gateway.classify.names import Names
 from gateway.types import Finding
 
@@ -28,7 +28,7 @@ async def find_in_all_forms(
         asked.append(text)
         origins.append((at, None))
         if not is_plain(text):
-            forms = await asyncio.to_thread(normalise.derived, text)
+            forms = await _derived(text, budget_s - (time.monotonic() - started_s))
             asked += [form.text for form in forms.pieces]
             origins += [(at, form) for form in forms.pieces]
     answers = await names.find(asked, budget_s - (time.monotonic() - started_s))
@@ -43,6 +43,15 @@ async def find_in_all_forms(
             elif not any(_within(f, piece, finding) for f in found[at]):
                 found[at].append(Finding(finding.type, piece.start, piece.end, finding.score))
     return found
+
+
+async def _derived(text: str, budget_s: float) -> normalise.Forms:
+    """In a thread; its work is bounded, so it ends by itself when nobody waits any longer."""
+    try:
+        async with asyncio.timeout(max(0.0, budget_s)):
+            return await asyncio.to_thread(normalise.derived, text)
+    except TimeoutError:
+        raise ScanLate("the forms of the text were not derived in time") from None
 
 
 def is_plain(text: str) -> bool:

@@ -8,6 +8,7 @@ import base64
 import dataclasses
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -370,3 +371,47 @@ def test_what_restricts_nobody_does_not_end_a_scan_either() -> None:
     scanner = FirstVerdict(ClassifySettings(restrict=tuple(types)), types)
     found = scanner.scan(f"41111 11111 111111 and {mail}")
     assert {f.type for f in found} == {"CREDIT_CARD", "EMAIL_ADDRESS"}
+
+
+LONE_NAMES = """
+recognizers:
+  - name: LoneNames
+    supported_entity: PERSON
+    supported_language: en
+    patterns: [{name: lone, regex: '\\bAnna\\b', score: 0.4}]
+"""
+
+
+def test_a_lone_name_does_not_end_a_scan_before_what_restricts(tmp_path: Path) -> None:
+    """It does not restrict by itself in `balanced`: what stands behind it must still be found."""
+    path = tmp_path / "recognizers.yaml"
+    path.write_text(LONE_NAMES)
+    settings = ClassifySettings(recognizers=path)
+    profile = Profile.of(settings)
+    text = f"Anna {'waters the tulips before noon. ' * 200} {SSN}"
+    found = FirstVerdict(settings, profile.types).scan(text)
+    assert "PERSON" in {f.type for f in found}
+    assert profile.restricts(found)
+
+
+# What may leave with surrogates
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_conversation_that_may_be_masked_is_read_again_and_not_tainted(
+    masked: bool, classifier: Classifier, kit: Any
+) -> None:
+    def ask(*texts: str) -> str:
+        request = dataclasses.replace(kit.make_request(said(*texts)), pseudonymise=masked)
+        return classify(classifier, request).reason
+
+    assert ask(SSN) == "entities"
+    assert ask(SSN, "I see.", "And now?") == ("entities" if masked else "tainted")
+    assert ask("Fine.", "Yes.", "Go on.") == "clear"
+
+
+def test_no_pseudonyms_keep_a_sequence_from_being_tainted(classifier: Classifier) -> None:
+    """Tensors are never masked, and a step of a sequence is not sent again."""
+    step = dataclasses.replace(numbers(1, text=SSN.encode()), pseudonymise=True)
+    assert classify(classifier, step).reason == "entities"
+    assert classify(classifier, numbers(1)).reason == "tainted"

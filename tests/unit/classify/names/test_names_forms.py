@@ -1,0 +1,68 @@
+"""Names in the other forms of a text (C4), within the budget of the whole search (C9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from gateway.classify import ScanLate
+from gateway.classify.names.forms import find_in_all_forms, is_plain
+from gateway.types import Finding
+
+
+class Annas:
+    """Finds `Anna Schmidt`, however little time there is."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def start(self) -> None: ...
+    async def aclose(self) -> None: ...
+
+    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+        self.asked += texts
+        name = "Anna Schmidt"
+        found = [(t, t.find(name)) for t in texts]
+        return [[Finding("PERSON", at, at + len(name), 0.9)] if at >= 0 else [] for _, at in found]
+
+
+def find(text: str, budget_s: float = 5.0, allowed: Sequence[str] = ()) -> list[Finding]:
+    (found,) = asyncio.run(find_in_all_forms(Annas(), [text], budget_s, allowed))
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ask Anna Schmidt",
+        "ask Anna%20Schmidt",
+        "ask A&#110;na Schmidt",
+        "ask Аnna Schmidt",  # noqa: RUF001 - a Cyrillic capital
+        "ask An\u200bna Schmidt",
+        "ask QW5uYSBTY2htaWR0IHdhcyBoZXJlIHllc3RlcmRheQ==",
+    ],
+)
+def test_a_name_is_found_in_whatever_form(text: str) -> None:
+    (found,) = find(text)
+    assert found.type == "PERSON"
+    assert 0 <= found.start < found.end <= len(text)
+
+
+def test_a_name_that_the_text_itself_shows_is_told_once() -> None:
+    assert find("ask <b>Anna Schmidt</b>") == [Finding("PERSON", 7, 19, 0.9)]
+
+
+def test_an_allowed_name_is_none() -> None:
+    assert find("ask Anna%20Schmidt", allowed=["Anna Schmidt"]) == []
+
+
+def test_forms_that_take_too_long_are_late() -> None:
+    with pytest.raises(ScanLate):
+        find("%41" * 5_000, budget_s=0.0)
+
+
+@pytest.mark.parametrize("text", ["Plain prose, with a comma.", "f(x) + 1"])
+def test_prose_has_no_other_form(text: str) -> None:
+    assert is_plain(text)
