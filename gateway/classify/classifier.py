@@ -18,20 +18,21 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import logging
-import secrets
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from gateway import ambient
 from gateway.catalog import Catalog
-from gateway.classify import NoScan, ScanFailed, Scans, canaries, frames
+from gateway.classify import NoScan, ScanFailed, Scans, canaries
 from gateway.classify.extract import UNDECLARED, extract
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.memory import BETWEEN, Scope, SegmentMemory
-from gateway.classify.names import PERSON, Names, engines
+from gateway.classify.names import LOOKED_FOR, Names, engines
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.names.remote import Door
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
+from gateway.classify.spec import worker_spec
 from gateway.classify.taint import Taint
 from gateway.config import ClassifySettings
 from gateway.deadline import Clock
@@ -48,30 +49,17 @@ from gateway.types import (
 log = logging.getLogger(__name__)
 
 REVISION = 2  # of the rules in this package: what is read, which forms, which types restrict
-_FIRST = "gateway.classify.recognizers:build_first"
 PATTERNS, NAMES = "patterns", "names"  # the detectors, where verdicts are remembered
 
 
-def worker_spec(
-    settings: ClassifySettings, added: Collection[Tightening] = (), *, everything: bool = False
-) -> frames.WorkerSpec:
-    """How scan workers are built: for verdicts (what restricts any caller), or for reports
-    (everything). `added` is what callers add to what restricts."""
-    widest = Profile.widest(settings, added)
-    named = frozenset(kind for tightening in added for kind in tightening.types)
-    return frames.WorkerSpec(
-        settings=settings.model_copy(update={"threshold": widest.threshold}),
-        types=None if everything else widest.types,
-        required=canaries.required(settings) | named,
-        canaries=canaries.positives(settings, widest.types),
-        negatives=() if everything else canaries.NEGATIVES,
-        factory=frames.FACTORY if everything else _FIRST,
-    )
-
-
-def scan_pool(settings: ClassifySettings, added: Collection[Tightening] = ()) -> ScanPool:
+def scan_pool(
+    settings: ClassifySettings,
+    added: Collection[Tightening] = (),
+    on_replaced: Callable[[], None] = lambda: None,
+) -> ScanPool:
     """The pool that a gateway with these settings, and such callers, classifies with."""
-    return ScanPool(worker_spec(settings, added), settings.workers, settings.max_waiting)
+    spec = worker_spec(settings, added)
+    return ScanPool(spec, settings.workers, settings.max_waiting, on_replaced)
 
 
 def names_search(settings: ClassifySettings, door: Door | None) -> Names | None:
@@ -102,7 +90,7 @@ class Classifier:
         self._names = names
         self._clock = clock
         self._version = _version(settings)
-        key, keep = secrets.token_bytes(32), settings.memory
+        key, keep = ambient.random_bytes(32), settings.memory
         self._segments = SegmentMemory(keep.verdicts, keep.verdict_s, clock, key)
         self.taint = Taint(keep.taints, keep.taint_s, clock, key)
 
@@ -175,6 +163,8 @@ class Classifier:
     def _taint(self, request: InferenceRequest, reason: str) -> None:
         """A call that leaves with surrogates brings its originals again in the next turn, where
         they are found again."""
+        if request.explained:
+            return
         may_be_masked = request.pseudonymise and isinstance(request.payload, DocumentCall)
         if may_be_masked and reason == "entities":
             return
@@ -185,7 +175,7 @@ class Classifier:
 
     def _looks_for_names(self, request: InferenceRequest) -> bool:
         profile, _ = self._profile(request.tightening)
-        return self._names is not None and PERSON in profile.types
+        return self._names is not None and not LOOKED_FOR.isdisjoint(profile.types)
 
     async def _verdict(
         self, request: InferenceRequest, started_s: float

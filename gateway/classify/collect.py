@@ -29,6 +29,7 @@ PROTOCOL_WORDS = frozenset(
     ).split()
 )
 """Words of the protocols themselves. Alone they hold nothing, so they are not scanned."""
+_LONGEST_WORD = max(map(len, PROTOCOL_WORDS))  # longer strings need not be hashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +62,20 @@ class Collector:
         if self.unscannable is None:
             self.unscannable = f"unscannable:{what}"
 
-    def count(self) -> None:
-        self._room_nodes -= 1
+    def count(self, values: int = 1) -> None:
+        self._room_nodes -= values
         if self._room_nodes < 0:
             raise OverCap
 
     def text(self, text: str, depth: int = 0) -> None:
         """One string, and what it says once decoded if it is JSON text with escapes in it."""
-        if text in PROTOCOL_WORDS or not text or text.isspace():
+        if (len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS) or not text or text.isspace():
             return
         self._room_bytes -= len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
         if self._room_bytes < 0:
             raise OverCap
         self._texts.append(text)
-        if "64," in text and _DATA_URL.search(text):
+        if ";" in text and "64," in text and _DATA_URL.search(text):
             self.mark("data_url")
         if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
             self._decoded(text, depth)
@@ -82,17 +83,16 @@ class Collector:
     def value(self, text: str) -> None:
         """A string that is content. A value may be split over several of them, so what two in a
         row say across their border is a text of its own (C5)."""
-        self.text(text)
-        if text in PROTOCOL_WORDS:
+        if len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS:
             return
-        head = _HEAD.match(text[: 2 * _SEAM])
+        self.text(text)
+        head = _HEAD.match(text, 0, 2 * _SEAM) if self._ends or self._tail else None
         if head and (tail := self._tail_of_before()) and _SPLIT.search(tail + head[0]):
             self.text(tail + head[0])
-        end = text[-2 * _SEAM :]
-        if len(end) == len(text):
-            self._ends.append(end)
+        if len(text) <= 2 * _SEAM:
+            self._ends.append(text)
         else:  # too long to be all tail: what stands before it does not go on
-            self._tail, self._ends = "", [end]
+            self._tail, self._ends = "", [text[-2 * _SEAM :]]
 
     def _tail_of_before(self) -> str:
         """What the values so far end with. Looked for only where a value starts as if it went on:
@@ -117,6 +117,8 @@ class Collector:
 
     def characters(self, numbers: list[Any]) -> None:
         """A list of small integers may spell text by its code points."""
+        if not numbers or type(numbers[0]) is not int:
+            return
         if all(type(n) is int and 9 <= n < 0x110000 for n in numbers):
             spelled = "".join(map(chr, numbers))
             if len(spelled) >= _MIN_DIGITS and spelled.isprintable():

@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gateway.classify.effort import spend
+
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{2}[ :,]){7,}[0-9A-Fa-f]{2}(?![0-9A-Za-z])")
 _CODES = re.compile(r"(?<![\w.])\d{2,3}(?:, ?\d{2,3}){7,}(?![\w.])")
@@ -16,6 +18,7 @@ _SOLID_HEX = re.compile(r"[0-9A-Fa-f]+")
 _BASE32 = re.compile(r"[A-Z2-7]+=*")
 _OPAQUE = 1024  # characters of one run that decodes to no text: a blob, which nobody has read
 _MAX_TEXT = 65_536  # of one decoded run, compressed data included
+_STEPS_A_RUN = 4  # of effort.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +33,17 @@ class Run:
 
 def runs(text: str) -> Iterator[Run]:
     for match in _BASE64.finditer(text):
+        spend(_STEPS_A_RUN)
         decoded = _decoded(match[0])
         if decoded is not None or _blob(match[0]):
             yield Run(match.start(), match.end(), decoded, _blob(match[0]))
     for match in _HEX.finditer(text):
+        spend(_STEPS_A_RUN)
         octets = bytes.fromhex(re.sub("[ :,]", "", match[0]))
         if (decoded := _text(octets)) is not None:
             yield Run(match.start(), match.end(), decoded)
     for match in _CODES.finditer(text):
+        spend(_STEPS_A_RUN)
         codes = [int(code) for code in match[0].split(",")]
         if all(0x20 <= code < 0x7F for code in codes):
             yield Run(match.start(), match.end(), bytes(codes).decode())

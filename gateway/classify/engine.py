@@ -17,8 +17,6 @@ from presidio_analyzer.predefined_recognizers import (
 )
 
 from gateway.classify.additions import ADDITIONS, REPLACED
-from gateway.classify.identifiers import Identifier
-from gateway.classify.identifiers.contact import HostAddress
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.patterns.registry import load as load_registry
 from gateway.classify.profile import DENY_LIST
@@ -37,8 +35,8 @@ _WORD = re.compile(r"\w+")
 _PUNCTUATION = re.compile(r"[^\w\s]+")
 _NO_KEYWORD = "be"
 """The word that NlpArtifacts drops of any language's."""
-_NEAR = 96
-"""Characters in which the words before a finding are looked for first."""
+_NEAR = (64, 512)
+"""Characters in which the words before a finding are looked for, the fewest first."""
 
 
 class BlankNlpEngine(NlpEngine):
@@ -70,29 +68,16 @@ class BlankNlpEngine(NlpEngine):
 
     def words_near(self, text: str, start: int, count: int) -> list[str] | None:
         """The keywords of `process_text` at a place, without reading all of the text."""
-        first = max(0, start - _NEAR)
-        found = _WORD.findall(text, first, start)
         token = _TOKEN.search(text, start)
         if token is None:
             if _TOKEN.search(text, 0, start):
                 raise LookupError
             return []
-        is_word = _WORD.match(token[0]) is not None
-        if is_word and found and token.start() == start and _WORD.match(text, start - 1):
-            found[-1] += token[0]  # the finding starts within a word
-        elif is_word:
-            found.append(token[0])
-        at_place = found[-1].lower() if is_word else _NO_KEYWORD
-        if first > 0 and _WORD.fullmatch(text, first - 1, first + 1):
-            del found[0]  # only the end of a word
-        words = [word for word in map(str.lower, reversed(found)) if word != _NO_KEYWORD]
-        if len(words) < count and first > 0:
-            return None
-        near = words[:count]
-        if at_place == _NO_KEYWORD:
-            behind = (m[0].lower() for m in _WORD.finditer(text, token.end()))
-            near += next(([word] for word in behind if word != _NO_KEYWORD), [])
-        return near
+        for width in _NEAR:
+            words = _words_before(text, start, token, count, max(0, start - width))
+            if words is not None:
+                return words
+        return None
 
     def process_batch(
         self, texts: Iterable[str], language: str, batch_size: int = 1, n_process: int = 1, **_: Any
@@ -110,6 +95,29 @@ class BlankNlpEngine(NlpEngine):
 
     def get_supported_languages(self) -> list[str]:
         return list(self._languages)
+
+
+def _words_before(
+    text: str, start: int, token: re.Match[str], count: int, first: int
+) -> list[str] | None:
+    """None when there are too few from `first` on."""
+    found = _WORD.findall(text, first, start)
+    is_word = _WORD.match(token[0]) is not None
+    if is_word and found and token.start() == start and _WORD.match(text, start - 1):
+        found[-1] += token[0]  # the finding starts within a word
+    elif is_word:
+        found.append(token[0])
+    at_place = found[-1].lower() if is_word else _NO_KEYWORD
+    if first > 0 and _WORD.fullmatch(text, first - 1, first + 1):
+        del found[0]  # only the end of a word
+    words = [word for word in map(str.lower, reversed(found)) if word != _NO_KEYWORD]
+    if len(words) < count and first > 0:
+        return None
+    near = words[:count]
+    if at_place == _NO_KEYWORD:
+        behind = (m[0].lower() for m in _WORD.finditer(text, token.end()))
+        near += next(([word] for word in behind if word != _NO_KEYWORD), [])
+    return near
 
 
 def pin_suffix_list() -> None:
@@ -148,14 +156,9 @@ def build_engine(settings: ClassifySettings) -> AnalyzerEngine:
     )
 
 
-MATCH_ONLY = (Identifier, HostAddress)
-"""Ours that override `analyze` to look again at what their patterns found, and so find nothing
-where none of those matches."""
-
-
 def build_patterns(settings: ClassifySettings) -> PatternEngine:
     """The same findings, at the speed of one scan."""
-    return PatternEngine(build_engine(settings), match_only=MATCH_ONLY)
+    return PatternEngine(build_engine(settings))
 
 
 def _complete(registry: RecognizerRegistry, language: str, deny_list: tuple[str, ...]) -> None:

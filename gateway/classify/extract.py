@@ -31,6 +31,7 @@ _OPAQUE_FIELDS = {
 # Common words too, so only where they hold an object that carries or names content.
 _MEDIA_OBJECTS = frozenset({"audio", "file", "image", "video"})
 _MEDIA_KEYS = frozenset({"id", "data", "url", "file_id", "file_data", "filename"})
+_TELLING_KEYS = _MEDIA_OBJECTS | _OPAQUE_FIELDS.keys()
 # Under these, keys are names of fields or labels of the caller's: nothing is fetched by them.
 _NAMES_ONLY = frozenset({"properties", "metadata"})
 _TEXT_PARTS = frozenset(
@@ -103,48 +104,51 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
     """Every key and value in the order of the document, without recursion."""
     todo: list[tuple[str, Any]] = [("", document)]
     while todo:
-        collector.count()
         field, value = todo.pop()
-        match value:
-            case str():
-                (collector.text if field == _KEY else collector.value)(value)
-            case dict():
-                _object(field, value, collector, todo)
-            case list():
-                if field in _PART_LISTS:
-                    _parts(value, collector)
-                collector.characters(value)
-                todo.extend([(field, v) for v in reversed(value)])
-            case bool() | None:
-                pass
-            case int() | float():
-                collector.number(value)
-            case _:
-                collector.mark("value_type")
+        if isinstance(value, str):
+            if field == _KEY:
+                collector.text(value)
+            else:
+                collector.value(value)
+        elif isinstance(value, dict):
+            _object(field, value, collector, todo)
+        elif isinstance(value, list):
+            if field in _PART_LISTS:
+                _parts(value, collector)
+            collector.count(len(value))
+            collector.characters(value)
+            todo += [(field, item) for item in reversed(value)]
+        elif value is None or isinstance(value, bool):
+            continue
+        elif isinstance(value, int | float):
+            collector.number(value)
+        else:
+            collector.mark("value_type")
 
 
 def _object(
     field: str, value: dict[Any, Any], collector: Collector, todo: list[tuple[str, Any]]
 ) -> None:
+    collector.count(2 * len(value))
     pairs: list[tuple[str, Any]] = []
     for key, item in value.items():
         if not isinstance(key, str):
             collector.mark("value_type")
             continue
-        if field not in _NAMES_ONLY and item is not None and (what := _opaque(key, item)):
-            collector.mark(what)
-        if key in PROTOCOL_WORDS:  # holds nothing: counted, and no text
-            collector.count()
-        else:
+        if key in _TELLING_KEYS and field not in _NAMES_ONLY and item is not None:
+            _tell(key, item, collector)
+        if key not in PROTOCOL_WORDS:
             pairs.append((_KEY, key))
         pairs.append((key, item))
-    todo.extend(reversed(pairs))
+    pairs.reverse()
+    todo += pairs
 
 
-def _opaque(key: str, item: Any) -> str | None:
+def _tell(key: str, item: Any, collector: Collector) -> None:
     if key in _MEDIA_OBJECTS and isinstance(item, dict) and _MEDIA_KEYS & item.keys():
-        return key
-    return _OPAQUE_FIELDS.get(key)
+        collector.mark(key)
+    elif key in _OPAQUE_FIELDS:
+        collector.mark(_OPAQUE_FIELDS[key])
 
 
 def _parts(parts: list[Any], collector: Collector) -> None:

@@ -34,9 +34,10 @@ _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _QUOTED_PRINTABLE = re.compile(r"(?:=[0-9A-F]{2})+")
 _ESCAPE = re.compile(r"\\{1,4}(?:u\{?([0-9A-Fa-f]{4,6})\}?|x([0-9A-Fa-f]{2}))")
 _MARKUP = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>|\*{1,3}|__|`|<!--[^<>\n]{0,80}-->")
-_DOUBLED = re.compile(r"(?<=[\w+])([-. /_+])\1{1,3}(?=\w)")
+_DOUBLED = re.compile(r"([-. /_+])(?=\1)(?<=[\w+].)\1{1,3}(?=\w)")  # the costly conditions last
 _PLUSES = re.compile(r"\+{2,4}(?=\d)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROLS = bytes(b for b in range(128) if _CONTROL.match(chr(b)))
 _SIGNS = ("%", "=", "&", "\\", "<", "*", "`")
 _PAIRS = ("--", "..", "  ", "//", "__", "++")
 _ROUNDS = 3  # of decoding inside decoded text
@@ -117,8 +118,18 @@ def fold_line(line: str) -> str:
         line = _MARKUP.sub("", line)
     if not any(pair in line for pair in _PAIRS):
         return line
-    line = _PLUSES.sub("+", line)
-    return _DOUBLED.sub(r"\1", line)
+    return collapsed(line)
+
+
+def unmarked(text: str) -> str:
+    """A text that has nothing to decode and no tags, without its marks and control characters."""
+    octets = text.encode("utf-8", "surrogatepass").translate(None, _CONTROLS).replace(b"__", b"")
+    return octets.translate(None, b"*`").decode("utf-8", "surrogatepass")
+
+
+def collapsed(text: str) -> str:
+    """With one separator where there are up to four of the same in a row."""
+    return _DOUBLED.sub(r"\1", _PLUSES.sub("+", text))
 
 
 def _decode(line: str) -> str:

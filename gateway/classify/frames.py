@@ -21,7 +21,7 @@ HEADER_BYTES = 4
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
-FACTORY = "gateway.classify.recognizers:build"
+FACTORY = "gateway.classify.factories:build"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ that part. The text as written is scanned by the caller and has exact offsets.
 
 Cost. Every step is linear, pieces never add up to more than a fixed multiple of the text, decoding
 goes three levels deep. Where a bound cuts something off, that part is reported as hidden text,
-which restricts: a bound must never be a way past the scan.
+which restricts: a bound must never be a way past the scan. Under a limit (effort.py) each form
+costs steps, and too many of them are a verdict.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.classify import decoding, folding, numbers, spelled
+from gateway.classify.effort import spend
 
 MAX_DEPTH = 3
 _GROWTH = 6  # all pieces together, in multiples of the text
 _SLACK = 8192  # characters that any text may grow by
+_STEPS_A_PIECE, _STEPS_A_CHARACTER = 20, 1 / 4  # of effort.py: to derive and to scan it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class _Work:
         key = (text, start, end)
         if not text or key in self.pieces:
             return False
+        spend(_STEPS_A_PIECE + len(text) * _STEPS_A_CHARACTER)
         self._room -= len(text)
         if self._room < 0:
             self.hidden.append((start, end))
@@ -83,9 +87,13 @@ def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) 
             work.add(form, *(origin or (start, end)))
     whole = origin or (0, len(text))
     same = folded == text
-    for type_, start, end in numbers.cards(folded):
-        work.values[(type_, *(origin or ((start, end) if same else whole)))] = None
-    for form, start, end in (*numbers.regrouped(folded), *spelled.forms(folded)):
+    for number in numbers.runs(folded):
+        place = origin or ((number.start, number.end) if same else whole)
+        if number.is_card:
+            work.values[("CREDIT_CARD", *place)] = None
+        if (in_one_piece := numbers.in_one_piece(number, folded)) is not None:
+            work.add(in_one_piece, *place)
+    for form, start, end in spelled.forms(folded):
         work.add(form, *(origin or ((start, end) if same else whole)))
     for run in decoding.runs(text if same else folded):
         place = origin or ((run.start, run.end) if same else whole)

@@ -11,11 +11,12 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import orjson
 
+from gateway import ambient
 from gateway.classify import (
     NoScan,
     Restricting,
@@ -139,8 +140,16 @@ class Worker:
 class ScanPool:
     """A fixed number of workers and a bounded number of calls that wait for them."""
 
-    def __init__(self, spec: frames.WorkerSpec, workers: int = 1, max_waiting: int = 256) -> None:
+    def __init__(
+        self,
+        spec: frames.WorkerSpec,
+        workers: int = 1,
+        max_waiting: int = 256,
+        on_replaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_replaced`: told of each worker that was killed or found dead, for the metrics."""
         self._spec = spec
+        self._on_replaced = on_replaced
         self._size = workers
         self._max_waiting = max_waiting
         self._waiting = 0
@@ -149,7 +158,7 @@ class ScanPool:
         self._workers: set[Worker] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.needs: Any = None  # what the scanner says that it looks for; None until it has
-        self.replaced = 0  # workers killed or found dead, for the metrics
+        self.replaced = 0
 
     async def start(self) -> None:
         """All workers ready, or ScannerUnfit and none left running."""
@@ -159,12 +168,16 @@ class ScanPool:
         for worker in started:
             if isinstance(worker, Worker):
                 self.needs = worker.needs
-                self._workers.add(worker)
-                self._idle.put_nowait(worker)
+                self._admit(worker)
         for failure in started:
             if isinstance(failure, BaseException):
                 await self.aclose()
                 raise failure
+
+    def grow(self, more: int) -> None:
+        """More workers, in the background; each scans once it has passed its samples."""
+        for _ in range(more):
+            self._own(self._start_another())
 
     async def scan(
         self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
@@ -174,7 +187,7 @@ class ScanPool:
             raise ScanFailed("the pool is closed")
         if self._waiting >= self._max_waiting:
             raise ScannersBusy("too many calls wait for a scan")
-        ends_s = asyncio.get_running_loop().time() + min(budget_s, MAX_BUDGET_S)
+        ends_s = ambient.loop_s() + min(budget_s, MAX_BUDGET_S)
         worker = await self._next_worker(ends_s)
         return await asyncio.shield(self._own(self._run(worker, texts, ends_s, restricts)))
 
@@ -206,7 +219,7 @@ class ScanPool:
         fit = False
         try:
             async with asyncio.timeout_at(ends_s):
-                budget_s = ends_s - asyncio.get_running_loop().time()
+                budget_s = ends_s - ambient.loop_s()
                 found = await worker.scan(texts, budget_s, restricts)
             fit = True
             return found
@@ -226,12 +239,16 @@ class ScanPool:
 
     def _replace(self, worker: Worker) -> None:
         self.replaced += 1
+        self._on_replaced()
         if not self._closed:  # else aclose ends it, and nobody waits for a new one
-            self._own(self._start_another(worker))
+            self._own(self._start_instead(worker))
 
-    async def _start_another(self, dead: Worker) -> None:
+    async def _start_instead(self, dead: Worker) -> None:
         await dead.kill()
         self._workers.discard(dead)
+        await self._start_another()
+
+    async def _start_another(self) -> None:
         attempt = 0
         while not self._closed:
             try:
@@ -242,9 +259,12 @@ class ScanPool:
                 attempt += 1
                 await asyncio.sleep(wait_s)
             else:
-                self._workers.add(worker)
-                self._idle.put_nowait(worker)
+                self._admit(worker)
                 return
+
+    def _admit(self, worker: Worker) -> None:
+        self._workers.add(worker)
+        self._idle.put_nowait(worker)
 
     def _own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task that `aclose` ends and whose failure is always looked at."""

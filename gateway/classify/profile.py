@@ -100,6 +100,7 @@ _STRICT = _BALANCED | {
     "IT_PASSPORT",
     "MAC_ADDRESS",
     "POSTAL_CODE",
+    "USERNAME",
 }
 _PATTERNS = _BALANCED - {"PERSON"}  # what has a form; names are not looked for
 PROFILES = {"patterns": _PATTERNS, "balanced": _BALANCED, "strict": _STRICT}

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from gateway.classify import normalise
-from gateway.classify.crowds import Crowd
+from gateway.classify import effort, normalise
 from gateway.classify.engine import build_patterns
 from gateway.classify.gate.needs import Needs
 from gateway.classify.gate.recognized import needs_of
@@ -57,20 +56,28 @@ class PresidioScanner:
         sought = frozenset(t for types in self._types.values() for t in types)
         return needs_of(self._engine.presidio.registry.recognizers, sought, self._threshold)
 
+    @property
+    def gated(self) -> bool:
+        """Whether the patterns are compiled; else all of them run on every text."""
+        return self._engine.gated
+
+    def wait(self) -> None:
+        """Until they are, or cannot be."""
+        self._engine.wait()
+
     def first(self, text: str, stops: Callable[[Finding], bool]) -> list[Finding]:
         """What is found up to the first finding that stops: window by window, cheap to costly.
         There is one only if `scan` has one. A lone name never stops it, since it restricts not
         every caller: what restricts may stand behind it. Raises TooMany."""
         found: list[Finding] = []
-        for more in self._bit_by_bit(text):
-            found += more
-            if any(stops(f) and not is_lone(f) for f in more):
-                break
+        with effort.limited():
+            for more in self._bit_by_bit(text):
+                found += more
+                if any(stops(f) and not is_lone(f) for f in more):
+                    break
         return _unique(found)
 
     def _bit_by_bit(self, text: str) -> Iterator[list[Finding]]:
-        crowd = Crowd()
-        crowd.add(text)
         for start, window in windows(text):
             yield self._in_window(text, start, window)
         forms = normalise.derived(text)
@@ -82,7 +89,6 @@ class PresidioScanner:
             if (form.text, lead) in read:
                 continue
             read.add((form.text, lead))
-            crowd.add(form.text)
             for start, window in windows(form.text):
                 inside = self._in_window(form.text, start, window)
                 yield list(_mapped([f for f in inside if f.end > lead], form, []))
@@ -171,11 +177,6 @@ def _unique(found: list[Finding]) -> list[Finding]:
     return [best[key] for key in sorted(best)]
 
 
-def build(settings: ClassifySettings, types: frozenset[str] | None) -> PresidioScanner:
-    """The factory that workers call by its name."""
-    return PresidioScanner(settings, types)
-
-
 class FirstVerdict(PresidioScanner):
     """Stops at the first finding of the types that it was built for."""
 
@@ -185,8 +186,3 @@ class FirstVerdict(PresidioScanner):
 
     def scan(self, text: str) -> list[Finding]:
         return self.first(text, lambda finding: finding.type in self._stopping)
-
-
-def build_first(settings: ClassifySettings, types: frozenset[str] | None) -> FirstVerdict:
-    """The factory for verdicts."""
-    return FirstVerdict(settings, types)

@@ -5,15 +5,15 @@ Workers of their own look for everything, so that a verdict never waits behind a
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from gateway import ambient
 from gateway.classify import Scans
-from gateway.classify.classifier import worker_spec
 from gateway.classify.names import Names
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
+from gateway.classify.spec import worker_spec
 from gateway.classify.together import together
 from gateway.config import ClassifySettings
 from gateway.types import Finding, Tightening
@@ -26,13 +26,16 @@ class FullFindings:
         added: Collection[Tightening] = (),
         names: Names | None = None,
         pool: Scans | None = None,
+        on_replaced: Callable[[], None] = lambda: None,
     ) -> None:
         """`added` is what callers add to what restricts; `names` are the classifier's, who starts
-        and closes them."""
+        and closes them; `on_replaced` is told of workers that were replaced."""
         self._settings = settings
         self._names = names
         self._pool = pool or ScanPool(
-            worker_spec(settings, added, everything=True), max_waiting=settings.max_waiting
+            worker_spec(settings, added, everything=True),
+            max_waiting=settings.max_waiting,
+            on_replaced=on_replaced,
         )
 
     async def start(self) -> None:
@@ -45,11 +48,11 @@ class FullFindings:
     async def find(self, text: str, added: Tightening, budget_s: float) -> list[Finding]:
         """Those that restrict a caller who adds this to what does. Raises a NoScan."""
         profile = Profile.of(self._settings, added)
-        started_s = time.monotonic()
+        started_s = ambient.monotonic_s()
         budget_s = min(budget_s, self._settings.budget_ms / 1e3)
         (found,) = await self._pool.scan([text], budget_s)
         if self._names is not None:
-            left_s = budget_s - (time.monotonic() - started_s)
+            left_s = budget_s - (ambient.monotonic_s() - started_s)
             (named,) = await find_in_all_forms(
                 self._names, [text], left_s, self._settings.allow_list
             )

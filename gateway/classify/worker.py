@@ -17,6 +17,8 @@ import sys
 from typing import Any, BinaryIO
 
 from gateway.classify import Scanner, ScannerUnfit, TooMany, frames
+from gateway.classify.patterns.expressions import kept
+from gateway.classify.patterns.store import Store
 from gateway.types import Finding
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h
@@ -47,8 +49,9 @@ def main() -> None:
     _confine(spec_frame["parent"])
     spec = frames.WorkerSpec.of(spec_frame)
     try:
-        scanner = _build(spec)
-        missed = _missed(scanner, spec)
+        with kept(Store.of_user(), spec.pack(0)):
+            scanner = _build(spec)
+            missed = missing(scanner, spec)
     except ScannerUnfit as exc:  # its words are for the operator; no call was read yet
         _answer(answers, frames.pack({"error": str(exc)}))
         return
@@ -117,7 +120,7 @@ def _build(spec: frames.WorkerSpec) -> Scanner:
     return scanner
 
 
-def _missed(scanner: Scanner, spec: frames.WorkerSpec) -> list[str]:
+def missing(scanner: Scanner, spec: frames.WorkerSpec) -> list[str]:
     """The canaries that this scanner gets wrong (C8)."""
     missed = [t for t, text in spec.canaries if t not in {f.type for f in scanner.scan(text)}]
     supported = getattr(scanner, "supported", None)

@@ -12,28 +12,28 @@ import json
 import os
 import stat
 import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gateway import strictjson
-from gateway.classify import NoScan, ScannerUnfit, Scans
-from gateway.classify.classifier import worker_spec
-from gateway.classify.names import Names, engines
-from gateway.classify.names.forms import find_in_all_forms
+from gateway import ambient, strictjson
+from gateway.classify import NoScan, ScannerUnfit
 from gateway.classify.pool import MAX_BUDGET_S, ScanPool
 from gateway.classify.profile import PROFILES, Profile
+from gateway.classify.spec import worker_spec
 from gateway.classify.together import together
 from gateway.commands import console
 from gateway.config import ClassifySettings
 from gateway.errors import MalformedBody
 from gateway.types import Finding, Sensitivity
+
+if TYPE_CHECKING:
+    from gateway.classify.names import Names
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 EXIT_INTERRUPTED = 130  # 128 + the number of the signal, as shells do
@@ -127,7 +127,6 @@ async def _classify_all(
 ) -> None:
     """As many scans at once as there are workers; each verdict as soon as all before it are out,
     so that a program can send a line and wait for its verdict."""
-    look = Look.of(settings)
     running: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue(settings.workers)
 
     async def start() -> None:
@@ -141,7 +140,7 @@ async def _classify_all(
             advance()
 
     failed: list[BaseException] = []
-    await look.start()
+    look = await Look.start(settings)
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(start())
@@ -160,26 +159,27 @@ class Look:
 
     settings: ClassifySettings
     profile: Profile
-    pool: Scans
+    pool: ScanPool
     names: Names | None
 
     @classmethod
-    def of(cls, settings: ClassifySettings) -> Look:
+    async def start(cls, settings: ClassifySettings) -> Look:
+        """With one worker, which imports Presidio while names are imported here, and more as soon
+        as that one is ready: a few lines do not need them. Raises ScannerUnfit."""
         profile = Profile.of(settings)
-        pool = ScanPool(worker_spec(settings, everything=True), settings.workers)
-        return cls(settings, profile, pool, engines.for_reports(settings, profile.types))
-
-    async def start(self) -> None:
-        """Raises ScannerUnfit."""
-        starting = [asyncio.ensure_future(self.pool.start())]
-        if self.names is not None:
-            starting.append(asyncio.ensure_future(self.names.start()))
+        pool = ScanPool(worker_spec(settings, everything=True))
+        scans = asyncio.create_task(pool.start())
+        names = asyncio.create_task(_started_names(settings, profile))
         try:
-            await asyncio.gather(*starting)
+            await asyncio.gather(scans, names)
         except BaseException:
-            await asyncio.wait(starting)  # what has started is closed, and not left behind
-            await self.aclose()
+            await asyncio.wait((scans, names))  # what has started is closed, and not left behind
+            await pool.aclose()
+            if not names.cancelled() and names.exception() is None and (found := names.result()):
+                await found.aclose()
             raise
+        pool.grow(settings.workers - 1)
+        return cls(settings, profile, pool, names.result())
 
     async def findings(self, text: str) -> tuple[list[Finding], str]:
         """And the reason code."""
@@ -188,6 +188,8 @@ class Look:
         try:
             (found,) = await self.pool.scan([text], budget_s)
             if self.names is not None:
+                from gateway.classify.names.forms import find_in_all_forms  # imports much
+
                 allowed = self.settings.allow_list
                 (named,) = await find_in_all_forms(self.names, [text], budget_s, allowed)
                 found = together(found, named)
@@ -201,8 +203,20 @@ class Look:
             await self.names.aclose()
 
 
+async def _started_names(settings: ClassifySettings, profile: Profile) -> Names | None:
+    def build() -> Names | None:
+        from gateway.classify.names import engines  # half a second, beside that of the worker
+
+        return engines.for_reports(settings, profile.types)
+
+    names = await asyncio.to_thread(build)
+    if names is not None:
+        await names.start()
+    return names
+
+
 async def _classify(item: _Item, look: Look) -> dict[str, Any]:
-    started_s = time.monotonic()
+    started_s = ambient.monotonic_s()
     findings: list[Finding] = []
     if len(item.text.encode("utf-8", "surrogatepass")) > look.settings.max_scan_bytes:
         reason = "over_cap"
@@ -216,7 +230,7 @@ async def _classify(item: _Item, look: Look) -> dict[str, Any]:
             {k: v for k, v in asdict(f).items() if k in ("start", "end", "type", "score")}
             for f in findings
         ],
-        "ms": round((time.monotonic() - started_s) * 1e3, 3),
+        "ms": round((ambient.monotonic_s() - started_s) * 1e3, 3),
         "reason": reason,
     }
 

@@ -18,6 +18,7 @@ from gateway.demo.decided import DecisionFeed
 from gateway.demo.gateway_process import GatewayProcess
 from gateway.demo.observed import Observed
 from gateway.demo.plan import PHASES, Call, Phase, plan
+from gateway.demo.preparation import prepare
 from gateway.demo.proof import Proof, prove
 from gateway.demo.summary import Ended, Summary, summarise
 
@@ -88,6 +89,7 @@ async def demonstration(options: Options, screen: Screen) -> AsyncIterator[Resul
         cloud = await stack.enter_async_context(
             SimulatedCloud.start(options.models, options.cloud_bytes, api_key=_KEY, seed=SEED)
         )
+        await prepare(CONFIG, _environment(options, cloud), screen.step)
         screen.step("starting the gateway")
         gateway = await stack.enter_async_context(
             gateway_process.serving(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import statistics
 import sys
@@ -26,7 +27,6 @@ from presidio_analyzer import AnalyzerEngine
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify.engine import (
-    MATCH_ONLY,
     BlankNlpEngine,
     build_engine,
     pin_suffix_list,
@@ -84,7 +84,9 @@ def mixed_text(rng: random.Random, size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Medians over the texts of one size, and over their ratios."""
+    """Medians over the texts of one size. At 100 characters about half of them have a finding, or
+    something like one, which costs ten times what the others cost: so the ratios of the texts with
+    findings and of those without stand beside that of all."""
 
     registry: str
     characters: int
@@ -93,11 +95,15 @@ class Row:
     patterns_ms: float
     ratio_of_medians: float
     ratio_of_totals: float
+    with_findings: int
+    ratio_with_findings: float
+    ratio_without_findings: float
     differences: int
 
 
 def measure(name: str, engine: PatternEngine, size: int, texts: Sequence[str]) -> Row:
     theirs, own, differences = [], [], 0
+    ratios: dict[bool, list[float]] = {False: [], True: []}
     for text in texts:
         begin = time.thread_time()
         expected = engine.presidio.analyze(text, "en")
@@ -106,6 +112,7 @@ def measure(name: str, engine: PatternEngine, size: int, texts: Sequence[str]) -
         end = time.thread_time()
         theirs.append(middle - begin)
         own.append(end - middle)
+        ratios[bool(expected)].append((middle - begin) / (end - middle))
         differences += _findings(expected) != _findings(found)
     medians = statistics.median(theirs), statistics.median(own)
     return Row(
@@ -116,6 +123,9 @@ def measure(name: str, engine: PatternEngine, size: int, texts: Sequence[str]) -
         medians[1] * 1e3,
         medians[0] / medians[1],
         sum(theirs) / sum(own),
+        len(ratios[True]),
+        statistics.median(ratios[True] or [math.nan]),
+        statistics.median(ratios[False] or [math.nan]),
         differences,
     )
 
@@ -135,7 +145,7 @@ def engines() -> dict[str, PatternEngine]:
     )
     return {
         "Presidio's default": PatternEngine(default),
-        "the gateway's": PatternEngine(build_engine(ClassifySettings()), match_only=MATCH_ONLY),
+        "the gateway's": PatternEngine(build_engine(ClassifySettings())),
     }
 
 
@@ -177,13 +187,14 @@ def main() -> int:
     else:
         print(
             f"{'registry':28} {'chars':>6} {'Presidio':>11} {'patterns':>11} {'ratio':>6}"
-            f" {'of totals':>9} {'differ':>6}"
+            f" {'of totals':>9} {'with':>5} {'ratio':>6} {'without':>7} {'differ':>6}"
         )
         for row in found:
             print(
                 f"{row.registry:28} {row.characters:6} {row.presidio_ms:8.3f} ms"
                 f" {row.patterns_ms:8.4f} ms {row.ratio_of_medians:6.1f}"
-                f" {row.ratio_of_totals:9.1f} {row.differences:6}"
+                f" {row.ratio_of_totals:9.1f} {row.with_findings:5} {row.ratio_with_findings:6.1f}"
+                f" {row.ratio_without_findings:7.1f} {row.differences:6}"
             )
     return 1 if any(row.differences for row in found) else 0
 

@@ -142,7 +142,7 @@ def _steps(
         raise AssertionError("it waited")
 
     def triggers(text: str) -> object:
-        return compiled.compiled.ascii.scan(compiled.compiled.alphabet.encode(text))
+        return compiled.compiled.ascii.asked(compiled.compiled.alphabet.encode(text))
 
     def confirmed(text: str) -> object:
         return gate.clear(text) or scanner.scan(text)

@@ -46,7 +46,11 @@ def test_there_is_text_in_every_language_that_the_gateway_reads() -> None:
     from gateway.classify.names.canaries import CANARIES
 
     languages = {language for language, *_ in CANARIES}
-    assert {path.stem for path in TEXTS} == languages | {"hard_negatives", "hard_positives"}
+    assert {path.stem for path in TEXTS} == languages | {
+        "hard_negatives",
+        "hard_positives",
+        "tweets",
+    }
 
 
 def test_every_line_of_text_is_a_template(training: Any) -> None:
@@ -252,3 +256,38 @@ def test_an_exported_model_reads_a_text_the_same_in_any_company(
     for words, found in zip(texts, together, strict=True):
         (alone,) = tagger.probabilities([words])
         assert np.abs(alone - found).max() < 1e-4
+
+
+def test_a_larger_models_lower_layers_begin_the_second_one(training: Any) -> None:
+    torch = pytest.importorskip("torch", reason=ONLY_FOR_TRAINING)
+    transformer = training("transformer", "torch", "safetensors", "faker", "wordfreq")
+    torch.manual_seed(2)
+    teacher = transformer.Transformer(layers=3, longest=64).eval()
+    with torch.no_grad():  # as narrow as the second model's pieces are
+        teacher.pieces.weight.copy_(torch.randn(30522, 16) @ torch.randn(16, transformer.WIDTH))
+    second = transformer.Transformer(layers=2, pieces_width=17, longest=32).eval()
+    second.start_from(teacher.state_dict())
+    teacher.layers = teacher.layers[:2]
+    given = (torch.tensor([[101, 7, 9]]), torch.zeros(1, 3, 9, dtype=torch.long))
+    with torch.no_grad():
+        found = [model(*given, torch.tensor([[1, 2]])) for model in (teacher, second)]
+    assert (found[0] - found[1]).abs().max() < 0.05
+
+
+def test_an_exported_second_model_says_what_the_trained_one_says(
+    training: Any, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch", reason=ONLY_FOR_TRAINING)
+    export = training("export_second", "torch", "onnx", "safetensors", "faker", "wordfreq")
+    transformer = training("transformer")
+    from gateway.classify.names.second import OnnxSecond
+
+    torch.manual_seed(3)
+    model = transformer.Transformer(layers=1, pieces_width=16, longest=128).eval()
+    path = tmp_path / "second.onnx"
+    export.export(model, path)
+    rows = np.random.default_rng(3).integers(0, 2, (20, 21), dtype=np.int32)
+    rows[:, :4] *= np.arange(1, 5, dtype=np.int32) * 1_000
+    with torch.no_grad():
+        trained = model(*transformer.padded([transformer.flat(rows, 128)]))[0].numpy()
+    assert np.abs(OnnxSecond(path)(rows) - trained).max() < 0.1

@@ -15,11 +15,11 @@ import hyperscan
 import numpy as np
 import orjson
 
-from gateway.classify.gate import triggers
+from gateway.classify import ScannerUnfit
 from gateway.classify.gate.database import Database
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import UNKNOWN, Needs
-from gateway.classify.gate.plan import Compiled, Question, Signs
+from gateway.classify.gate.plan import Compiled, Numbers, Question, Signs
 from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.automaton import fingerprint
@@ -27,16 +27,19 @@ from gateway.classify.patterns.store import Store
 from gateway.classify.pool import environment
 
 log = logging.getLogger(__name__)
-_FORMAT = 3  # counts up with every change of how the gate reads expressions
+BACKGROUND = 10  # a nice value
 _LENGTH = struct.Struct("<Q")
 
 
 class ArmedGate:
     """`clear` is False until there is a gate for what the scanner needs."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: Store | None = None, nice: int = BACKGROUND) -> None:
+        """`nice`: of the compiler, so that calls are served meanwhile."""
         self._store = Store.of_user() if store is None else store
+        self._nice = nice
         self.gate: Gate | None = None
+        self.refused: str | None = None
         self._building: asyncio.Task[None] | None = None
 
     def clear(self, text: str) -> bool:
@@ -48,7 +51,8 @@ class ArmedGate:
 
     async def arm(self, needs: Needs, canaries: Sequence[tuple[str, str]] = ()) -> None:
         """At once from the cache; else returns with the compiler at work. A gate that does not fire
-        on one of `canaries` is never used (C8)."""
+        on one of `canaries` is never used (C8): from the cache it raises ScannerUnfit, and compiled
+        while calls are served it is refused, and kept nowhere."""
         if needs.unknown:
             log.info("every call is scanned: the gate does not know %s", ", ".join(needs.unknown))
             return
@@ -59,16 +63,14 @@ class ArmedGate:
         else:
             self._use(gate, canaries)
 
-    def _use(self, gate: Gate, canaries: Sequence[tuple[str, str]]) -> bool:
+    def _use(self, gate: Gate, canaries: Sequence[tuple[str, str]]) -> None:
         missed = [kind for kind, sample in canaries if gate.clear(sample)]
         if missed:
-            log.error("every call is scanned: the gate misses %s", ", ".join(missed))
-        else:
-            self.gate = gate
-        return not missed
+            raise ScannerUnfit(f"the gate misses its samples: {', '.join(missed)}")
+        self.gate = gate
 
     async def built(self) -> None:
-        """Until the compiler is done, if it is at work."""
+        """Until the compiler is done, if it is at work. `refused` says why it was in vain."""
         if self._building is not None:
             await self._building
 
@@ -78,19 +80,28 @@ class ArmedGate:
             await asyncio.gather(self._building, return_exceptions=True)
 
     async def _build(self, needs: Needs, name: str, canaries: Sequence[tuple[str, str]]) -> None:
-        dumped = await _compiled(needs)
+        dumped = await _compiled(needs, self._nice)
         gate = await asyncio.to_thread(_loaded, dumped)
         if gate is None:
-            log.warning("every call is scanned: the gate cannot be compiled")
-        elif self._use(gate, canaries):
+            self._refuse("the gate cannot be compiled")
+            return
+        try:
+            self._use(gate, canaries)
+        except ScannerUnfit as exc:
+            self._refuse(str(exc))
+        else:
             await asyncio.to_thread(self._store.write, name, dumped)
 
+    def _refuse(self, why: str) -> None:
+        self.refused = why
+        log.error("every call is scanned: %s", why)
 
-async def _compiled(needs: Needs) -> bytes:
+
+async def _compiled(needs: Needs, nice: int) -> bytes:
     """A dump, or nothing."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "gateway.classify.gate.build"),
+        *("-m", "gateway.classify.gate.build", str(nice)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -112,12 +123,8 @@ def known(needs: object) -> Needs:
 
 
 def _name(needs: Needs) -> str:
-    signs = [
-        (f"{t.look}{t.caseless:d}{t.expression}\0{t.signs}", _FORMAT)
-        for t in triggers.all_of_them()
-    ]
     rows = [("\0".join((n.expression, n.sign, *n.words)), n.flags) for n in needs.needs]
-    return "gate-" + fingerprint([*signs, *rows, (f"phones {needs.phones}", 0)])
+    return "gate-" + fingerprint([*rows, (f"phones {needs.phones}", 0)])
 
 
 def _loaded(dumped: bytes | None) -> Gate | None:
@@ -132,12 +139,15 @@ def _loaded(dumped: bytes | None) -> Gate | None:
 def dump(gate: Gate) -> bytes:
     parts = gate.compiled
     groups = (
-        *(parts.ascii.databases, parts.beyond.databases, parts.numbers, (parts.lists,)),
+        *(parts.ascii.plain, parts.ascii.numbered, parts.beyond.plain, parts.beyond.numbered),
+        (parts.rows,),
+        *(numbers.databases for numbers in parts.numbers),
         *(question.databases for question in parts.questions),
     )
     head = [
         [[sorted(database.stops) for database in group] for group in groups],
         [parts.ascii.asks, parts.beyond.asks],
+        [numbers.least_digits for numbers in parts.numbers],
         [question.looks for question in parts.questions],
         parts.phones,
     ]
@@ -151,23 +161,20 @@ def dump(gate: Gate) -> bytes:
 def load(dumped: bytes) -> Gate:
     """Only for what `dump` wrote: Hyperscan trusts what it loads."""
     first, classes, *blobs = _blobs(dumped)
-    stops, asks, looks, phones = orjson.loads(first)
+    stops, (ascii_asks, beyond_asks), least_digits, looks, phones = orjson.loads(first)
     rest = iter(blobs)
-    ascii_, beyond, numbers, (lists,), *questions = (
-        tuple(Database.load(next(rest), frozenset(each)) for each in group) for group in stops
+    groups = iter(
+        [tuple(Database.load(next(rest), frozenset(each)) for each in group) for group in stops]
     )
     return Gate(
         Compiled(
             Alphabet(np.frombuffer(zlib.decompress(classes), dtype=np.uint8)),
-            Signs(ascii_, tuple(asks[0])),
-            Signs(beyond, tuple(asks[1])),
-            tuple(
-                Question(databases, tuple(map(Look, own)))
-                for databases, own in zip(questions, looks, strict=True)
-            ),
-            numbers,
-            lists,
-            phones,
+            Signs(next(groups), next(groups), tuple(ascii_asks)),
+            Signs(next(groups), next(groups), tuple(beyond_asks)),
+            rows=next(groups)[0],
+            numbers=tuple(Numbers(least, next(groups)) for least in least_digits),
+            questions=tuple(Question(next(groups), tuple(map(Look, own))) for own in looks),
+            phones=phones,
         )
     )
 

@@ -3,20 +3,22 @@
 Most text shows no sign at all. So the first databases look for signs alone: short expressions, one
 of which stands wherever an expression proper matches, or where the text could read otherwise when
 decoded. An expression proper costs up to ten times as much to look for, and is asked only where a
-sign of it is.
+sign of it is; what needs a digit, or a longer number, only where there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator, Set
 
 import hyperscan
 
 from gateway.classify import decoding, folding, numbers
 from gateway.classify.gate import plan, triggers
-from gateway.classify.gate.database import Hits
+from gateway.classify.gate.database import Hits, scan_all
+from gateway.classify.gate.necessary import GAP_CHARS
 from gateway.classify.gate.needs import Needs
-from gateway.classify.gate.plan import Compiled
+from gateway.classify.gate.plan import LIST, NUMBER, Compiled
 from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.syntax import NotUnderstood
 
@@ -24,7 +26,9 @@ MOST_FOLDED = 16_384
 """Characters. Folding a longer text takes too long to do it here."""
 _LONGEST_RUN = 2048
 _LIST_CHARS = triggers.LIST_GAP_CHARS + "0123456789"
+_NUMBER_CHARS = GAP_CHARS + "0123456789"
 _NOTHING: frozenset[Look] = frozenset()
+_FOLDED = frozenset({Look.FOLD, Look.DOUBLED})
 
 
 class Gate:
@@ -45,51 +49,72 @@ class Gate:
             return None
 
     def clear(self, text: str) -> bool:
-        looks = self._look(text)
-        if looks is None:
-            return False
-        if Look.FOLD not in looks:
-            return True
+        plain, looks = text, self._look(text)
+        if looks is not None and Look.MARK in looks and Look.FOLD not in looks:
+            plain = folding.unmarked(text)
+            looks = self._look(plain)
+        if looks is None or looks.isdisjoint(_FOLDED):
+            return looks is not None
         if len(text) > MOST_FOLDED:
             return False
-        folded = folding.fold(text)
-        return folded == text or self._look(folded) is not None
+        form = folding.fold(text) if Look.FOLD in looks else folding.collapsed(plain)
+        return self._look(form) is not None
 
-    def _look(self, text: str) -> frozenset[Look] | None:
+    def _look(self, text: str) -> Set[Look] | None:
         """The kinds of triggers in it; None if it must be scanned."""
         compiled = self.compiled
         encoded = compiled.alphabet.encode(text)
         signs = compiled.ascii if text.isascii() else compiled.beyond
-        hits = signs.scan(encoded)
-        if hits is None:
-            return None
-        return self._ask(signs.asked(hits), text, encoded) if hits else _NOTHING
+        asked = signs.asked(encoded)
+        if not asked:
+            return None if asked is None else _NOTHING
+        return self._ask(asked, text, encoded)
 
-    def _ask(self, asked: set[int], text: str, encoded: bytes) -> frozenset[Look] | None:
+    def _ask(self, asked: Collection[int], text: str, encoded: bytes) -> Set[Look] | None:
         """The expressions proper that these signs stand for."""
         looks: set[Look] = set()
         runs: Hits = []
         for at in asked:
             question = self.compiled.questions[at]
-            for database in question.databases:
-                hits = database.scan(encoded)
-                if hits is None:
-                    return None
-                for hit in hits:
-                    looks.add(question.looks[hit[0]])
-                    if question.looks[hit[0]] is Look.RUN:
-                        runs.append(hit)
+            if not question.databases:
+                looks.update(question.looks)
+                continue
+            hits = scan_all(question.databases, encoded)
+            if hits is None:
+                return None
+            for hit in hits:
+                looks.add(question.looks[hit[0]])
+                if question.looks[hit[0]] is Look.RUN:
+                    runs.append(hit)
         if runs and any(map(decoding.says_something, _parts(text, runs, triggers.RUN_CHARS))):
             return None
         if Look.NUMBER in looks and (self.compiled.phones or self._is_number(text, encoded)):
             return None
-        return frozenset(looks)
+        return looks
 
     def _is_number(self, text: str, encoded: bytes) -> bool:
-        if any(database.scan(encoded) is None for database in self.compiled.numbers):
+        hits = self.compiled.rows.scan(encoded)
+        if hits is None:
             return True
-        hits = self.compiled.lists.scan(encoded)
-        return hits is None or any(map(_is_regrouped, _parts(text, hits, _LIST_CHARS)))
+        lists = [hit for hit in hits if hit[0] == LIST]
+        if any(map(_is_regrouped, _parts(text, lists, _LIST_CHARS))):
+            return True
+        most = _most_digits(text, hits)
+        return any(
+            scan_all(numbers.databases, encoded) is None
+            for numbers in self.compiled.numbers
+            if numbers.least_digits <= most
+        )
+
+
+def _most_digits(text: str, hits: Hits) -> float:
+    """In one of the numbers that end where the hits do, as far as they are of ASCII."""
+    if not text.isascii():
+        return math.inf
+    rows = list(_parts(text, [hit for hit in hits if hit[0] == NUMBER], _NUMBER_CHARS))
+    if any(len(row) > _LONGEST_RUN for row in rows):
+        return math.inf
+    return max((sum(map(str.isdigit, row)) for row in rows), default=0)
 
 
 def _parts(text: str, hits: Hits, chars: str) -> Iterator[str]:

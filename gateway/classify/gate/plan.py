@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import hyperscan
 
 from gateway.classify.gate import necessary, triggers
-from gateway.classify.gate.database import Database, Hits, Sought, scan_all
+from gateway.classify.gate.database import Database, Sought, scan_all
 from gateway.classify.gate.needs import Need, Needs
-from gateway.classify.gate.triggers import DIGITS, MARKS, Look, Trigger
+from gateway.classify.gate.triggers import DIGITS, MARKS, RUNS, WORDS, Look, Trigger
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.syntax import Node, char_sets, parse
 
 _TOGETHER = 40
 """Expressions in one database: compiling grows faster than their number, and scanning costs half a
 microsecond for each database."""
-_FAMILIES = frozenset({"Secret", "StreetAddress"})
-"""Recognizers with many expressions. Hyperscan looks for a few dozen that are alike in less time
-than for the same among others (measured November 2026)."""
+_FAMILIES = frozenset({"StreetAddress"})
+"""Recognizers with many long expressions, which Hyperscan does not take together with others."""
+_DIGITS_IN_A_ROW = (DIGITS, 8, 10)
+"""Expressions that need so many are looked for together."""
 _DOTALL, _CASELESS = 16, 2  # flags of re and regex
 BytesOf = Callable[[CharSet], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Expressions to look for where there is a sign of them, and what a hit of each asks for."""
+    """Expressions to look for where there is a sign of them, and what a hit of each asks for.
+    Without databases the sign says it all."""
 
     databases: tuple[Database, ...]
     looks: tuple[Look, ...]
@@ -35,16 +39,37 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is looked for first. `asks` has, for each sign, the number of its question."""
+    """What is looked for first: in `numbered`, what needs a digit, and so only where there is one.
+    `asks` has, for each sign, the number of its question; that of a digit is `A_DIGIT`."""
 
-    databases: tuple[Database, ...]
+    plain: tuple[Database, ...]
+    numbered: tuple[Database, ...]
     asks: tuple[int, ...]
 
-    def scan(self, encoded: bytes) -> Hits | None:
-        return scan_all(self.databases, encoded)
+    def asked(self, encoded: bytes) -> set[int] | None:
+        """The questions to ask; None if something is found that settles it."""
+        hits = scan_all(self.plain, encoded)
+        if not hits:
+            return None if hits is None else set()
+        asked = {self.asks[number] for number, _ in hits}
+        if A_DIGIT in asked:
+            asked.discard(A_DIGIT)
+            hits = scan_all(self.numbered, encoded)
+            if hits is None:
+                return None
+            asked.update([self.asks[number] for number, _ in hits])
+        return asked
 
-    def asked(self, hits: Hits) -> set[int]:
-        return {self.asks[number] for number, _ in hits}
+
+A_DIGIT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Expressions that need so many digits in a row."""
+
+    least_digits: int
+    databases: tuple[Database, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +78,12 @@ class Compiled:
     ascii: Signs  # that can stand in ASCII text
     beyond: Signs  # all
     questions: tuple[Question, ...]
-    numbers: tuple[Database, ...]  # expressions that need a number, asked where there is one
-    lists: Database  # numbers as numbers.py puts them together
+    numbers: tuple[Numbers, ...]  # few digits first; asked where there is a number
+    rows: Database  # each end of a NUMBER and of a LIST, in this order
     phones: bool  # whether any number may be one of phonenumbers'
+
+
+NUMBER, LIST = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +98,16 @@ class _Asked:
     @property
     def settled(self) -> bool:
         """Whether a sign of them says it all."""
-        return all(
-            look is Look.FIRE and self.signs == (sought.node,) for sought, look in self.sought
-        )
+        return all(self.signs == (sought.node,) and not sought.each for sought, _ in self.sought)
+
+    @property
+    def stops(self) -> bool:
+        return self.settled and all(look is Look.FIRE for _, look in self.sought)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether none of them matches without a digit."""
+        return all(necessary.digit_run(sought.node) > 0 for sought, _ in self.sought)
 
 
 def compiled(needs: Needs) -> Compiled:
@@ -82,21 +117,26 @@ def compiled(needs: Needs) -> Compiled:
         (need, parse(need.expression, need.flags))
         for need in {(n.expression, n.flags, n.words): n for n in needs.needs}.values()
     ]
-    wanted = [(_sought(need, node), need, node) for need, node in own if not _implied(node)]
+    wanted = [(_sought(need, node), need, node) for need, node in own if not _is_number(node)]
     asked = [*_of_triggers(listed), *_of_needs(wanted)]
     others = [node for _, node in own]
     alphabet = Alphabet.of(
         {found for node in (*_nodes(asked), *others) for found in char_sets(node)}
     )
     bytes_of = functools.cache(alphabet.bytes_of)
-    lists = [Sought(t.name, _parsed(t), each=True) for t in listed if t.name == triggers.LIST]
+    rows = [
+        Sought(name, _parsed(trigger), each=True)
+        for name in (triggers.NUMBER, triggers.LIST)
+        for trigger in listed
+        if trigger.name == name
+    ]
     return Compiled(
         alphabet,
         _signs([(at, one) for at, one in enumerate(asked) if not one.beyond_ascii], bytes_of),
         _signs(list(enumerate(asked)), bytes_of),
         tuple(_question(one, bytes_of) for one in asked),
-        _groups([_sought(need, n) for need, n in own if _is_number(n)], bytes_of),
-        Database.of(lists, bytes_of),
+        tuple(_numbers([(need, node) for need, node in own if _is_number(node)], bytes_of)),
+        Database.of(rows, bytes_of),
         needs.phones,
     )
 
@@ -122,48 +162,56 @@ def _of_triggers(listed: Iterable[Trigger]) -> Iterator[_Asked]:
 
 
 def _of_needs(wanted: Iterable[tuple[Sought, Need, Node]]) -> Iterator[_Asked]:
-    """Those that start with a digit share the sign of a digit: in most text there is none, and
-    where there is one, a second database is no dearer than theirs in the first."""
-    numbered: dict[str, list[Sought]] = {}
+    same_sign: dict[tuple[str, int], list[Sought]] = {}
     for sought, need, node in wanted:
-        if need.sign:
-            sign = parse(need.sign, need.flags)
-            yield _Asked((sign,), ((sought, Look.FIRE),), need.recognizer)
-            continue
-        sign = sought.node if need.words else necessary.telling(node)
-        if necessary.starts_with_digit(sought.node):
-            numbered.setdefault(need.recognizer, []).append(sought)
+        if necessary.requires(node, "@"):
+            same_sign.setdefault(("@", 0), []).append(sought)
+        elif need.sign:
+            same_sign.setdefault((need.sign, need.flags), []).append(sought)
         else:
+            sign = sought.node if need.words else necessary.telling(node)
             yield _Asked((sign,), ((sought, Look.FIRE),), _family(need, sign))
-    digit = parse(r"\d", 0)
-    for together in numbered.values():
-        yield _Asked((digit,), tuple((sought, Look.FIRE) for sought in together), MARKS)
+    for (written, flags), together in same_sign.items():
+        asked = tuple((sought, Look.FIRE) for sought in together)
+        yield _Asked((parse(written, flags),), asked, RUNS)
 
 
 def _family(need: Need, sign: Node) -> str:
     if necessary.starts_with_digit(sign):
-        return "numbered"
-    return need.recognizer if need.recognizer in _FAMILIES else "others"
+        return RUNS
+    return need.recognizer if need.recognizer in _FAMILIES else WORDS
+
+
+def _numbers(own: Sequence[tuple[Need, Node]], bytes_of: BytesOf) -> Iterator[Numbers]:
+    """Most numbers of a text are short: dates, years, amounts."""
+    for least, most in itertools.pairwise((*_DIGITS_IN_A_ROW, sys.maxsize)):
+        sought = [
+            _sought(need, node) for need, node in own if least <= necessary.digit_run(node) < most
+        ]
+        yield Numbers(least, _groups(sought, bytes_of))
 
 
 def _signs(asked: Sequence[tuple[int, _Asked]], bytes_of: BytesOf) -> Signs:
     flat = [
-        (at, one.family, Sought("sign", node, stops=one.settled))
+        (at, one.family, one.numbered, Sought("sign", node, stops=one.stops))
         for at, one in asked
         for node in one.signs
     ]
-    databases: list[Database] = []
-    for family in dict.fromkeys(family for _, family, _ in flat):
-        group = [(n, sought) for n, (_, own, sought) in enumerate(flat) if own == family]
-        databases += _together(group, bytes_of)
-    return Signs(tuple(databases), tuple(at for at, _, _ in flat))
+    flat.append((A_DIGIT, MARKS, False, Sought("digit", parse(r"\d", 0))))
+    phases: dict[bool, list[Database]] = {False: [], True: []}
+    for numbered, family in dict.fromkeys((numbered, family) for _, family, numbered, _ in flat):
+        group = [
+            (n, one[3]) for n, one in enumerate(flat) if (one[2], one[1]) == (numbered, family)
+        ]
+        phases[numbered] += _together(group, bytes_of)
+    return Signs(tuple(phases[False]), tuple(phases[True]), tuple(at for at, *_ in flat))
 
 
 def _question(one: _Asked, bytes_of: BytesOf) -> Question:
+    looks = tuple(look for _, look in one.sought)
     if one.settled:
-        return Question((), ())
-    databases = _groups([sought for sought, _ in one.sought], bytes_of)
-    return Question(databases, tuple(look for _, look in one.sought))
+        return Question((), looks)
+    return Question(_groups([sought for sought, _ in one.sought], bytes_of), looks)
 
 
 def _groups(sought: Sequence[Sought], bytes_of: BytesOf) -> tuple[Database, ...]:
@@ -213,11 +261,6 @@ def _sign(trigger: Trigger) -> Sought:
 
 def _parsed(trigger: Trigger) -> Node:
     return parse(trigger.expression, _DOTALL | (_CASELESS if trigger.caseless else 0))
-
-
-def _implied(node: Node) -> bool:
-    """Whether a trigger stands wherever this matches."""
-    return necessary.requires(node, "@") or _is_number(node)
 
 
 def _is_number(node: Node) -> bool:

@@ -1,7 +1,8 @@
 """Signs in a text that it may say more than it shows: one or more for each step of normalise.py.
 
-`FIRE` sends the text to the scanner. The other kinds ask for a second look, in this process: `FOLD`
-at the folded text, `RUN` at what a run of base64 or hex says, `NUMBER` at the numbers.
+`FIRE` sends the text to the scanner. The other kinds ask for a second look, in this process: `MARK`
+at the text without its marks, `DOUBLED` with single separators, `FOLD` at all of it folded, `RUN`
+at what a run of base64 or hex says, `NUMBER` at the numbers.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from gateway.classify.gate.necessary import GAP_CHARS
 
 DIGITS = 6
 """A number has that many at least: those of fewer are looked for by their own expressions."""
-
-
-MARKS = "marks"
+MARKS, WORDS, RUNS = "marks", "words", "runs"
+"""Families of signs. Signs of one are looked for together: those with words in them cost little
+more than one of them."""
 
 
 class Look(enum.IntEnum):
@@ -27,6 +28,8 @@ class Look(enum.IntEnum):
     NUMBER = 1
     RUN = 2
     FOLD = 3
+    MARK = 4
+    DOUBLED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,6 @@ _RUN = "[A-Za-z0-9+/_-]"
 _SHORTEST_RUN = 16  # of decoding.py
 
 _HEX = "[0-9A-Fa-f]"
-_MARK = r"(?:[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|__)"
-_BESIDE = r"[^0-9A-Za-z*`\n]"
 
 # Spaces, dashes and dots beyond ASCII, and what folding drops: they separate, or stand between what
 # then stands together.
@@ -96,6 +97,7 @@ _NUMBER_WORDS = (
 _ONE = "(?:" + "|".join(dict.fromkeys(_NUMBER_WORDS.split())) + ")"
 _AT = "(?:at|arroba|arobase|chiocciola|ma.pa|собака)"
 _DOT = r"(?:[\[({<]\s*(?:dot|\.|punkt)\s*[\])}>]|\s\.\s|\s(?:dot|punkt|punto|kropka|точка)\s)"
+_LABEL = r"[\w+-]{1,63}"  # as in spelled.py
 
 
 def _with_capital(length: int) -> str:
@@ -120,7 +122,13 @@ _ENCODED = (r"%[0-9A-Fa-f]|&[#A-Za-z]|\\[ux]|=[0-7C-F][0-9A-F]|<[/A-Za-z!]",)
 _BEYOND = (rf"[{_FOLDED}{_SEPARATORS}{_ALIKE}\U00000300-\U0000036f]",)
 
 _ALWAYS = (
-    Trigger("address", Look.FIRE, "@"),
+    Trigger(
+        "address",
+        Look.FIRE,
+        rf"[\w+-]\s?@\s?{_LABEL}(?:\.|\s?{_DOT})[\w+-]",
+        caseless=True,
+        signs=("@",),
+    ),
     Trigger("bracketed at", Look.FIRE, r"[\[({<]\s*(?:at|ät)\s*[\])}>]", caseless=True),
     Trigger(
         "spoken address",
@@ -135,24 +143,24 @@ _ALWAYS = (
         rf"{_ONE}(?:[\s,.;-]{{1,3}}{_ONE}){{3}}",
         caseless=True,
         signs=_TWO_NUMBERS,
-        family="spoken",
+        family=WORDS,
     ),
     Trigger(
         "pairs of hex",
         Look.FIRE,
         f"{_PAIR}(?:[ :,]{_PAIR}){{7}}",
         signs=_THREE_PAIRS,
-        family="pairs",
+        family=RUNS,
     ),
     # Over 1,024 characters, as in decoding.py.
-    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD, family="runs"),
+    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD, family=RUNS),
     # To its end, which is one hit for each.
     Trigger(
         "run",
         Look.RUN,
         f"(?:{_with_capital(_SHORTEST_RUN)}){_RUN}*(?!{_RUN})",
         signs=_LONG_WORD,
-        family="runs",
+        family=RUNS,
     ),
     Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}"),
     Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}"),
@@ -171,15 +179,10 @@ _ALWAYS = (
         signs=_ENCODED,
     ),
     Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,80}>|<!--", signs=_ENCODED),
-    Trigger(
-        "mark",
-        Look.FOLD,
-        rf"[\w@]{_BESIDE}{{0,4}}{_MARK}[^0-9A-Za-z\n]*[\w@]|__[0-9A-Za-z]",
-        signs=(_MARK,),
-    ),
+    Trigger("mark", Look.MARK, r"[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|__"),
     Trigger(
         "doubled separator",
-        Look.FOLD,
+        Look.DOUBLED,
         r"[\w+](?:-{2,4}|\.{2,4}| {2,4}|/{2,4}|_{2,4}|\+{2,4})\w|\+\+\d",
         signs=(r"--|\.\.|  |//|__|\+\+",),
     ),
@@ -204,7 +207,7 @@ _ALWAYS = (
 )
 
 
-LIST = "list of numbers"
+NUMBER, LIST = "number", "list of numbers"
 
 
 @functools.cache

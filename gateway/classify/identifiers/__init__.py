@@ -12,14 +12,15 @@ the words around them are not.
 
 from __future__ import annotations
 
-import copy
 import functools
 import re
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import ClassVar
 
 import regex
-from presidio_analyzer import Pattern, PatternRecognizer, RecognizerResult
+from presidio_analyzer import Pattern
+
+from gateway.classify.patterns.narrowing import Narrowing
 
 LABELLED = "beside its words"  # how the names of such patterns begin
 
@@ -44,10 +45,8 @@ def bare(value: str, name: str = "by itself", score: float = 0.3) -> Pattern:
     return Pattern(name, rf"(?<![\w.,+-])(?:{value})(?![\w-]|[.,]\d)", score)
 
 
-class Identifier(PatternRecognizer):
+class Identifier(Narrowing):
     """One type of identifier. Subclasses state `entity`, `forms` and perhaps `check`."""
-
-    patterns: list[Pattern]
 
     entity: ClassVar[str]
     forms: ClassVar[tuple[Pattern, ...]]
@@ -70,40 +69,33 @@ class Identifier(PatternRecognizer):
 
     def validate_result(self, pattern_text: str) -> bool | None:
         """True makes the score 1, False 0; None leaves what the pattern has."""
-        for pattern in self.patterns:
-            if pattern.name.startswith(LABELLED):
-                match = self._expression(pattern).fullmatch(pattern_text)
-                if match is not None:
-                    return self.check(match["value"]) or None
+        for labelled_form in self._labelled:
+            match = labelled_form.fullmatch(pattern_text)
+            if match is not None:
+                return self.check(match["value"]) or None
         return self.check(pattern_text)
 
-    def analyze(
-        self,
-        text: str,
-        entities: list[str],
-        nlp_artifacts: Any = None,
-        regex_flags: int | None = None,
-    ) -> list[RecognizerResult]:
-        found = super().analyze(text, entities, nlp_artifacts, regex_flags)
-        return [result for whole in found for result in self._trimmed(text, whole)]
-
-    def _trimmed(self, text: str, whole: RecognizerResult) -> Iterator[RecognizerResult]:
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
         """The finding without the words that led to it: one for each value behind them."""
-        name = whole.analysis_explanation.pattern_name
-        expression = self._expression(next(p for p in self.patterns if p.name == name))
-        match = expression.match(text, whole.start)
-        groups = [group for group in ("value", "more") if group in expression.groupindex]
-        if match is None or not groups:
-            yield whole
-            return
-        for start, end in (span for group in groups for span in match.spans(group)):
-            part = copy.copy(whole)
-            part.start, part.end = start, end
-            yield part
+        expression, groups = self._valued[pattern]
+        match = expression.match(text, start) if groups else None
+        if match is None:
+            return [(start, end)]
+        return [span for group in groups for span in match.spans(group)]
 
-    def _expression(self, pattern: Pattern) -> regex.Pattern[str]:
-        """As Presidio compiles it."""
-        return _compiled(pattern.regex, self.flags)
+    @functools.cached_property
+    def _labelled(self) -> list[regex.Pattern[str]]:
+        forms = [p for p in self.patterns if p.name.startswith(LABELLED)]
+        return [_compiled(pattern.regex, self.flags) for pattern in forms]
+
+    @functools.cached_property
+    def _valued(self) -> dict[str, tuple[regex.Pattern[str], list[str]]]:
+        """Each pattern by its name, compiled as Presidio does it, and its groups of values."""
+        compiled = [(p.name, _compiled(p.regex, self.flags)) for p in reversed(self.patterns)]
+        return {
+            name: (expression, [g for g in ("value", "more") if g in expression.groupindex])
+            for name, expression in compiled
+        }
 
 
 @functools.cache

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import ClassVar
 
-from presidio_analyzer import Pattern, RecognizerResult
+from presidio_analyzer import Pattern
 from presidio_analyzer.predefined_recognizers import IpRecognizer
 
+from gateway.classify.effort import spend
 from gateway.classify.identifiers import Identifier
+from gateway.classify.patterns.narrowing import Narrowing
 
 _LABEL = r"[\w-]{1,63}"
 _FILE = r"(?:png|jpe?g|gif|svg|webp|js|ts|tsx|css|py|html?|json|yaml|md|txt)"
@@ -61,6 +64,7 @@ _PRIVATE = tuple(
         ),
     )
 )
+_STEPS_AN_ADDRESS = 30  # of effort.py: the standard library takes that long to read one
 
 
 def identifies_nobody(address: str) -> bool:
@@ -77,21 +81,15 @@ def identifies_nobody(address: str) -> bool:
     return host in _RESOLVERS or any(found.version == n.version and found in n for n in _PRIVATE)
 
 
-class HostAddress(IpRecognizer):
+class HostAddress(Narrowing, IpRecognizer):
     """Presidio's addresses, without version numbers, and without those that identify nobody."""
 
     def __init__(self, supported_language: str = "en") -> None:
         super().__init__(supported_language=supported_language, name=type(self).__name__)
 
-    def analyze(
-        self,
-        text: str,
-        entities: list[str],
-        nlp_artifacts: Any = None,
-        regex_flags: int | None = None,
-    ) -> list[RecognizerResult]:
-        found = super().analyze(text, entities, nlp_artifacts, regex_flags)
-        return [r for r in found if _is_of_a_host(text, r.start, r.end)]
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        spend(_STEPS_AN_ADDRESS)
+        return [(start, end)] if _is_of_a_host(text, start, end) else []
 
 
 def _is_of_a_host(text: str, start: int, end: int) -> bool:

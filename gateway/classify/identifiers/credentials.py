@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
@@ -114,11 +115,11 @@ class Password(Identifier):
         ),
     )
 
-    def _trimmed(self, text, whole):  # type: ignore[no-untyped-def]
-        in_url = whole.analysis_explanation.pattern_name.endswith("URL")
-        for part in super()._trimmed(text, whole):
-            if is_secret(text[part.start : part.end], in_url=in_url):
-                yield part
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        in_url = pattern.endswith("URL")
+        for first, last in super().parts(text, pattern, start, end):
+            if is_secret(text[first:last], in_url=in_url):
+                yield first, last
 
 
 def is_secret(value: str, *, in_url: bool = False) -> bool:

@@ -8,14 +8,14 @@ for passports; Directive 2006/126/EC for driving licences), so only the words te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import ClassVar
 
-from presidio_analyzer import Pattern, RecognizerResult
+from presidio_analyzer import Pattern
 
 from gateway.classify.identifiers import Identifier, labelled
 
-_CODE = (
+CODE = (
     r"(?:(?-i:[A-Z]{1,4})[ -])?(?=\w{0,5}\d)[A-Z0-9]{2,20}(?:[ /.-](?=\w{0,3}\d)[A-Z0-9]{1,8}){0,6}"
 )
 _DATE_LIKE = re.compile(r"\A(?:\d{4}([-./])\d\d?\1\d\d?|\d\d?([-./])\d\d?\2(?:\d\d)?\d\d)\Z")
@@ -24,10 +24,9 @@ _DATE_LIKE = re.compile(r"\A(?:\d{4}([-./])\d\d?\1\d\d?|\d\d?([-./])\d\d?\2(?:\d
 class Document(Identifier):
     """A number of a document: at least five digits, or four and a letter; no date."""
 
-    def _trimmed(self, text: str, whole: RecognizerResult) -> Iterator[RecognizerResult]:
-        for part in super()._trimmed(text, whole):
-            if _is_code(text[part.start : part.end]):
-                yield part
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        found = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in found if _is_code(text[first:last])]
 
 
 def _is_code(value: str) -> bool:
@@ -41,7 +40,7 @@ class EnglishPassport(Document):
     """By Presidio's name for it; its own finds nine digits after a "bus" as well."""
 
     entity = "US_PASSPORT"
-    forms: ClassVar[tuple[Pattern, ...]] = (labelled(r"passport|travel document", _CODE),)
+    forms: ClassVar[tuple[Pattern, ...]] = (labelled(r"passport|travel document", CODE),)
 
 
 class Passport(Document):
@@ -50,7 +49,7 @@ class Passport(Document):
         labelled(
             r"reisepass|passnummer|pass-?nr|passeport|pasaporte|passaporto|passaporte|paspoort"
             r"|paszport|паспорт",
-            _CODE,
+            CODE,
         ),
     )
 
@@ -64,7 +63,7 @@ class DriverLicense(Document):
             r"driv(?:er|ers|er['’]s|ers['’]|ing)[ _-]?(?:licen[cs]e|permit)|driverslicense"
             r"|dl(?: no| number|#)"
             r"|operator['’]s licen[cs]e",
-            _CODE,
+            CODE,
         ),
     )
 
@@ -78,7 +77,7 @@ class DrivingLicence(Document):
             r"|(?:permiso|carn[ée]t?|licencia) de conduc\w{2,4}|patente(?: di guida)?"
             r"|carta de condução"
             r"|carteira de motorista|rijbewijs|prawo jazdy|prawa jazdy",
-            _CODE,
+            CODE,
         ),
         Pattern(
             "driver number of the DVLA",
@@ -104,7 +103,7 @@ class IdCard(Document):
             r"|dowodu"
             r" osobistego|dowodem osobistym|karta pobytu|karty pobytu|tax id|taxpayer|tax number"
             r"|income tax number|tin|social number|socialnum",
-            _CODE,
+            CODE,
         ),
     )
 
@@ -138,10 +137,9 @@ class VehiclePlate(Identifier):
     def check(self, value: str) -> bool | None:
         return None
 
-    def _trimmed(self, text: str, whole: RecognizerResult) -> Iterator[RecognizerResult]:
-        for part in super()._trimmed(text, whole):
-            if _is_plate(text[part.start : part.end]):
-                yield part
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        found = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in found if _is_plate(text[first:last])]
 
 
 def _is_plate(value: str) -> bool:

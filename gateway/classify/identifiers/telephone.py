@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import ClassVar
 
-from presidio_analyzer import Pattern, RecognizerResult
+from presidio_analyzer import Pattern
 
 from gateway.classify.identifiers import Identifier, labelled
 
@@ -130,27 +131,20 @@ class Telephone(Identifier):
             return False
         return False if any(other.match(value) for other in (_DATE, _IP, _DECIMAL, _SSN)) else None
 
-    def analyze(
-        self,
-        text: str,
-        entities: list[str],
-        nlp_artifacts: Any = None,
-        regex_flags: int | None = None,
-    ) -> list[RecognizerResult]:
-        found = super().analyze(text, entities, nlp_artifacts, regex_flags)
-        return [r for r in found if self._is_one(text, r)]
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        found = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in found if self._is_one(text, pattern, first, last)]
 
-    def _is_one(self, text: str, result: RecognizerResult) -> bool:
-        value = text[result.start : result.end]
+    def _is_one(self, text: str, pattern: str, start: int, end: int) -> bool:
+        value = text[start:end]
         if self.check(value) is False:
             return False
-        name = result.analysis_explanation.pattern_name
-        if name.startswith("beside") or name == "plus":
+        if pattern.startswith("beside") or pattern == "plus":
             return True
-        if _OTHER.search(text[max(0, result.start - _BEFORE) : result.start]):
+        if _OTHER.search(text[max(0, start - _BEFORE) : start]):
             return False
-        if name == "trunk zero, in groups":
-            return _is_grouped_as_telephone(value, text[result.end : result.end + 4])
+        if pattern == "trunk zero, in groups":
+            return _is_grouped_as_telephone(value, text[end : end + 4])
         return True
 
 

@@ -1,7 +1,8 @@
 """Names and addresses: what no pattern finds. The family here is `Names`: texts in, findings out.
 
-`PERSON` and `STREET_ADDRESS` findings. The score of a PERSON says how much it identifies: 0.5 and
-more is a full name, or a name with a title; below that it is a lone name ("Janet's ducks").
+`PERSON`, `USERNAME` (a handle, `@anna_k`) and `STREET_ADDRESS` findings. The score of a PERSON says
+how much it identifies: 0.5 and more is a full name, or a name with a title; below that it is a lone
+name ("Janet's ducks").
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ FULL_NAME = 0.5
 
 
 PERSON = "PERSON"
-"""Names are looked for where findings of this type restrict. Addresses alone have patterns."""
+USERNAME = "USERNAME"
+LOOKED_FOR = frozenset({PERSON, USERNAME})
+"""Names are looked for where findings of these types restrict. Addresses alone have patterns."""
 
 
 def is_lone(finding: Finding) -> bool:

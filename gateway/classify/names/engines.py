@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 
-from gateway.classify.names import PERSON, Names
+from gateway.classify.names import LOOKED_FOR, Names
 from gateway.classify.names.local import LocalNames
 from gateway.classify.names.presidio import PresidioNames
 from gateway.classify.names.remote import Door
@@ -34,7 +34,7 @@ def build(settings: ClassifySettings, door: Door | None = None) -> Names | None:
 def for_reports(settings: ClassifySettings, types: Collection[str]) -> Names | None:
     """For texts without a call: all findings, and no endpoint to ask. Its model has the weights of
     the built-in one."""
-    if PERSON not in types:
+    if LOOKED_FOR.isdisjoint(types):
         return None
     names = settings.names
     if names.engine == "presidio":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Sequence
 
+from gateway import ambient
 from gateway.classify import ScanLate, normalise
 from gateway.classify.names import Names
 from gateway.types import Finding
@@ -21,17 +21,17 @@ async def find_in_all_forms(
     """One list of findings a text. A finding in a derived form has the span of the part that the
     form came from. Raises `NoScan` as `Names.find` does; a part that was hidden from the reader is
     none of this: the patterns' scan finds it."""
-    started_s = time.monotonic()
+    started_s = ambient.monotonic_s()
     asked: list[str] = []
     origins: list[tuple[int, normalise.Piece | None]] = []
     for at, text in enumerate(texts):
         asked.append(text)
         origins.append((at, None))
         if not is_plain(text):
-            forms = await _derived(text, budget_s - (time.monotonic() - started_s))
+            forms = await _derived(text, budget_s - (ambient.monotonic_s() - started_s))
             asked += [form.text for form in forms.pieces]
             origins += [(at, form) for form in forms.pieces]
-    answers = await names.find(asked, budget_s - (time.monotonic() - started_s))
+    answers = await names.find(asked, budget_s - (ambient.monotonic_s() - started_s))
     found: list[list[Finding]] = [[] for _ in texts]
     for (at, piece), findings in zip(origins, answers, strict=True):
         for finding in findings:

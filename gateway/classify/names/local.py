@@ -13,12 +13,12 @@ import contextlib
 import logging
 import queue
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gateway import ambient
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
@@ -54,7 +54,7 @@ class _Job:
 
     @property
     def late(self) -> bool:
-        return time.monotonic() > self.until_s or self.answer.cancelled()
+        return ambient.monotonic_s() > self.until_s or self.answer.cancelled()
 
     def tell(self, answer: Answer | NoScan) -> None:
         """From any thread."""
@@ -132,7 +132,7 @@ class ReaderThread:
             raise ScanLate("no time is left to look for names")
         budget_s = min(budget_s, MAX_BUDGET_S)
         loop = asyncio.get_running_loop()
-        until_s = time.monotonic() + budget_s
+        until_s = ambient.monotonic_s() + budget_s
         job = _Job(texts, until_s, loop.create_future(), sum(map(len, texts)))
         self._put(job)
         try:
@@ -262,7 +262,8 @@ class Reader:
             for text, words in zip(texts, cuts, strict=True)
         ]
         known = [words for words, other in zip(cuts, foreign, strict=True) if not other]
-        mentions = iter(self._tagger.find_in(known, min(self._thresholds.values()), go_on))
+        least, handle = rules.least(self._thresholds), self._thresholds["handle"]
+        mentions = iter(self._tagger.find_in(known, least, go_on, handle))
         return [
             UnmeasuredLanguage()
             if other
@@ -278,15 +279,30 @@ class Reader:
             for kind in KINDS
             if (language, kind) not in {(lang, k) for lang, k, _ in CANARIES}
         ]
-        for language, kind, text in CANARIES:
-            if language in languages and kind not in self._sure(text):
-                wrong.append(f"{kind} ({language})")
-        wrong += [f"{f.type} (false alarm)" for text in NOBODY for f in self._found(text)]
+        wrong += self._wrong(languages, self._found, "")
+        if self._tagger.second is not None:
+            # By itself too: what the first is sure of says nothing of the second.
+            wrong += self._wrong(languages, self._found_by_second, ", second model")
         return wrong
 
-    def _sure(self, text: str) -> set[str]:
-        return {f.type for f in self._found(text) if f.score >= FULL_NAME}
+    @staticmethod
+    def _wrong(
+        languages: Sequence[str], find: Callable[[str], list[Finding]], by: str
+    ) -> list[str]:
+        sure = [
+            (language, kind, {f.type for f in find(text) if f.score >= FULL_NAME})
+            for language, kind, text in CANARIES
+            if language in languages
+        ]
+        return [
+            f"{kind} ({language}{by})" for language, kind, types in sure if kind not in types
+        ] + [f"{f.type} (false alarm{by})" for text in NOBODY for f in find(text)]
 
     def _found(self, text: str) -> list[Finding]:
         (found,) = self.read([text])
         return [] if isinstance(found, UnmeasuredLanguage) else found
+
+    def _found_by_second(self, text: str) -> list[Finding]:
+        assert self._tagger.second is not None
+        said = self._tagger.by(self._tagger.second, text, rules.least(self._thresholds))
+        return rules.findings(text, said, self._thresholds)

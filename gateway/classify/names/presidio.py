@@ -8,13 +8,13 @@ there is an error that says so, and never a download. Nothing of Presidio is imp
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from gateway import ambient
 from gateway.classify import ScanLate, ScannerUnfit
 from gateway.classify.frames import WorkerSpec
 from gateway.classify.names.canaries import CANARIES, NOBODY
@@ -67,14 +67,14 @@ class PresidioNames:
 
     async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
         assert self._pool is not None
-        ends_s = time.monotonic() + budget_s
+        ends_s = ambient.monotonic_s() + budget_s
         try:
             async with asyncio.timeout(max(0.0, budget_s)):
                 if await asyncio.to_thread(self._unmeasured, texts):
                     raise UnmeasuredLanguage
         except TimeoutError:
             raise ScanLate("the names were not read in time") from None
-        return await self._pool.scan(texts, ends_s - time.monotonic())
+        return await self._pool.scan(texts, ends_s - ambient.monotonic_s())
 
     async def aclose(self) -> None:
         if self._pool is not None:

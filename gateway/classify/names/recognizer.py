@@ -22,12 +22,12 @@ from gateway.classify.names import rules
 from gateway.classify.names.tagger import WEIGHTS, Tagger, card
 from gateway.types import Finding
 
-ENTITIES = ("PERSON", "STREET_ADDRESS")
+ENTITIES = ("PERSON", "STREET_ADDRESS", "USERNAME")
 
 
 class NamesRecognizer(EntityRecognizer):
-    """`PERSON` and `STREET_ADDRESS`. A PERSON of score 0.5 and more is a full name, or one with a
-    title; a lone name scores 0.35 to 0.49."""
+    """`PERSON`, `STREET_ADDRESS` and `USERNAME` (handles). A PERSON of score 0.5 and more is a full
+    name, or one with a title; a lone name scores 0.35 to 0.49."""
 
     name: str
 
@@ -96,7 +96,9 @@ class SharedModel:
 
     def find(self, text: str) -> list[Finding]:
         with self._lock:
-            (mentions,) = self._tagger.find([text], min(self._thresholds.values()))
+            (mentions,) = self._tagger.find(
+                [text], rules.least(self._thresholds), handle=self._thresholds["handle"]
+            )
         return rules.findings(text, mentions, self._thresholds)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from concurrent.futures import CancelledError, Future
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from gateway import ambient
 from gateway.classify import ScanFailed, ScanLate
 from gateway.classify.names.labels import LABELS
 from gateway.deadline import Deadline
@@ -91,7 +91,7 @@ class RemoteModel:
 
     async def _ask(self, rows: Rows) -> Logits:
         request = InferenceRequest(
-            id=str(uuid.uuid4()),
+            id=str(ambient.new_uuid()),
             protocol=WireProtocol.KSERVE_GRPC,
             tenant="",
             model=self._served.model,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gateway.classify.names import FULL_NAME
+from gateway.classify.names import FULL_NAME, PERSON, USERNAME
 from gateway.classify.names.tagger import Mention
 from gateway.types import Finding
 
@@ -52,12 +52,24 @@ _TITLE = re.compile(
 _BEFORE = 40  # characters; longer than a title and its degrees
 
 
+def least(thresholds: Mapping[str, float]) -> float:
+    """The probability from which on words are a mention. Handles have one of their own."""
+    return min(thresholds[kind] for kind in ("full", "lone", "address"))
+
+
 def findings(
     text: str, mentions: Sequence[Mention], thresholds: Mapping[str, float]
 ) -> list[Finding]:
-    """`thresholds` are the least probabilities of `full` and `lone` names and of an `address`;
-    those between them and 1 are spread over the scores that each has."""
-    return [f for f in (_finding(text, m, thresholds) for m in mentions) if f is not None]
+    """`thresholds` are the least probabilities of `full` and `lone` names, of an `address`, of a
+    `handle` and of a `named_handle`; those between them and 1 are spread over the scores that each
+    has. A handle that is taken for somebody's name is a PERSON, another one a USERNAME."""
+    found = [f for f in (_finding(text, m, thresholds) for m in mentions) if f is not None]
+    people = [f for f in found if f.type == PERSON]
+    return [
+        f
+        for f in found
+        if f.type != USERNAME or not any(p.start < f.end and f.start < p.end for p in people)
+    ]
 
 
 def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Finding | None:
@@ -66,16 +78,26 @@ def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Fi
         if not any(c.isdigit() for c in said):
             return None  # a street without a number is a place
         least, low, high = thresholds["address"], 0.5, 1.0
+    elif mention.kind == USERNAME:
+        least, low, high = thresholds["handle"], LONE_NAME, 0.49
     elif not any(c.isalpha() for c in said):
         return None
     elif identifies(text, mention.start, mention.end):
-        least, low, high = thresholds["full"], FULL_NAME, 1.0
+        handle = _is_handle(text, mention)
+        least, low, high = thresholds["named_handle" if handle else "full"], FULL_NAME, 1.0
+    elif _is_handle(text, mention):
+        least, low, high = thresholds["named_handle"], LONE_NAME, 0.49
     else:
         least, low, high = thresholds["lone"], LONE_NAME, 0.49
     if mention.probability < least:
         return None
     sure = min(1.0, (mention.probability - least) / max(1e-6, 1 - least))
     return Finding(mention.kind, mention.start, mention.end, round(low + (high - low) * sure, 4))
+
+
+def _is_handle(text: str, mention: Mention) -> bool:
+    said = text[max(0, mention.start - 1) : mention.end].lstrip()
+    return "@" in said[:2] and not any(c.isspace() for c in said)
 
 
 def identifies(text: str, start: int, end: int) -> bool:

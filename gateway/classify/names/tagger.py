@@ -1,4 +1,4 @@
-"""The names model at work: text in, mentions of people and addresses out.
+"""The names models at work: text in, mentions of people and addresses out.
 
 Weights are files beside this module (`weights/`, with the model card). A long text is read in
 windows that overlap by more than the model sees to either side, so that a mention at a border is
@@ -16,10 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gateway.classify.names import USERNAME
 from gateway.classify.names.features import COLUMNS, Features
 from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
 from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.words import Words, cut
+from gateway.classify.names.second import Doubt, Second
+from gateway.classify.names.words import Words, cut, handles
 
 WEIGHTS = Path(__file__).with_name("weights")
 WINDOW = 512
@@ -36,7 +38,7 @@ Probabilities = npt.NDArray[np.float32]  # (words, labels)
 class Mention:
     """A part of a text that the model takes for one, with its probability."""
 
-    kind: str  # one of labels.KINDS
+    kind: str  # one of labels.KINDS, or USERNAME
     start: int
     end: int
     probability: float
@@ -78,6 +80,10 @@ def load_features(weights: Path = WEIGHTS) -> Features:
     )
 
 
+def load_second(weights: Path = WEIGHTS) -> Second:
+    return Second.load(weights / "second.onnx", Doubt(**card(weights)["doubt"]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Window:
     text: int  # index of the text
@@ -88,32 +94,43 @@ class _Window:
 
 
 class Tagger:
-    """Not safe for several threads at once; `go_on` may call it again."""
+    """The first model, and the second for what it doubts, where there is one. Not safe for several
+    threads at once; `go_on` may call it again."""
 
-    def __init__(self, features: Features, model: Model) -> None:
+    def __init__(self, features: Features, model: Model, second: Second | None = None) -> None:
         self._features = features
         self._model = model
+        self.second = second
 
     @classmethod
     def load(cls, weights: Path = WEIGHTS) -> Tagger:
-        return cls(load_features(weights), OnnxModel(weights / "first.onnx"))
+        return cls(load_features(weights), OnnxModel(weights / "first.onnx"), load_second(weights))
 
     def find(
         self,
         texts: Sequence[str],
         threshold: float = 0.5,
         go_on: Callable[[], None] = lambda: None,
+        handle: float = 1.0,
     ) -> list[list[Mention]]:
-        """The mentions of each text at or over the threshold, in order. `go_on` is called between
-        batches and may raise, to stop what takes too long."""
-        return self.find_in([cut(text) for text in texts], threshold, go_on)
+        """The mentions of each text at or over the threshold, in order, and then the handles that
+        are as likely as `handle` to be somebody's. `go_on` is called between batches and may raise,
+        to stop what takes too long."""
+        return self.find_in([cut(text) for text in texts], threshold, go_on, handle)
 
     def find_in(
-        self, cuts: Sequence[Words], threshold: float, go_on: Callable[[], None] = lambda: None
+        self,
+        cuts: Sequence[Words],
+        threshold: float,
+        go_on: Callable[[], None] = lambda: None,
+        handle: float = 1.0,
     ) -> list[list[Mention]]:
         """As `find`, in texts that are cut already."""
         found = self.probabilities(cuts, go_on)
-        return [list(mentions(w, p, threshold)) for w, p in zip(cuts, found, strict=True)]
+        return [
+            [*mentions(w, p, threshold), *usernames(w, p, handle)]
+            for w, p in zip(cuts, found, strict=True)
+        ]
 
     def probabilities(
         self, cuts: Sequence[Words], go_on: Callable[[], None] = lambda: None
@@ -126,7 +143,17 @@ class Tagger:
             for at, w in enumerate(batch):
                 kept = logits[at, w.keep_from - w.first : w.keep_to - w.first]
                 found[w.text][w.keep_from : w.keep_to] = _softmax(kept)
-        return found
+        if self.second is None:
+            return found
+        return [
+            self.second.settle(words, said, self._features.of, go_on)
+            for words, said in zip(cuts, found, strict=True)
+        ]
+
+    def by(self, second: Second, text: str, threshold: float) -> list[Mention]:
+        """The mentions in a short text that the second model finds by itself."""
+        words = cut(text)
+        return list(mentions(words, second.read(self._features.of(words)), threshold))
 
     def _logits(self, windows: Sequence[Words]) -> npt.NDArray[np.float32]:
         longest = _padded(max(map(len, windows)))
@@ -203,6 +230,15 @@ def mentions(
                     float(likely[run].max()),
                     len(run),
                 )
+
+
+def usernames(words: Words, found: Probabilities, threshold: float) -> Iterator[Mention]:
+    """Handles any word of which is at least as likely as the threshold to belong to a person."""
+    for first, last in handles(words):
+        likely = found[first:last, BEGIN["PERSON"]] + found[first:last, INSIDE["PERSON"]]
+        if (probability := float(likely.max())) >= threshold:
+            start, end = words.starts[first], words.ends[last - 1]
+            yield Mention(USERNAME, start, end, probability, last - first)
 
 
 def card(weights: Path = WEIGHTS) -> dict[str, Any]:

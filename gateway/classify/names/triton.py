@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,12 +22,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from gateway import ambient
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.features import Features
 from gateway.classify.names.languages import Languages
 from gateway.classify.names.local import Reader
 from gateway.classify.names.remote import Door, RemoteModel
+from gateway.classify.names.second import Second
 from gateway.classify.names.tagger import (
     WEIGHTS,
     Model,
@@ -37,6 +38,7 @@ from gateway.classify.names.tagger import (
     Tagger,
     card,
     load_features,
+    load_second,
 )
 from gateway.classify.names.words import cut
 from gateway.deadline import Clock, Deadline
@@ -67,7 +69,7 @@ class TritonNames:
         other_languages: bool = False,
         max_waiting: int = 256,
         weights: Path = WEIGHTS,
-        clock: Clock = time.monotonic,
+        clock: Clock = ambient.monotonic_s,
     ) -> None:
         """`door`: the on-prem one of the endpoint. An endpoint of another zone has none."""
         self._door = door
@@ -182,11 +184,13 @@ class TritonNames:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What the gateway has of the model by itself: all but the tables and the layers."""
+    """What the gateway has by itself: all but the first model's tables and layers. The second model
+    reads here what the first one over there doubts."""
 
     features: Features
     foreign: Languages | None
     thresholds: dict[str, float]
+    second: Second
     expected: list[Probabilities]  # of the samples
 
     @classmethod
@@ -197,7 +201,8 @@ class _Own:
         if not other_languages:
             foreign = Languages.load(weights / "languages.npz", frozenset(told["languages"]))
         local = Tagger(features, OnnxModel(weights / "first.onnx"))
-        return cls(features, foreign, told["thresholds"], local.probabilities(_SAMPLES))
+        expected = local.probabilities(_SAMPLES)
+        return cls(features, foreign, told["thresholds"], load_second(weights), expected)
 
     def missed(self, weights: Path, languages: Sequence[str]) -> list[str]:
         return self._reader(OnnxModel(weights / "first.onnx")).missed(languages)
@@ -217,7 +222,7 @@ class _Own:
         return max(float(np.abs(there - here).max()) for there, here in pairs)
 
     def _reader(self, model: Model) -> Reader:
-        return Reader(Tagger(self.features, model), self.foreign, self.thresholds)
+        return Reader(Tagger(self.features, model, self.second), self.foreign, self.thresholds)
 
 
 _SAMPLES = [cut(text) for *_, text in CANARIES] + [cut(text) for text in NOBODY]

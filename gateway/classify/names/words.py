@@ -8,6 +8,7 @@ apart the same way in every text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -94,3 +95,22 @@ def case_of(word: str) -> Case:
     if word[0].isupper() and word[1:].islower():
         return Case.TITLE
     return Case.MIXED if word.lower() != word.upper() else Case.UNCASED
+
+
+def handles(words: Words) -> Iterator[tuple[int, int]]:
+    """Where somebody may be called by a handle, `@anna_k`: indexes of its first word, the sign, and
+    past its last. A sign inside a word (`anna@example.org`) begins none."""
+    at = -1
+    for _ in range(words.words.count("@")):
+        at = words.words.index("@", at + 1)
+        if words.gaps[at] == Gap.NONE and _in_handle(words.words[at - 1]):
+            continue
+        end = at + 1
+        while end < len(words) and words.gaps[end] == Gap.NONE and _in_handle(words.words[end]):
+            end += 1
+        if end > at + 1:
+            yield at, end
+
+
+def _in_handle(word: str) -> bool:
+    return word == "_" or case_of(word) is not Case.SIGN

@@ -9,9 +9,10 @@ for only when they can change something. With an NLP engine that can say what st
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from presidio_analyzer.context_aware_enhancers import (
     ContextAwareEnhancer,
@@ -31,6 +32,12 @@ class WordsNear(Protocol):
         ...
 
 
+@functools.lru_cache(maxsize=8)
+def _has_words_near(kind: type) -> bool:
+    """A protocol is looked for name by name, which takes longer than the words."""
+    return issubclass(kind, WordsNear)
+
+
 class Words:
     """The words around a place in one text."""
 
@@ -40,25 +47,45 @@ class Words:
         engine: object,
         artifacts: Callable[[], NlpArtifacts],
         rules: LemmaContextAwareEnhancer,
+        given: Sequence[str] = (),
     ) -> None:
+        """`given` stand around every place."""
         self._text = text
-        self._local = engine if isinstance(engine, WordsNear) else None
+        kind: Any = type(engine)
+        self._local: Any = engine if _has_words_near(kind) else None
         self._artifacts = artifacts
         self._rules = rules
+        self._whole_words = rules.context_matching_mode == "whole_word"
+        self._given = given
         self._indexed: _Tokens | None = None
         self._known: dict[int, list[str]] = {}
+        self._supported: dict[tuple[int, tuple[str, ...]], bool] = {}
 
     def around(self, start: int) -> list[str]:
         """In lower case. Several recognizers often find the same number."""
-        if start not in self._known:
-            self._known[start] = [word.lower() for word in self._look(start)]
-        return self._known[start]
+        words = self._known.get(start)
+        if words is None:
+            words = self._known[start] = [word.lower() for word in self._look(start)]
+        return words
+
+    def support(self, start: int, wanted: tuple[str, ...]) -> bool:
+        """Whether one of a recognizer's context words, in lower case, is among them."""
+        key = start, wanted
+        found = self._supported.get(key)
+        if found is None:
+            words = [*self.around(start), *self._given]
+            if self._whole_words:
+                found = bool(next((word for word in wanted if word in words), ""))
+            else:
+                found = _is_within(words, wanted)
+            self._supported[key] = found
+        return found
 
     def _look(self, start: int) -> list[str]:
         before = self._rules.context_prefix_count + 1  # with the finding's own first token
         try:
             if self._local is not None and self._rules.context_suffix_count == 0:
-                words = self._local.words_near(self._text, start, before)
+                words: list[str] | None = self._local.words_near(self._text, start, before)
                 if words is not None:
                     return words
             if self._indexed is None:
@@ -102,15 +129,20 @@ class _Tokens:
         return list(itertools.islice((w for w in found if w in self._keywords), count))
 
 
-def supported(words: Sequence[str], context: Sequence[str], mode: str) -> bool:
-    """Whether one of a recognizer's context words is among words in lower case."""
-    if mode == "whole_word":
-        return any(wanted.lower() in words for wanted in context)
-    for wanted in map(str.lower, context):
-        for word in words:
-            if wanted in word:
-                return True
+def _is_within(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether one of them is a part of a word; Presidio looks no further than an empty one. One
+    string is searched, with what no word has between the words; a wanted one that has it too is
+    looked for in each."""
+    if not words:
+        return False
+    joined = _BETWEEN.join(words)
+    for one in wanted:
+        if one in joined and (_BETWEEN not in one or any(one in word for word in words)):
+            return bool(one)
     return False
+
+
+_BETWEEN = "\0"
 
 
 def enhanced(score: float, rules: LemmaContextAwareEnhancer) -> float:

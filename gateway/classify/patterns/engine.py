@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,11 +16,11 @@ from presidio_analyzer import (
 )
 from presidio_analyzer.nlp_engine import NlpArtifacts
 
-from gateway.classify.patterns.context import Words, enhanced, supported
+from gateway.classify.patterns.context import Words, enhanced
 from gateway.classify.patterns.gate import Gate
 from gateway.classify.patterns.plan import Plan, has_own_context, make_plan
 from gateway.classify.patterns.proxies import Scan, scanned
-from gateway.classify.patterns.recognition import Hit, keys_of, without_duplicates
+from gateway.classify.patterns.recognition import Hit, keys_of, settled, without_duplicates
 from gateway.classify.patterns.store import Store
 
 _ID = RecognizerResult.RECOGNIZER_IDENTIFIER_KEY
@@ -42,11 +43,8 @@ class PatternEngine:
         self,
         presidio: AnalyzerEngine,
         store: Store | None = None,
-        match_only: tuple[type, ...] = (),
     ) -> None:
-        """`match_only`: see `work_of`."""
         self.presidio = presidio
-        self._match_only = match_only
         self._gate = Gate(Store.of_user() if store is None else store)
         self._plans: dict[tuple[str, tuple[str, ...] | None], Plan] = {}
         self._registered: list[EntityRecognizer] = []
@@ -136,7 +134,7 @@ class PatternEngine:
         if plan.own_context:
             hits = self._enhance_as_presidio(plan, text, hits, artifacts, context)
         else:
-            self._enhance(text, hits, artifacts, context, score_threshold)
+            self._enhance(plan, text, hits, artifacts, context, score_threshold)
         kept = self._over_threshold(hits, score_threshold)
         return sorted(without_duplicates(kept), key=_by_score)
 
@@ -177,12 +175,12 @@ class PatternEngine:
             recognizers,
             wanted,
             self._gate.automaton,
-            self._match_only,
             own_context=has_own_context(self.presidio.context_aware_enhancer, recognizers),
         )
 
     def _enhance(
         self,
+        plan: Plan,
         text: str,
         hits: list[Hit],
         artifacts: _Artifacts,
@@ -190,17 +188,20 @@ class PatternEngine:
         score_threshold: float | None,
     ) -> None:
         rules: Any = self.presidio.context_aware_enhancer
-        engine = None if artifacts.given else self.presidio.nlp_engine
-        words = Words(text, engine, artifacts.get, rules)
-        given = [word.lower() for word in context or ()]
         least = 0.0 if score_threshold is None else score_threshold
+        words: Words | None = None
         for hit in hits:
-            wanted = hit.recognizer.context
-            better = enhanced(hit.score, rules)
-            if not wanted or better == hit.score or better < least or _is_boosted(hit):
+            wanted = plan.contexts.get(id(hit.recognizer))
+            if wanted is None:
                 continue
-            around = [*words.around(hit.start), *given]
-            if supported(around, wanted, rules.context_matching_mode):
+            better = enhanced(hit.score, rules)
+            if better == hit.score or better < least or _is_boosted(hit):
+                continue
+            if words is None:
+                engine = None if artifacts.given else self.presidio.nlp_engine
+                given = [word.lower() for word in context or ()]
+                words = Words(text, engine, artifacts.get, rules, given)
+            if words.support(hit.start, wanted):
                 hit.score = better
 
     def _enhance_as_presidio(
@@ -255,15 +256,25 @@ def _run(plan: Plan, text: str, scan: Scan | None, artifacts: _Artifacts) -> lis
                 hits += job.run(text, scan.folded, ends)
     for job in plan.ungated:
         hits += job.run(text, b"", None)
-    if len(hits) > 1:
-        hits = _without_own_duplicates(hits)
+    if hits:
+        hits = settled(hits, text)
+    opened = _opened_wholes(plan, scan)
+    if opened or plan.wholes:
+        hits += _whole_hits(plan, text, scan, opened, artifacts)
+    return hits
+
+
+def _whole_hits(
+    plan: Plan, text: str, scan: Scan | None, opened: list[Any], artifacts: _Artifacts
+) -> list[Hit]:
+    hits: list[Hit] = []
     with scanned(scan):
         for recognizer in plan.wholes:
             results = recognizer.analyze(
                 text=text, entities=plan.entities, nlp_artifacts=artifacts.get()
             )
             hits += _owned(results or (), recognizer, plan.recognizers)
-        for recognizer in _opened_wholes(plan, scan):
+        for recognizer in opened:
             results = recognizer.analyze(text=text, entities=plan.entities, nlp_artifacts=None)
             hits += _owned(results or (), recognizer, plan.recognizers)
     return hits
@@ -274,35 +285,20 @@ def _scan(plan: Plan, text: str) -> Scan | None:
     if automaton is None or not plan.databases or not text:
         return None
     folded = automaton.alphabet.encode(text)
-    ends: dict[int, list[int]] = {}
+    ends: defaultdict[int, list[int]] = defaultdict(list)
 
     def report(id_: int, _: int, end: int, __: int, ___: object) -> None:
-        if id_ in ends:
-            ends[id_].append(end)
-        else:
-            ends[id_] = [end]
+        ends[id_].append(end)
 
     automaton.scan(folded, plan.databases, report)
     return Scan(text, folded, ends, automaton)
 
 
 def _opened_wholes(plan: Plan, scan: Scan | None) -> list[Any]:
-    if scan is None:
+    if scan is None or not plan.gated_wholes:
         return []
     opened = {at for id_ in scan.ends for at in plan.gated_wholes.get(id_, ())}
     return [plan.wholes_with_gates[at] for at in sorted(opened)]
-
-
-def _without_own_duplicates(hits: list[Hit]) -> list[Hit]:
-    """Each of Presidio's recognizers drops its own, before any context words are looked for."""
-    by_recognizer: dict[int, list[Hit]] = {}
-    for hit in hits:
-        by_recognizer.setdefault(id(hit.recognizer), []).append(hit)
-    return [
-        hit
-        for own in by_recognizer.values()
-        for hit in (without_duplicates(own) if len(own) > 1 else own)
-    ]
 
 
 def _owned(
@@ -322,7 +318,7 @@ def _owned(
 
 def _hit(result: RecognizerResult, recognizers: Mapping[str, EntityRecognizer]) -> Hit:
     owner = recognizers[result.recognition_metadata[_ID]]
-    return Hit(result.entity_type, result.start, result.end, result.score, owner, result)
+    return Hit(result.entity_type, result.start, result.end, result.score, owner, result=result)
 
 
 def _result(hit: Hit) -> RecognizerResult:

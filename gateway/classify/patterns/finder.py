@@ -9,12 +9,14 @@ look at from any start in the region. So every attempt goes as it would in the w
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import regex
 
+from gateway.classify.effort import spend
 from gateway.classify.patterns.alphabet import ALL
 from gateway.classify.patterns.syntax import Extent
 
@@ -23,6 +25,13 @@ _WHOLE = 64
 finding out where to look (measured November 2026)."""
 _WIDE = 48
 """Characters. What matches at most this much is not worth looking for where its match must end."""
+_STEPS_A_CHARACTER, _STEPS_A_CHARACTER_OF_MANY = 0.2, 1
+_STEPS_A_REPORT, _STEPS_A_REGION, _STEPS_A_MATCH = 0.25, 1, 4
+"""What effort.py counts: a character where matches can start, of expressions with a short match and
+of those with a long one, which try more at each; a report of the automaton; a region; a match,
+whose digits somebody checks."""
+_BEHIND = 0.25
+"""Of those for a character: for one behind a region, which is looked at too."""
 _LOOK = 3
 """What `$` and `\\b` see behind the last character, and one more."""
 
@@ -49,6 +58,8 @@ class Finder:
         if reading is not None and reading.extent.most > _WIDE and reading.steps != ALL:
             outside = _byte_class(ALL & ~reading.steps)
             self._stops = regex.compile(outside), regex.compile(b"(?r)" + outside)
+        of_many = reading is not None and reading.extent.most > _WIDE
+        self._steps_a_character = _STEPS_A_CHARACTER_OF_MANY if of_many else _STEPS_A_CHARACTER
 
     @functools.cached_property
     def pattern(self) -> regex.Pattern[str]:
@@ -63,16 +74,24 @@ class Finder:
         if ends is not None and len(text) > _WHOLE and self._reading is not None:
             regions = self._regions(folded, ends)
         if regions is None:
-            yield from self.pattern.finditer(text, timeout=timeout_s)
+            if ends is not None:  # else it runs on every text, and says nothing of this one
+                spend(len(text) * self._steps_a_character)
+            for match in self.pattern.finditer(text, timeout=timeout_s):
+                spend(_STEPS_A_MATCH)
+                yield match
             return
+        spend(len(ends or ()) * _STEPS_A_REPORT)
         resume = 0
         for first, last, horizon in regions:
+            characters = last - first + (horizon - last) * _BEHIND
+            spend(_STEPS_A_REGION + characters * self._steps_a_character)
             for match in self.pattern.finditer(
                 text, max(first, resume), horizon, timeout=timeout_s
             ):
                 if match.start() >= last:
                     break
                 resume = match.end()
+                spend(_STEPS_A_MATCH)
                 yield match
 
     def _regions(self, folded: bytes, ends: Sequence[int]) -> list[tuple[int, int, int]] | None:
@@ -110,7 +129,11 @@ def _between_stops(
     before `end`."""
     regions: list[tuple[int, int, int]] = []
     begin, stop = 0, -1
-    for end in sorted(ends):
+    ends = sorted(ends)
+    at = 0
+    while at < len(ends):
+        end = ends[at]
+        at += 1
         inside = max(end - 2, 0)
         if inside > stop:
             before = backward.search(folded, 0, inside)
@@ -121,6 +144,11 @@ def _between_stops(
         first = int(max(begin, end - 1 - extent.most))
         if regions and first <= regions[-1][1]:
             first = regions.pop()[0]
+        # Those that follow, up to the stop and with no room for a gap before them, change its end
+        # alone.
+        last = bisect.bisect_right(ends, min(stop + 1, end + extent.most), lo=at) - 1
+        if last >= at:
+            end, at = ends[last], last + 1
         horizon = min(stop + _LOOK, end + extent.reach + _LOOK, len(folded))
         regions.append((first, end, int(horizon)))
     return regions

@@ -29,6 +29,8 @@ class Plan:
     """Without a match there is nothing to run."""
     databases: tuple[int, ...]
     automaton: Automaton | None
+    contexts: dict[int, tuple[str, ...]]
+    """The context words of those that have some, in lower case, by the id of their recognizer."""
     own_context: bool
     """A recognizer, or the enhancer itself, has rules of its own for context words."""
 
@@ -37,7 +39,6 @@ def make_plan(
     recognizers: list[Any],
     wanted: list[str],
     automaton: Automaton | None,
-    match_only: tuple[type, ...],
     own_context: bool,
 ) -> Plan:
     wholes: list[Whole] = []
@@ -46,7 +47,7 @@ def make_plan(
         if not recognizer.is_loaded:
             recognizer.load()
             recognizer.is_loaded = True
-        work = work_of(recognizer, automaton, match_only)
+        work = work_of(recognizer, automaton)
         if isinstance(work, Whole):
             wholes.append(work)
         else:
@@ -72,6 +73,7 @@ def make_plan(
         quiet=not ungated and not free and bool(databases),
         databases=tuple(sorted(databases)),
         automaton=automaton,
+        contexts={id(r): tuple(map(str.lower, r.context)) for r in recognizers if r.context},
         own_context=own_context,
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from presidio_analyzer import EntityRecognizer, PatternRecognizer, RecognizerResult
 from presidio_analyzer.pattern_recognizer import REGEX_TIMEOUT_SECONDS
@@ -13,6 +13,7 @@ from presidio_analyzer.predefined_recognizers import IbanRecognizer, PhoneRecogn
 from gateway.classify.patterns import phones, proxies
 from gateway.classify.patterns.automaton import Automaton, Key
 from gateway.classify.patterns.finder import Finder
+from gateway.classify.patterns.narrowing import Narrowing
 
 _RUNS_PATTERNS = "_PatternRecognizer__analyze_patterns"
 _RUNS_IBANS = "_IbanRecognizer__analyze_patterns"
@@ -20,14 +21,19 @@ _RUNS_IBANS = "_IbanRecognizer__analyze_patterns"
 
 @dataclass(slots=True)
 class Hit:
-    """A finding on its way: `result` is what a recognizer of its own kind returned."""
+    """A finding on its way: `pattern` is the place of the one that found it among its recognizer's,
+    `result` what a recognizer of its own kind returned."""
 
     type: str
     start: int
     end: int
     score: float
     recognizer: Any  # Presidio's classes do not say what type their attributes have
+    pattern: int = -1
     result: RecognizerResult | None = None
+
+
+Run: TypeAlias = Callable[[str, bytes, Sequence[int] | None], list[Hit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class Job:
     of the expressions matches."""
 
     keys: tuple[Key, ...]
-    run: Callable[[str, bytes, Sequence[int] | None], Iterator[Hit]]
+    run: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +54,7 @@ class Whole:
     keys: tuple[Key, ...] | None
 
 
-def work_of(
-    recognizer: Any, automaton: Automaton | None, match_only: tuple[type, ...]
-) -> list[Job] | Whole:
-    """`match_only`: kinds of PatternRecognizer that override `analyze`, and for which it is vouched
-    that it finds nothing where none of their patterns matches, and reads no NLP artifacts."""
+def work_of(recognizer: Any, automaton: Automaton | None) -> list[Job] | Whole:
     if _runs_stock_patterns(recognizer):
         return [_pattern_job(recognizer, at, automaton) for at in range(len(recognizer.patterns))]
     if phones.is_understood(recognizer) and _has_no_own(recognizer, "analyze"):
@@ -64,7 +66,7 @@ def work_of(
     )
     proxies.install(recognizer)
     keys = tuple((p.regex, int(recognizer.global_regex_flags)) for p in recognizer.patterns)
-    return Whole(recognizer, keys if own_iban or isinstance(recognizer, match_only) else None)
+    return Whole(recognizer, keys if own_iban else None)
 
 
 def keys_of(recognizer: Any) -> set[Key]:
@@ -86,10 +88,16 @@ def _has_patterns(recognizer: Any) -> bool:
 def _runs_stock_patterns(recognizer: EntityRecognizer) -> bool:
     return (
         _has_patterns(recognizer)
-        and type(recognizer).analyze is PatternRecognizer.analyze
+        and _analyzes_by_patterns(type(recognizer))
         and getattr(type(recognizer), _RUNS_PATTERNS) is getattr(PatternRecognizer, _RUNS_PATTERNS)
         and _has_no_own(recognizer, "analyze", _RUNS_PATTERNS)
     )
+
+
+def _analyzes_by_patterns(kind: type) -> bool:
+    """By PatternRecognizer's `analyze`, perhaps with Narrowing's around it."""
+    own = [base for base in kind.__mro__ if "analyze" in vars(base)]
+    return own[0] is PatternRecognizer or own[:2] == [Narrowing, PatternRecognizer]
 
 
 def _has_no_own(recognizer: EntityRecognizer, *names: str) -> bool:
@@ -104,7 +112,8 @@ def _pattern_job(recognizer: Any, at: int, automaton: Automaton | None) -> Job:
     check = _check(recognizer)
     type_, own_score = recognizer.supported_entities[0], pattern.score
 
-    def run(text: str, folded: bytes, ends: Sequence[int] | None) -> Iterator[Hit]:
+    def run(text: str, folded: bytes, ends: Sequence[int] | None) -> list[Hit]:
+        hits: list[Hit] = []
         try:
             for match in finder.find(text, folded, ends, REGEX_TIMEOUT_SECONDS):
                 start, end = match.span()
@@ -112,9 +121,10 @@ def _pattern_job(recognizer: Any, at: int, automaton: Automaton | None) -> Job:
                     continue
                 score = own_score if check is None else check(text[start:end], own_score)
                 if score > EntityRecognizer.MIN_SCORE:
-                    yield Hit(type_, start, end, score, recognizer)
+                    hits.append(Hit(type_, start, end, score, recognizer, at))
         except TimeoutError:
-            return  # as Presidio does: the next pattern
+            pass  # as Presidio does: the next pattern
+        return hits
 
     return Job((key,), run)
 
@@ -127,24 +137,54 @@ def _check(recognizer: PatternRecognizer) -> Callable[[str, float], float] | Non
     own = not _has_no_own(recognizer, "validate_result", "invalidate_result")
     if not (validates or invalidates or own):
         return None
+    invalid = recognizer.invalidate_result if invalidates or own else None
 
     def check(found: str, score: float) -> float:
         valid = recognizer.validate_result(found)
         if valid is not None:
             score = EntityRecognizer.MAX_SCORE if valid else EntityRecognizer.MIN_SCORE
-        return EntityRecognizer.MIN_SCORE if recognizer.invalidate_result(found) else score
+        return EntityRecognizer.MIN_SCORE if invalid is not None and invalid(found) else score
 
     return check
 
 
-def _phone_run(
-    recognizer: PhoneRecognizer,
-) -> Callable[[str, bytes, Sequence[int] | None], Iterator[Hit]]:
-    def run(text: str, _: bytes, __: Sequence[int] | None) -> Iterator[Hit]:
-        for start, end in phones.find(recognizer, text):
-            yield Hit(recognizer.supported_entities[0], start, end, recognizer.SCORE, recognizer)
+def _phone_run(recognizer: PhoneRecognizer) -> Run:
+    def run(text: str, _: bytes, __: Sequence[int] | None) -> list[Hit]:
+        type_, score = recognizer.supported_entities[0], recognizer.SCORE
+        return [
+            Hit(type_, start, end, score, recognizer)
+            for start, end in phones.find(recognizer, text)
+        ]
 
     return run
+
+
+def settled(hits: Sequence[Hit], text: str) -> list[Hit]:
+    """What each of Presidio's pattern recognizers makes of its own before any context words are
+    looked for: no duplicates, and of a Narrowing one the parts."""
+    by_recognizer: dict[int, list[Hit]] = {}
+    for hit in hits:
+        by_recognizer.setdefault(id(hit.recognizer), []).append(hit)
+    kept: list[Hit] = []
+    for own in by_recognizer.values():
+        if isinstance(own[0].recognizer, Narrowing):
+            kept += _narrowed(own, own[0].recognizer, text)
+        else:
+            kept += without_duplicates(own)
+    return kept
+
+
+def _narrowed(hits: list[Hit], recognizer: Narrowing, text: str) -> Iterable[Hit]:
+    if len(hits) > 1:
+        hits.sort(key=_by_pattern)  # of two that found the same Presidio keeps the first
+        hits = without_duplicates(hits)
+    return [
+        Hit(hit.type, start, end, hit.score, recognizer, hit.pattern)
+        for hit in hits
+        for start, end in recognizer.parts(
+            text, recognizer.patterns[hit.pattern].name, hit.start, hit.end
+        )
+    ]
 
 
 def without_duplicates(hits: Sequence[Hit]) -> list[Hit]:
@@ -168,3 +208,7 @@ def without_duplicates(hits: Sequence[Hit]) -> list[Hit]:
 
 def _by_place(hit: Hit) -> tuple[str, int, int, float]:
     return str(hit.type), hit.start, hit.start - hit.end, -hit.score
+
+
+def _by_pattern(hit: Hit) -> int:
+    return hit.pattern

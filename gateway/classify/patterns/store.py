@@ -1,6 +1,7 @@
 """Compiled automata on disk, for the next start: in the user's cache directory, readable by nobody
-else. Hyperscan trusts the bytes that it loads, so a file counts only when this user wrote it, no
-other can have changed it, and its digest is right. Anything else is as if there were none."""
+else, or beside the installation, where whoever installed it put them. Hyperscan trusts the bytes
+that it loads, so a file counts only when this user or root wrote it, no other can have changed it,
+and its digest is right. Anything else is as if there were none."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,47 +17,46 @@ from pathlib import Path
 _MAX_BYTES = 256 * 1024 * 1024
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _KEPT_FILES = 16
+_BELOW = ("spillway", "patterns")
+_ROOT = 0
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Store:
-    """Named blobs in one private directory; `None` as directory keeps nothing."""
+    """Named blobs in one private directory; `None` as directory keeps nothing. What is not there is
+    looked for in `installed`, which is only read."""
 
-    def __init__(self, directory: Path | None) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path | None, installed: Path | None = None) -> None:
+        self.directory = directory
+        self._installed = installed
 
     @classmethod
     def of_user(cls) -> Store:
-        """Below XDG_CACHE_HOME, or ~/.cache (XDG Base Directory Specification 0.8)."""
+        """Below XDG_CACHE_HOME, or ~/.cache (XDG Base Directory Specification 0.8); and below
+        share/ of the environment that runs this, as images have it."""
+        installed = Path(sys.prefix, "share", *_BELOW)
         root = os.environ.get("XDG_CACHE_HOME", "")
         if not os.path.isabs(root):
             home = os.path.expanduser("~")
             if not os.path.isabs(home):
-                return cls(None)
+                return cls(None, installed)
             root = os.path.join(home, ".cache")
-        return cls(Path(root) / "spillway" / "patterns")
+        return cls(Path(root, *_BELOW), installed)
 
     def read(self, name: str) -> bytes | None:
-        if self._directory is None or not _private(self._directory, stat.S_ISDIR):
-            return None
-        try:
-            descriptor = os.open(self._directory / name, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not _is_ours(os.fstat(descriptor), stat.S_ISREG):
-                return None
-            stored = file.read(_MAX_BYTES)
-        digest, blob = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
-        return blob if digest == _digest(name, blob) else None
+        for directory in (self.directory, self._installed):
+            blob = None if directory is None else _read(directory, name)
+            if blob is not None:
+                return blob
+        return None
 
     def write(self, name: str, blob: bytes) -> bool:
         """Whole or not at all. False when it cannot be kept: the next start builds again."""
-        if self._directory is None:
+        if self.directory is None:
             return False
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _private(self._directory, stat.S_ISDIR):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _private(self.directory, stat.S_ISDIR):
                 return False
             self._replace(name, _digest(name, blob) + blob)
             self._forget_oldest()
@@ -64,22 +65,39 @@ class Store:
         return True
 
     def _replace(self, name: str, content: bytes) -> None:
-        assert self._directory is not None
-        descriptor, path = tempfile.mkstemp(dir=self._directory, prefix=".new-")  # mode 0600
+        assert self.directory is not None
+        descriptor, path = tempfile.mkstemp(dir=self.directory, prefix=".new-")  # mode 0600
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-            os.replace(path, self._directory / name)
+            os.replace(path, self.directory / name)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             raise
 
     def _forget_oldest(self) -> None:
-        assert self._directory is not None
-        found = sorted(self._directory.iterdir(), key=lambda p: p.lstat().st_mtime, reverse=True)
+        assert self.directory is not None
+        found = sorted(self.directory.iterdir(), key=lambda p: p.lstat().st_mtime, reverse=True)
         for path in found[_KEPT_FILES:]:
             path.unlink(missing_ok=True)
+
+
+def _read(directory: Path, name: str) -> bytes | None:
+    if not _private(directory, stat.S_ISDIR):
+        return None
+    try:
+        descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if not _is_ours(os.fstat(descriptor), stat.S_ISREG):
+            return None
+        stored = memoryview(file.read(_MAX_BYTES))
+        with contextlib.suppress(OSError):  # not ours to touch
+            os.utime(descriptor)  # what is used is not the oldest
+    digest, blob = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
+    return bytes(blob) if digest == _digest(name, blob) else None
 
 
 def _private(path: Path, kind: Callable[[int], bool]) -> bool:
@@ -92,10 +110,12 @@ def _private(path: Path, kind: Callable[[int], bool]) -> bool:
 def _is_ours(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
     return bool(
         kind(status.st_mode)
-        and status.st_uid == os.geteuid()
+        and status.st_uid in (os.geteuid(), _ROOT)
         and not status.st_mode & _OTHERS_MAY_WRITE
     )
 
 
-def _digest(name: str, blob: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + b"\0" + blob).digest()
+def _digest(name: str, blob: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(name.encode() + b"\0")
+    digest.update(blob)
+    return digest.digest()

@@ -3,7 +3,8 @@
 Hyperscan has no look-around, and its `\\b` knows ASCII alone, so both are dropped inside an
 expression. At its two ends, where nearly all stand, a condition on the neighbouring character is
 written as that character: `(?<!\\d)x` becomes `(?:\\A|[^0-9])x`. That moves where a match starts
-and ends by one, which is all that the finder has to know.
+and ends by one, which is all that the finder has to know. What must stand before the first
+character is written in full: where a match starts is never asked.
 
 Repeats at the ends are cut to their least count: a text that holds `ab{2,9}` holds `abb`. That says
 the same, and spares the automaton a report for every further character.
@@ -117,12 +118,27 @@ class Superset:
             last -= 1
         core = Seq(tuple(parts[first:last]))
         before, after = _ANYTHING, _ANYTHING
-        if head:
+        led = self._lead(parts[:first]) if head else ""
+        if head and not led:
             before = self._beside(Seq(tuple(parts[:first])), self._edge(core, -1), behind=True)
         if tail:
             after = self._beside(Seq(tuple(parts[last:])), self._edge(core, 1), behind=False)
-        written = self._core(core.parts, head and before == _ANYTHING, tail and after == _ANYTHING)
-        return before.write("\\A", self._omitted) + written + after.write("\\z", self._omitted)
+        bare = head and not led and before == _ANYTHING
+        written = self._core(core.parts, bare, tail and after == _ANYTHING)
+        return (
+            led + before.write("\\A", self._omitted) + written + after.write("\\z", self._omitted)
+        )
+
+    def _lead(self, conditions: Sequence[Node]) -> str:
+        """What must stand before, where that is more than one character; the conditions beside it
+        are dropped."""
+        for condition in conditions:
+            match condition:
+                case Look(Chars()):
+                    continue
+                case Look(node, behind=True, negative=False):
+                    return self._write(node, head=True, tail=False)
+        return ""
 
     def _core(self, parts: Sequence[Node], head: bool, tail: bool) -> str:
         heads, tails = _open(parts, head), _open(parts[::-1], tail)[::-1]

@@ -11,7 +11,7 @@ import importlib
 import math
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -293,6 +293,20 @@ def consumed(node: Node) -> Iterator[CharSet]:
             yield from consumed(inner)
         case Look(inner, behind) if not behind:
             yield from consumed(inner)
+
+
+def least_of(node: Node, counts: Callable[[CharSet], bool]) -> int:
+    """How many characters of one sort every match holds."""
+    match node:
+        case Chars(found):
+            return int(counts(found))
+        case Seq(parts):
+            return sum(least_of(part, counts) for part in parts)
+        case Alt(branches):
+            return min(least_of(branch, counts) for branch in branches)
+        case Repeat(inner, least):
+            return least * least_of(inner, counts) if least else 0
+    return 0
 
 
 def extent(node: Node) -> Extent:

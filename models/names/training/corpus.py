@@ -65,9 +65,9 @@ def labelled(sample: Sample, features: Features) -> Example | None:
 
 @dataclass
 class Sources:
-    """Templates by language; `repeat` says how often each is filled in one round."""
+    """Templates: language, file, parts, and how often each is filled in one round."""
 
-    templates: list[tuple[str, tuple[templates.Part, ...], int]]
+    templates: list[tuple[str, str, tuple[templates.Part, ...], int]]
     real: list[Sample]
 
     @classmethod
@@ -77,6 +77,7 @@ class Sources:
             *((f"{lang}.txt", lang, fills) for lang in LANGUAGES),
             ("hard_negatives.txt", "en", max(2, fills // 2)),
             ("hard_positives.txt", "en", fills * 2),
+            ("tweets.txt", "en", fills * 2),
         ):
             path = TEXTS / name
             if not path.exists():
@@ -90,7 +91,7 @@ class Sources:
                     print(f"{name}: {exc}", file=sys.stderr)
                     continue
                 mentions = any(p.slot or p.kind for p in parts)
-                found.append((lang, parts, times if mentions else max(2, times // 4)))
+                found.append((lang, path.stem, parts, times if mentions else max(2, times // 4)))
         real = []
         if data is not None:
             for name in sets.SHIPPABLE:
@@ -100,9 +101,9 @@ class Sources:
     def samples(self, generator: Generator, rng: random.Random) -> Iterator[Sample]:
         """One round, shuffled within languages; some joined to longer texts."""
         by_language: dict[str, list[Sample]] = {}
-        for lang, parts, times in self.templates:
+        for lang, source, parts, times in self.templates:
             for _ in range(times):
-                made = varied(generator.fill(parts, lang, "generated"), rng)
+                made = varied(generator.fill(parts, lang, source), rng)
                 by_language.setdefault(lang, []).append(made)
         for sample in self.real:
             # The sets are written with care, callers' texts are not.

@@ -42,6 +42,7 @@ _ORGS = (
 _NATIONS = (
     "German French Spanish Italian Polish Dutch British American Chinese Indian Turkish Brazilian"
 ).split()
+_CASUAL = ("tweets", "btc", "wnut17")  # sources where people seldom reach for a capital
 _WORDS = (
     "sky moon cat dragon pixel ninja night star wolf cool real happy crazy lucky red blue music "
     "fan game dev data coffee the queen king sweet dark sun"
@@ -68,6 +69,8 @@ class Generator:
                     )
                     if joined:
                         start = spans.pop()[0]
+                    elif part.slot == "handle" and text.endswith(("@", "#")):
+                        start -= 1  # annotated sets count the sign as part of it
                     spans.append((start, len(text) + len(said), kind))
                 text += said
             if part.slot:
@@ -313,7 +316,7 @@ def _with_text(sample: Sample, text: str) -> Sample:
 
 def varied(sample: Sample, rng: random.Random) -> Sample:
     at = rng.random()
-    if at < 0.07:
+    if at < 0.07 or (sample.source in _CASUAL and at > 0.8):
         return lowered(sample)
     if at < 0.10:
         return raised(sample)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import pickle
 import random
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,8 @@ from torch import Tensor, nn
 
 from gateway.classify.names.features import COLUMNS, Features
 from gateway.classify.names.lexicon import Lexicon
-from training.corpus import Example, Sources, inflector, labelled
-from training.generate import Generator
+from training.corpus import Example, Sources
+from training.loop import Steps, examples
 from training.pools import Pools
 from training.student import Student
 
@@ -100,43 +99,18 @@ def main() -> None:
     if args.start:
         model.load_state_dict(torch.load(args.start))
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters", flush=True)
-    optimiser = torch.optim.AdamW(
-        [p for p in model.parameters() if p.requires_grad], lr=args.rate, weight_decay=0.01
-    )
-    weights = torch.ones(9)
-    loss_of = nn.CrossEntropyLoss(weight=weights, label_smoothing=0.02)
-    steps, done = 0, 0
+    steps = Steps(model, args.rate, warm_up=100, least=0.03)
+    loss_of = nn.CrossEntropyLoss(label_smoothing=0.02)
     forgets = torch.Generator().manual_seed(args.seed)
-    for round_at in range(args.rounds):
-        started = time.time()
-        generator = Generator(pools, rng, inflector())
-        examples = [
-            e for s in sources.samples(generator, rng) if (e := labelled(s, features)) is not None
-        ]
-        made = batches(examples, rng)
-        total = steps or len(made) * args.rounds
-        steps = total
-        drawn = time.time() - started
+    for done in range(args.rounds):
+        made = batches(list(examples(sources, pools, features, rng)), rng)
         model.train()
         losses = []
-        for batch in made:
+        for at, batch in enumerate(made):
             rows, labels = padded(batch)
-            rate = args.rate * min(1.0, done / 100) * max(0.03, 1 - done / total)
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            logits = model(forgetful(rows, forgets))
-            loss = loss_of(logits.flatten(0, 1), labels.flatten())
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            losses.append(loss.item())
-            done += 1
-        print(
-            f"round {round_at + 1}: {len(examples)} texts, {len(made)} batches, loss "
-            f"{np.mean(losses):.4f}, {drawn:.0f} s drawing, {time.time() - started:.0f} s",
-            flush=True,
-        )
+            loss = loss_of(model(forgetful(rows, forgets)).flatten(0, 1), labels.flatten())
+            losses.append(steps.take(loss, (done + at / len(made)) / args.rounds))
+        print(f"round {done + 1}: {len(made)} batches, loss {np.mean(losses):.4f}", flush=True)
         torch.save(model.state_dict(), args.out / "student.pt")
 
 

@@ -223,9 +223,9 @@ def registry_of(*recognizers: EntityRecognizer) -> RecognizerRegistry:
 
 
 @functools.cache
-def patterns_over(presidio: AnalyzerEngine, match_only: tuple[type, ...] = ()) -> PatternEngine:
+def patterns_over(presidio: AnalyzerEngine) -> PatternEngine:
     """Built; kept on disk for the next run of the tests."""
-    engine = PatternEngine(presidio, Store.of_user(), match_only)
+    engine = PatternEngine(presidio, Store.of_user())
     assert engine.wait(110)
     assert engine.gated
     return engine

@@ -23,10 +23,11 @@ from gateway.classify import (
     engine,
     frames,
 )
-from gateway.classify.classifier import Classifier, scan_pool, worker_spec
+from gateway.classify.classifier import Classifier, scan_pool
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import PROFILES, Profile
 from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.spec import worker_spec
 from gateway.config import ClassifySettings
 from gateway.types import DocumentCall, Finding, Operation, Sensitivity, Tensor, TensorCall
 from tests.unit.classify import misbehaving_scanners

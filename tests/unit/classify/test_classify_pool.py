@@ -127,6 +127,35 @@ def test_a_worker_that_hangs_is_killed_and_replaced() -> None:
     assert asyncio.run(scenario()) == (1, [])
 
 
+def test_who_counts_workers_is_told_of_each_that_is_replaced() -> None:
+    async def scenario() -> tuple[int, int]:
+        told: list[None] = []
+        pool = ScanPool(spec(), on_replaced=lambda: told.append(None))
+        await pool.start()
+        try:
+            for text, budget_s in (("die", 20.0), ("find it", 20.0), ("hang", 0.2)):
+                await expect(pool, text, budget_s)
+            return len(told), pool.replaced
+        finally:
+            await pool.aclose()
+
+    assert asyncio.run(scenario()) == (2, 2)
+
+
+def test_a_pool_grows_while_it_scans() -> None:
+    async def scenario() -> tuple[str, str]:
+        async with running() as pool:
+            pool.grow(2)
+            first = await expect(pool, "find it")
+            hangs = [asyncio.create_task(expect(pool, "hang", 20.0)) for _ in range(2)]
+            meanwhile = await expect(pool, "find it", 20.0)  # two hang: there is a third
+            for hang in hangs:
+                hang.cancel()
+            return first, meanwhile
+
+    assert asyncio.run(scenario()) == ("found", "found")
+
+
 def test_waiting_for_a_worker_counts_against_the_budget() -> None:
     async def scenario() -> list[str]:
         async with running() as pool:

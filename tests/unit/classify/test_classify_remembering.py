@@ -15,9 +15,10 @@ import pytest
 
 from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import Restricting, ScanFailed, ScanLate, ScannersBusy, canaries, worker
-from gateway.classify.classifier import Classifier, worker_spec
+from gateway.classify.classifier import Classifier
 from gateway.classify.profile import Profile
 from gateway.classify.recognizers import FirstVerdict, PresidioScanner
+from gateway.classify.spec import worker_spec
 from gateway.classify.taint import Taint
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.types import (
@@ -81,6 +82,27 @@ def said(*texts: str) -> dict[str, Any]:
 
 def classify(classifier: Classifier, request: InferenceRequest) -> Classification:
     return asyncio.run(classifier.classify(request))
+
+
+# Explained calls (O3)
+
+
+@pytest.mark.parametrize("explained", [True, False])
+def test_only_a_call_that_is_served_taints_its_next_turn(
+    explained: bool, classifier: Classifier, kit: Any
+) -> None:
+    asked = dataclasses.replace(kit.make_request(said(SSN)), explained=explained)
+    assert classify(classifier, asked).reason == "entities"
+    turns = said(SSN, "Fine.", "And the weather?")
+    assert (classifier.taint.of(kit.make_request(turns)) is None) == explained
+
+
+def test_an_explained_call_is_as_tainted_as_the_call_would_be(
+    classifier: Classifier, kit: Any
+) -> None:
+    classify(classifier, kit.make_request(said(SSN)))
+    call = kit.make_request(said(SSN, "Fine.", "And the weather?"))
+    assert classify(classifier, dataclasses.replace(call, explained=True)).reason == "tainted"
 
 
 # Segments

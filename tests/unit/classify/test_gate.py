@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
 from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 
-from gateway.classify import canaries
+from gateway.classify import ScannerUnfit, canaries
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.gate.needs import UNKNOWN, Need, Needs
 from gateway.classify.gate.recognized import needs_of
@@ -32,10 +32,10 @@ def gate(scanner: PresidioScanner) -> ArmedGate:
     return armed(scanner.needs(), Store.of_user())
 
 
-def armed(needs: Needs, store: Store) -> ArmedGate:
+def armed(needs: Needs, store: Store, samples: Sequence[tuple[str, str]] = ()) -> ArmedGate:
     async def arm() -> ArmedGate:
         gate = ArmedGate(store)
-        await gate.arm(needs)
+        await gate.arm(needs, samples)
         await gate.built()
         return gate
 
@@ -73,6 +73,16 @@ def test_everyday_text_does_not_fire(gate: ArmedGate) -> None:
     assert gate.clear("The quick brown fox jumps over the lazy dog.")
     assert gate.clear("In 2023, 5 of 12 teams met; the budget was 1,250,000 (up 3.5 %).")
     assert gate.clear("On 2024-01-15 version 3.11.4 of **the library** came out.")
+    assert gate.clear("@app.route('/x')\ndef f(a):\n    '''@N int'''\n    return a @ b")
+    assert gate.clear("paint for a wall of 30 feet by 12 feet in the muffin tin that she bought")
+    assert gate.clear("bind to 127.0.0.1 or `192.168.1.10`, mask 255.255.0.0, net 10.0.0.0/8")
+
+
+@pytest.mark.parametrize("mark", ["*{}", "{}**", "`{}`", "__{}", "{}\x01"])
+def test_marks_around_the_lines_of_a_number_do_not_hide_it(mark: str, gate: ArmedGate) -> None:
+    card = "\n".join(mark.format(four) for four in ("4111", "1111", "1111", "1111"))
+    assert not gate.clear(f"see\n{card}\nthere")
+    assert not gate.clear(f"**Passport number:**\n\n{mark.format('X1234567')}")
 
 
 def test_a_recognizer_of_an_unknown_kind_makes_the_gate_fire_always(tmp_path: Path) -> None:
@@ -90,14 +100,25 @@ def test_a_gate_fires_until_it_is_armed(tmp_path: Path) -> None:
     assert not ArmedGate(Store(tmp_path)).clear("nothing")
 
 
-def test_a_gate_that_misses_a_sample_is_not_used(gate: ArmedGate, scanner: PresidioScanner) -> None:
-    async def arm() -> ArmedGate:
-        other = ArmedGate(Store.of_user())
-        await other.arm(scanner.needs(), [("BADGE", "no number, no address")])
-        await other.built()
-        return other
+SMALL = Needs((Need("PatternRecognizer", r"\bB-\d\d\b", 26),))
+MISSED = [("BADGE", "no badge, no number, no address")]
 
-    assert not asyncio.run(arm()).clear("nothing")
+
+def test_a_gate_that_misses_a_sample_stops_the_start(tmp_path: Path) -> None:
+    assert armed(SMALL, Store(tmp_path)).armed
+    gate = ArmedGate(Store(tmp_path))
+    with pytest.raises(ScannerUnfit, match="the gate misses its samples: BADGE"):
+        asyncio.run(gate.arm(SMALL, MISSED))
+    assert not gate.clear("nothing")
+
+
+def test_a_gate_that_misses_a_sample_once_calls_are_served_is_refused_and_not_kept(
+    tmp_path: Path,
+) -> None:
+    gate = armed(SMALL, Store(tmp_path), MISSED)
+    assert gate.refused == "the gate misses its samples: BADGE"
+    assert not gate.clear("nothing")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -218,6 +239,9 @@ DISGUISES: dict[str, Callable[[str, random.Random], str]] = {
     "bold": lambda value, rng: value.replace(" ", "** **", 1) + "**",
     "reversed": lambda value, rng: f"\u202e{value[::-1]}\u202c",
     "over lines": lambda value, rng: value.replace(" ", "\n").replace("-", "\n"),
+    "marks at the ends of lines": lambda value, rng: value.replace(
+        " ", rng.choice(("**\n", "`\n", "\n*", "__\n", "**\n\n**"))
+    ),
     "capitals": lambda value, rng: rng.choice((value.upper(), value.lower(), value.title())),
 }
 _SURROUNDINGS = (

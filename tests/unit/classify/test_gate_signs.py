@@ -10,9 +10,11 @@ import pytest
 import regex
 
 from gateway.classify.gate import necessary, plan, triggers
-from gateway.classify.gate.database import Database, Sought
+from gateway.classify.gate.database import Database, Sought, scan_all
+from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import Need, Needs
 from gateway.classify.gate.recognized import SIGNS
+from gateway.classify.gate.triggers import DIGITS
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.superset import Superset
 from gateway.classify.patterns.syntax import (
@@ -57,7 +59,7 @@ def _members(found: object) -> str:
 def _asked(needs: Needs) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     """Each expression with its signs."""
     own = [(need, parse(need.expression, need.flags)) for need in needs.needs]
-    wanted = [(plan._sought(n, node), n, node) for n, node in own if not plan._implied(node)]
+    wanted = [(plan._sought(n, node), n, node) for n, node in own if not plan._is_number(node)]
     listed = (*plan._of_triggers(triggers.all_of_them()), *plan._of_needs(wanted))
     for one in listed:
         for sought, _ in one.sought:
@@ -116,15 +118,49 @@ def test_what_a_digit_stands_for_may_follow_conditions_alone() -> None:
     assert not necessary.starts_with_digit(parse(r"\d|x", _FLAGS))
 
 
-def test_a_settled_sign_stops_and_others_ask() -> None:
-    needs = Needs((Need("A", "abc", _FLAGS), Need("B", r"\d+abc", _FLAGS)))
-    compiled = plan.compiled(needs)
-    seen = compiled.alphabet.encode
-    assert compiled.ascii.scan(seen("x abc")) is None
-    hits = compiled.ascii.scan(seen("x 1"))
-    assert hits is not None
-    asked = compiled.ascii.asked(hits)
-    assert [compiled.questions[at].databases[0].scan(seen("1abc")) for at in asked] == [None]
+@pytest.fixture(scope="module")
+def few() -> plan.Compiled:
+    """Besides the triggers: an expression, one behind a sign, one that needs a digit, and numbers
+    of each length, told apart by the letter behind them."""
+    return plan.compiled(
+        Needs(
+            (
+                Need("A", "abc", _FLAGS),
+                Need("B", r"\d+abd", _FLAGS, sign=r"\dab"),
+                Need("C", r"abe\d", _FLAGS),
+                *(Need("D", rf"x?\d(?:\W?\d){{{n - 1}}}{_LETTERS[n]}", _FLAGS) for n in _LENGTHS),
+            )
+        )
+    )
+
+
+_LENGTHS = range(DIGITS, 14)
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def test_a_settled_sign_stops_and_others_ask(few: plan.Compiled) -> None:
+    seen = few.alphabet.encode
+    assert few.ascii.asked(seen("x abc")) is None
+    asked = few.ascii.asked(seen("x 1ab"))
+    assert asked is not None
+    assert [few.questions[at].databases[0].scan(seen("1abd")) for at in asked] == [None]
+
+
+def test_what_needs_a_digit_is_looked_for_only_where_there_is_one(few: plan.Compiled) -> None:
+    seen = few.alphabet.encode
+    assert scan_all(few.ascii.numbered, seen("abe1")) is None
+    assert few.ascii.asked(seen("abe1")) is None
+    assert scan_all(few.ascii.plain, seen("abe")) == []
+    assert few.ascii.asked(seen("abe")) == set()
+
+
+def test_a_number_is_looked_for_from_its_least_digits_on(few: plan.Compiled) -> None:
+    gate = Gate(few)
+    for digits in _LENGTHS:
+        numbers = [gap.join("7" * digits) for gap in ("", " ", "-", "\n", "~")]
+        sent = [not gate.clear(f"it is {number}{_LETTERS[digits]} then") for number in numbers]
+        assert all(sent), digits
+        assert gate.clear(f"it is {'7' * (digits - 1)}{_LETTERS[digits]} then"), digits
 
 
 def test_databases_report_the_numbers_they_are_given() -> None:

@@ -8,6 +8,8 @@ import unicodedata
 
 import pytest
 import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.classify import folding
 from gateway.classify.gate import triggers
@@ -38,7 +40,7 @@ def signs_in(text: str) -> set[str]:
 
 
 ALONE = (
-    ("address", "a @ b"),
+    ("address", "a @ b.c"),
     ("bracketed at", "john [at] corp"),
     ("spoken address", "write to john at corp dot example please"),
     ("spoken number", "it is five five five oh one two three"),
@@ -112,3 +114,19 @@ def _shown(text: str) -> bool:
     """Whether folding puts something of ASCII where there was none, or takes a character away."""
     folded = folding.fold_line(text)
     return folded != text and folded.isascii() and not _OF_NO_VALUE & set(folded)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(st.sampled_from("a1@ .-/_+*`\n\x00\x07<,é"), max_size=40))
+def test_without_marks_and_doubled_separators_a_line_is_folded(text: str) -> None:
+    """What the gate does in place of folding, where nothing has to be decoded."""
+    found = signs_in(text)
+    if found & {"folded character", "separator beyond ASCII", "composed", "tag"}:
+        return
+    assert folding.collapsed(folding.unmarked(text)) == folding.fold(text)
+
+
+@pytest.mark.parametrize("mark", ["*", "**", "`", "__", "\x01"])
+@pytest.mark.parametrize("text", ["4111{}\n1111{}\n1111{}\n1111", "{}4111\n{}1111\n{}1111\n{}1111"])
+def test_marks_at_the_ends_of_lines_count_too(mark: str, text: str) -> None:
+    assert "mark" in signs_in(text.replace("{}", mark))

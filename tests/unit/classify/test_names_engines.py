@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import ScannerUnfit
+from gateway.classify.classifier import Classifier
 from gateway.classify.names import Names, engines
 from gateway.classify.names.local import LocalNames
 from gateway.classify.names.presidio import PresidioNames
 from gateway.classify.names.triton import TritonNames
+from gateway.classify.spec import worker_spec
 from gateway.config import ClassifySettings
+from gateway.types import Finding
+
+
+class NothingFound:
+    """Pattern scans of harmless texts."""
+
+    async def start(self) -> None: ...
+
+    async def scan(
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        restricts: tuple[frozenset[str], float] | None = None,
+    ) -> list[list[Finding]]:
+        return [[] for _ in texts]
+
+    async def aclose(self) -> None: ...
 
 
 def settings(**names: Any) -> ClassifySettings:
@@ -63,3 +85,37 @@ def test_another_file_is_another_version(tmp_path: Path) -> None:
     assert version("models: []") != version("models: [1]")
     assert version("models: []") != version("models: []", "recognizers")
     assert version("models: []", "recognizers") != version("models: [1]", "recognizers")
+
+
+@pytest.mark.parametrize(
+    ("names", "needed"),
+    [
+        ({}, {"US_SSN"}),
+        ({"engine": "triton", "endpoint": "gpu"}, {"US_SSN"}),
+        ({"engine": "presidio", "nlp_configuration": __file__}, {"US_SSN", "USERNAME"}),
+        ({"engine": "off"}, {"US_SSN", "USERNAME", "PERSON"}),
+    ],
+)
+def test_a_type_that_the_names_model_finds_needs_no_pattern(
+    names: dict[str, Any], needed: set[str]
+) -> None:
+    given = settings(**names).model_copy(update={"restrict": ("US_SSN", "USERNAME", "PERSON")})
+    assert worker_spec(given).required == needed
+
+
+@pytest.mark.parametrize(
+    ("types", "sought"),
+    [({"USERNAME"}, True), ({"PERSON"}, True), ({"STREET_ADDRESS", "US_SSN"}, False)],
+)
+def test_names_are_looked_for_where_what_they_find_restricts(
+    types: set[str], sought: bool, kit: Any
+) -> None:
+    assert (engines.for_reports(settings(), types) is not None) is sought
+    given = ClassifySettings(restrict=tuple(types))
+    catalog = Catalog(models={"chat": CatalogModel("chat", "generate", ("gpu",))})
+    names = engines.build(given)
+    classifier = Classifier(given, catalog, NothingFound(), time.monotonic, names=names)
+    message = {"role": "user", "content": "hello"}
+    found = asyncio.run(classifier.classify(kit.make_request({"messages": [message]})))
+    assert found.reason == "clear"
+    assert found.complete is not sought

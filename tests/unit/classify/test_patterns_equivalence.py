@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -20,9 +21,10 @@ from presidio_analyzer import (
 from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
 from presidio_analyzer.nlp_engine import NlpArtifacts, NoOpNlpEngine, SpacyNlpEngine
 
-from gateway.classify.engine import MATCH_ONLY, BlankNlpEngine, build_engine
+from gateway.classify.engine import BlankNlpEngine, build_engine
 from gateway.classify.patterns.context import Words
 from gateway.classify.patterns.engine import PatternEngine
+from gateway.classify.patterns.narrowing import Narrowing
 from gateway.classify.patterns.store import Store
 from gateway.config import ClassifySettings
 from tests.unit.classify import patterns_rig as rig
@@ -54,9 +56,7 @@ def complete() -> PatternEngine:
 
 @pytest.fixture(scope="module")
 def ours() -> PatternEngine:
-    return rig.patterns_over(
-        build_engine(ClassifySettings(deny_list=("Bluebird", "c++"))), MATCH_ONLY
-    )
+    return rig.patterns_over(build_engine(ClassifySettings(deny_list=("Bluebird", "c++"))))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -222,6 +222,31 @@ class FromOwnContext(PatternRecognizer):
         return raw_recognizer_results
 
 
+class Halves(Narrowing):
+    """Of what is found by its first pattern the two halves, of the rest the whole."""
+
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        middle = (start + end) // 2
+        if pattern == "halved":
+            return [(start, middle), (middle, end)]
+        return [(start, end)] if text[start - 1 : start] != "-" else []
+
+
+class Lowering(Halves):
+    """With an `analyze` around that of its parts."""
+
+    def analyze(
+        self, text: str, entities: list[str], nlp_artifacts: Any = None, regex_flags: Any = None
+    ) -> list[RecognizerResult]:
+        found = super().analyze(text, entities, nlp_artifacts, regex_flags)
+        for result in found:
+            result.score /= 2
+        return found
+
+
+HALVED = [Pattern("halved", r"\d{6}", 0.4), Pattern("whole", r"\d{6}|\d{4}(?!\d)", 0.4)]
+
+
 def _zip(score: float = 0.1, **more: Any) -> PatternRecognizer:
     pattern = Pattern("zip", r"\b\d{5}(?:-\d{4})?\b", score)
     return PatternRecognizer("ZIP", patterns=[pattern], **more)
@@ -259,6 +284,9 @@ ODD_RECOGNIZERS: dict[str, Any] = {
         patterns=[Pattern("o", r"\d{3} card \d{3}", 0.5), Pattern("i", r"\d{3}$", 0.5)],
         context=["card"],
     ),
+    "narrows": lambda: Halves("HALF", patterns=HALVED, context=["card"]),
+    "narrows in another order": lambda: Halves("HALF", patterns=HALVED[::-1]),
+    "narrows what it narrows": lambda: Lowering("HALF", patterns=HALVED),
     "thresholds": lambda: _thresholded(),
     "a long word": lambda: PatternRecognizer("LONG", patterns=[Pattern("w", r"\S{12,}", 0.5)]),
 }
@@ -311,6 +339,32 @@ def test_context_words_count_as_the_enhancer_says(enhancer: LemmaContextAwareEnh
         default_score_threshold=0.2,
     )
     assert_same(rig.patterns_over(presidio), (*TEXTS, "card " * 40 + "4012888888881881"))
+
+
+@pytest.mark.parametrize(
+    "between", [" - " * 15, "=" * 70, " \u2013 " * 200, " be" * 250, "x" * 600]
+)
+def test_context_words_count_from_far_away(default: PatternEngine, between: str) -> None:
+    texts = [f"a card {between} {number}" for number in ("4012888888881881", "078-05-1120")]
+    assert_same(default, [*texts, *(f"card{text}" for text in texts)])
+
+
+@given(
+    st.lists(st.text("aAbİß\0", max_size=4), max_size=4),
+    st.lists(st.text("aAbİß\0", max_size=3), min_size=1, max_size=3),
+    st.sampled_from(["substring", "whole_word"]),
+)
+def test_a_context_word_is_found_as_presidio_finds_it(
+    around: list[str], wanted: list[str], mode: str
+) -> None:
+    class Near(BlankNlpEngine):
+        def words_near(self, text: str, start: int, count: int) -> list[str]:
+            return around
+
+    rules = LemmaContextAwareEnhancer(context_matching_mode=mode)
+    words = Words("", Near(("en",)), lambda: pytest.fail("not needed"), rules)
+    expected = rules._find_supportive_word_in_context(around, wanted, mode) != ""
+    assert words.support(0, tuple(map(str.lower, wanted))) == expected
 
 
 def test_other_nlp_engines_give_the_same_findings() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.classify.names.tagger import WEIGHTS
 
-FILES = ("first.onnx", "pieces.txt", "lexicon.npz", "languages.npz", "card.json")
+FILES = ("first.onnx", "second.onnx", "pieces.txt", "lexicon.npz", "languages.npz", "card.json")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from gateway.classify.names import FULL_NAME
 from gateway.classify.names.rules import LONE_NAME, findings, identifies
 from gateway.classify.names.tagger import Mention
 
-THRESHOLDS = {"full": 0.4, "lone": 0.6, "address": 0.5}
+THRESHOLDS = {"full": 0.4, "lone": 0.6, "address": 0.5, "handle": 0.1, "named_handle": 0.7}
 
 
 def said(before: str, name: str) -> bool:
@@ -130,3 +130,29 @@ def test_any_span_of_any_text_is_judged(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     assert identifies(text, start, end) in (True, False)
+
+
+def test_a_handle_is_a_username_unless_it_is_taken_for_a_name() -> None:
+    text = "thx @anna_k, @annalee"
+    handles = [Mention("USERNAME", 4, 11, 0.3, 4), Mention("USERNAME", 13, 21, 0.9, 2)]
+    name = Mention("PERSON", 13, 21, 0.9, 2)
+    found = findings(text, [name, *handles], THRESHOLDS)
+    assert [(f.type, f.start) for f in found] == [("PERSON", 13), ("USERNAME", 4)]
+    assert all(LONE_NAME <= f.score < FULL_NAME for f in found)
+    unlikely = Mention("PERSON", 13, 21, 0.65, 2)  # enough for a lone name
+    assert [f.type for f in findings(text, [unlikely, *handles], THRESHOLDS)] == ["USERNAME"] * 2
+    assert findings(text, [Mention("USERNAME", 4, 11, 0.09, 4)], THRESHOLDS) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "types"),
+    [
+        ("@anna", 0, []), ("@anna", 1, []), ("@anna_lee", 0, []), (" @anna", 0, []),
+        ("Anna", 0, ["PERSON"]), ("@anna Lee", 0, ["PERSON"]), ("#anna", 0, ["PERSON"]),
+    ],
+)  # fmt: skip
+def test_only_a_handle_alone_needs_more_to_be_a_name(
+    said: str, start: int, types: list[str]
+) -> None:
+    mention = Mention("PERSON", start, len(said), 0.65, 1)
+    assert [f.type for f in findings(said, [mention], THRESHOLDS)] == types

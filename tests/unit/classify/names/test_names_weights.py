@@ -15,7 +15,14 @@ from gateway.classify import NoScan
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.local import LocalNames, Reader
-from gateway.classify.names.tagger import MARGIN, WINDOW, Tagger, card
+from gateway.classify.names.tagger import (
+    MARGIN,
+    WINDOW,
+    OnnxModel,
+    Tagger,
+    card,
+    load_features,
+)
 from gateway.classify.names.words import cut
 from gateway.types import Finding
 
@@ -55,7 +62,11 @@ def test_the_card_says_what_the_weights_are(weights: Path) -> None:
     told = card(weights)
     assert {"version", "languages", "thresholds"} <= told.keys()
     assert set(told["languages"]) == {language for language, *_ in CANARIES}
-    assert all(0 < told["thresholds"][kind] < 1 for kind in ("full", "lone", "address"))
+    kinds = ("full", "lone", "address", "handle", "named_handle")
+    assert told["thresholds"].keys() == set(kinds)
+    assert all(0 < told["thresholds"][kind] < 1 for kind in kinds)
+    assert 0 < told["doubt"]["least"] < min(told["thresholds"].values())
+    assert 0 < told["doubt"]["share"] <= 1
 
 
 def test_the_samples_of_every_language_come_out_right(reader: Reader, weights: Path) -> None:
@@ -175,6 +186,34 @@ def test_a_full_name_identifies_and_a_lone_one_does_not(reader: Reader) -> None:
     assert full.score >= FULL_NAME
     lone = found(reader, "Janet's ducks lay 16 eggs per day. How many does Janet sell?")
     assert all(f.score < FULL_NAME for f in lone)
+
+
+def test_a_handle_in_prose_is_somebodys_and_a_sign_in_code_is_not(reader: Reader) -> None:
+    for text in ("omg thx @sarah_k for the ride", "RT @marioruns4: good morning to everyone"):
+        (one,) = found(reader, text)
+        assert one.type in ("PERSON", "USERNAME")
+        assert "@" in text[one.start : one.end]
+    for text in (
+        "@dataclass\nclass Oven:\n    heat: int",
+        "npm install @angular/core @types/node",
+        "@media (max-width: 600px) { .grid { display: block; } }",
+        "def __init__(self):\n    @property\n    def size(self): return 3",
+    ):
+        assert found(reader, text) == []
+
+
+def test_both_models_together_find_what_the_first_one_misses(reader: Reader, weights: Path) -> None:
+    first = Reader(
+        Tagger(load_features(weights), OnnxModel(weights / "first.onnx")),
+        None,
+        card(weights)["thresholds"],
+    )
+    text = "cant wait 4 messi 2nite"
+    assert found(first, text) == []
+    assert [text[f.start : f.end] for f in found(reader, text)] == ["messi"]
+    text = "How many windows does Hannah smash?"
+    assert [text[f.start : f.end] for f in found(first, text)] == ["Hannah smash"]
+    assert [text[f.start : f.end] for f in found(reader, text)] == ["Hannah"]
 
 
 def test_the_weights_are_small(weights: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names.words import Case, Gap, case_of, cut
+from gateway.classify.names.words import Case, Gap, case_of, cut, handles
 
 E_ACUTE = "e\u0301"
 
@@ -80,3 +80,27 @@ def test_a_part_is_as_it_stands_in_the_text() -> None:
 
 def test_words_are_not_in_a_repr() -> None:
     assert "Anna" not in repr(cut("Anna Schmidt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("@anna_k hi", ["@anna_k"]),
+        ("hi @Anna99, @b", ["@Anna99", "@b"]),
+        (".@BBC says", ["@BBC"]),
+        ("(@a)@b", ["@a", "@b"]),
+        ("@@x", ["@x"]),
+        ("@__", ["@__"]),
+        ("@J\u00f6rg", ["@J\u00f6rg"]),
+        ("a@example.org", []),
+        ("a_@b", []),
+        ("@ home", []),
+        ("@", []),
+        ("5 @ 3", []),
+        ("", []),
+    ],
+)
+def test_a_handle_is_a_sign_and_what_hangs_on_it(text: str, said: list[str]) -> None:
+    words = cut(text)
+    found = [text[words.starts[first] : words.ends[last - 1]] for first, last in handles(words)]
+    assert found == said

@@ -1,0 +1,40 @@
+"""What scan workers build their scanners with. Presidio is imported here, without the NLP engines
+that none of these scanners use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.classify.deferred import deferred
+from gateway.config import ClassifySettings
+
+if TYPE_CHECKING:
+    from gateway.classify.recognizers import FirstVerdict, PresidioScanner
+
+_ENGINES = "presidio_analyzer.nlp_engine."
+UNUSED = (
+    *("spacy", "spacy.tokens", "spacy.vocab"),
+    *(f"{_ENGINES}{kind}_nlp_engine" for kind in ("spacy", "slim_spacy", "stanza", "transformers")),
+    *("requests", "requests_file"),  # tldextract would fetch its list with them; engine.py pins it
+)
+
+
+def build(settings: ClassifySettings, types: frozenset[str] | None) -> PresidioScanner:
+    """Looks for everything, or everything of these types."""
+    _import_presidio()
+    from gateway.classify.recognizers import PresidioScanner  # takes a while
+
+    return PresidioScanner(settings, types)
+
+
+def build_first(settings: ClassifySettings, types: frozenset[str] | None) -> FirstVerdict:
+    """For verdicts: stops at the first finding of these types."""
+    _import_presidio()
+    from gateway.classify.recognizers import FirstVerdict  # takes a while
+
+    return FirstVerdict(settings, types)
+
+
+def _import_presidio() -> None:
+    with deferred(UNUSED):
+        import presidio_analyzer.predefined_recognizers  # noqa: F401 - before anything imports more
