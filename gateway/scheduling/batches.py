@@ -1,0 +1,104 @@
+"""How long a server takes for a batch: `a + b * work`, learnt from its last batches.
+
+Fitted by least squares with weights that fade, so that a model that is reloaded or a clock that
+drops is followed within a few dozen batches. An estimate that is too low is far dearer than one
+that is too high (simulated: 0.8 times the truth doubles the regret and worse, 1.1 times costs a
+tenth of it), so a prediction is never below the measured median, and a cold model is cautious.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+
+_FADE = 0.98  # per batch: the last 50 count
+_WINDOW = 64  # batches over which the median is taken
+_COLD = 8  # fewer batches than this prove nothing
+_COLD_CAUTION = 1.3
+_SIGMA_OF_MAD = 1.4826  # of a normal distribution
+
+
+@dataclass(frozen=True, slots=True)
+class BatchError:
+    """How far the predictions were off, as shares of the measured time."""
+
+    mean: float  # above 0: predicted longer than measured
+    absolute: float
+    batches: int
+
+
+class BatchModel:
+    """Seconds of one batch on one server, by the sum of its calls' work."""
+
+    def __init__(self, fixed_s: float, per_work_s: float) -> None:
+        """What is expected until batches have been seen."""
+        if not (fixed_s >= 0 and per_work_s >= 0 and fixed_s + per_work_s > 0):
+            raise ValueError("a batch takes time")
+        self._a = self._prior_a = fixed_s
+        self._b = self._prior_b = per_work_s
+        self._n = self._w = self._t = self._ww = self._wt = 0.0
+        self._scale = _COLD_CAUTION
+        self._seen = 0
+        self._recent: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
+        self._off: deque[float] = deque(maxlen=_WINDOW)
+        self._sigma_s = 0.0
+
+    @property
+    def cold(self) -> bool:
+        return self._seen < _COLD
+
+    @property
+    def fixed_s(self) -> float:
+        return self._a * self._scale
+
+    @property
+    def per_work_s(self) -> float:
+        return self._b * self._scale
+
+    @property
+    def sigma_s(self) -> float:
+        """Spread of a batch's time around its prediction."""
+        return self._sigma_s
+
+    @property
+    def error(self) -> BatchError:
+        if not self._off:
+            return BatchError(0.0, 0.0, 0)
+        n = len(self._off)
+        return BatchError(sum(self._off) / n, sum(map(abs, self._off)) / n, self._seen)
+
+    def predict_s(self, work: float) -> float:
+        return (self._a + self._b * work) * self._scale
+
+    def observe(self, work: float, took_s: float) -> None:
+        if not (work > 0 and took_s > 0 and math.isfinite(took_s)):
+            return
+        self._off.append(self.predict_s(work) / took_s - 1.0)
+        self._seen += 1
+        self._recent.append((work, took_s))
+        self._n = self._n * _FADE + 1
+        self._w = self._w * _FADE + work
+        self._t = self._t * _FADE + took_s
+        self._ww = self._ww * _FADE + work * work
+        self._wt = self._wt * _FADE + work * took_s
+        self._fit()
+
+    def _fit(self) -> None:
+        """Where the batches were all alike the slope is not theirs to tell: the expected proportion
+        of a and b is kept and both are scaled."""
+        n, mean_w, mean_t = self._n, self._w / self._n, self._t / self._n
+        spread = self._ww / n - mean_w * mean_w
+        if self._seen >= _COLD and spread > (0.05 * mean_w) ** 2:
+            b = max(0.0, (self._wt / n - mean_w * mean_t) / spread)
+            b = min(b, mean_t / mean_w)
+            self._a, self._b = mean_t - b * mean_w, b
+        else:
+            ratio = mean_t / (self._prior_a + self._prior_b * mean_w)
+            self._a, self._b = self._prior_a * ratio, self._prior_b * ratio
+        ratios = [took_s / (self._a + self._b * work) for work, took_s in self._recent]
+        middle = median(ratios)
+        self._scale = max(1.0, middle) * (_COLD_CAUTION if self.cold else 1.0)
+        spread_of_ratios = median(abs(r - middle) for r in ratios) * _SIGMA_OF_MAD
+        self._sigma_s = spread_of_ratios * mean_t

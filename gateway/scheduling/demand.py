@@ -1,0 +1,75 @@
+"""How much of the capacity arrivals ask for, by what they are worth per second of GPU.
+
+A waiting call will be overtaken by dearer ones that have not arrived yet. If these lately took the
+share r of the capacity, then 1 - r is left for it and its wait is stretched by 1 / (1 - r), as that
+of a lower class in a queue with priorities. Restricted calls cannot be served elsewhere, so they
+are worth more than clear ones of their urgency, and it is mostly for them that this reserves.
+While everybody together asks for less than there is, nothing needs to be reserved.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_CLASSES: Final = 64
+_PER_OCTAVE: Final = 3
+_MOST: Final = 0.95  # of the capacity: something is left for everybody
+_SCARCE: Final = 0.3  # above the capacity: so much is asked for when all of the reserve counts
+_REDRAWN: Final = 1 / 24  # of the memory: how long a drawing is good enough
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """By class: how many times longer a call will wait than the calls ahead of it explain."""
+
+    many: NDArray[np.float64]
+    few: list[float]  # the same
+
+
+class Demand:
+    __slots__ = ("_anchor", "_drawn_s", "_last_s", "_offered", "_stretch")
+
+    def __init__(self) -> None:
+        self._offered = np.zeros(_CLASSES)  # GPU seconds per second
+        self._last_s = -math.inf  # time of the last arrival
+        self._anchor: float | None = None  # log2 of the first density: the middle of the classes
+        self._stretch = Stretch(np.ones(_CLASSES), [1.0] * _CLASSES)
+        self._drawn_s = -math.inf
+
+    def class_of(self, density: float) -> int:
+        """Which of the classes a call belongs to that is worth so much per second of GPU."""
+        if density <= 0.0:
+            return 0
+        octaves = math.log2(density)
+        if self._anchor is None:
+            self._anchor = octaves
+        place = _CLASSES // 2 + math.floor((octaves - self._anchor) * _PER_OCTAVE)
+        return min(max(place, 0), _CLASSES - 1)
+
+    def arrived(self, density_class: int, gpu_s: float, now_s: float, memory_s: float) -> None:
+        self._offered *= math.exp((self._last_s - now_s) / memory_s)
+        self._offered[density_class] += gpu_s / memory_s
+        self._last_s = now_s
+
+    def share_above(self, density_class: int, servers: int) -> float:
+        """The share of so many servers' capacity that dearer classes took lately."""
+        return float(self._offered[density_class + 1 :].sum()) / servers
+
+    def stretch(
+        self, servers: int, reserve: float, margin: float, now_s: float, memory_s: float
+    ) -> Stretch:
+        if now_s - self._drawn_s > memory_s * _REDRAWN:
+            self._drawn_s = now_s
+            fade = math.exp((self._last_s - now_s) / memory_s) / servers
+            asked_for = float(self._offered.sum()) * fade
+            scarce = min(max((asked_for - 1.0) / _SCARCE, 0.0), 1.0)
+            above = asked_for - self._offered.cumsum() * fade
+            above *= reserve * scarce
+            many = margin / (1.0 - np.minimum(above, _MOST))
+            self._stretch = Stretch(many, many.tolist())
+        return self._stretch

@@ -1,0 +1,247 @@
+"""The waiting calls of one scheduler in the order of their deadlines, as columns of numbers.
+
+An event must stay cheap with a thousand waiting. What is asked of all of them (who would be late
+first, who is worth least) is answered by a loop while they are few, and by arrays when they are
+many: the columns are buffers that both read without a copy.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.demand import Stretch
+from gateway.scheduling.latency import GRID, Tail
+
+Floats = NDArray[np.float64]
+
+FEW: Final = 24  # up to so many a loop is faster
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call belongs in the line."""
+
+    key: float  # what the line is sorted by
+    due_s: float  # when the call should be done
+    density_class: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A server as the line sees it."""
+
+    free_in_s: float
+    fixed_s: float
+    per_work_s: float
+
+
+class Line:
+    """Sorted by key; ties in the order of joining."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self._keys = array("d")
+        self._due_s = array("d")
+        self._deadline_s = array("d")
+        self._work = array("d")
+        self._penalty = array("d")
+        self._price = array("d")
+        self._tail = array("q")
+        self._class = array("q")
+        self._columns = (
+            self._keys, self._due_s, self._deadline_s, self._work, self._penalty, self._price,
+            self._tail, self._class,
+        )  # fmt: skip
+        self._tails = _Tails()
+        self._batches_before = np.zeros(0)
+        self._batch = 0
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    def works(self) -> Floats:
+        """Read it before the line changes: the numbers are the line's own."""
+        return np.frombuffer(self._work)
+
+    def dues_s(self) -> Floats:
+        return np.frombuffer(self._due_s)
+
+    def head(self, count: int) -> tuple[Sequence[float], Sequence[float]]:
+        """Work and due time of the first calls."""
+        return self._work[:count], self._due_s[:count]
+
+    def add(self, call: Call, place: Place) -> None:
+        at = bisect_right(self._keys, place.key)
+        self._keys.insert(at, place.key)
+        self._due_s.insert(at, place.due_s)
+        self._deadline_s.insert(at, call.deadline_s)
+        self._work.insert(at, call.work)
+        self._penalty.insert(at, call.penalty)
+        self._price.insert(at, call.price)
+        self._class.insert(at, place.density_class)
+        leaves = call.leave is Leave.FREELY and call.cloud is not None
+        self._tail.insert(at, self._tails.index(call.cloud) if leaves and call.cloud else 0)
+        self.calls.insert(at, call)
+
+    def find(self, call_id: int | str, key: float) -> int:
+        at = bisect_left(self._keys, key)
+        while self.calls[at].id != call_id:
+            at += 1
+        return at
+
+    def pop(self, at: int) -> Call:
+        for column in self._columns:
+            del column[at]
+        return self.calls.pop(at)
+
+    def pop_first(self, count: int) -> list[Call]:
+        for column in self._columns:
+            del column[:count]
+        taken = self.calls[:count]
+        del self.calls[:count]
+        return taken
+
+    def first_late(
+        self, slots: Sequence[Slot], max_batch: int, stretch: Stretch, now_s: float
+    ) -> int:
+        """The first call that would be late even if its batch were cut behind it; NOBODY if all
+        are in time. Batches go to whichever server is free first."""
+        if len(self.calls) <= FEW:
+            return self._first_of_few(slots, max_batch, stretch.few, now_s)
+        wait_s = self._finish_in_s(slots, max_batch)
+        wait_s *= stretch.many[np.frombuffer(self._class, dtype=np.int64)]
+        late = wait_s > np.frombuffer(self._due_s) - now_s
+        first = int(late.argmax())
+        return first if late[first] else NOBODY
+
+    def hopeless(self, at: int, slots: Sequence[Slot], now_s: float) -> bool:
+        """Whether it would miss its deadline even if it were alone."""
+        work, left_s = self._work[at], self._deadline_s[at] - now_s
+        return all(s.free_in_s + s.fixed_s + s.per_work_s * work > left_s for s in slots)
+
+    def _first_of_few(
+        self, slots: Sequence[Slot], max_batch: int, stretch: Sequence[float], now_s: float
+    ) -> int:
+        free = [(slot.free_in_s, at) for at, slot in enumerate(slots)]
+        room, end_s, per_work_s = 0, 0.0, 0.0
+        for at, work in enumerate(self._work):
+            if room == 0:
+                if at:
+                    heapq.heapreplace(free, (end_s, free[0][1]))
+                else:
+                    heapq.heapify(free)
+                slot = slots[free[0][1]]
+                end_s, per_work_s, room = free[0][0] + slot.fixed_s, slot.per_work_s, max_batch
+            end_s += work * per_work_s
+            if end_s * stretch[self._class[at]] > self._due_s[at] - now_s:
+                return at
+            room -= 1
+        return NOBODY
+
+    def _finish_in_s(self, slots: Sequence[Slot], max_batch: int) -> Floats:
+        work = np.frombuffer(self._work).cumsum()
+        n = len(work)
+        if len(slots) == 1:
+            slot = slots[0]
+            work *= slot.per_work_s
+            work += self._full_batches_before(n, max_batch) * slot.fixed_s
+            work += slot.free_in_s + slot.fixed_s
+            return work
+        free = [(slot.free_in_s, at) for at, slot in enumerate(slots)]
+        heapq.heapify(free)
+        ends = np.empty(n)
+        before = 0.0
+        for start in range(0, n, max_batch):
+            end = min(start + max_batch, n)
+            free_in_s, at = free[0]
+            part = (work[start:end] - before) * slots[at].per_work_s
+            part += free_in_s + slots[at].fixed_s
+            ends[start:end] = part
+            before = work[end - 1]
+            heapq.heapreplace(free, (float(part[-1]), at))
+        return ends
+
+    def _full_batches_before(self, n: int, max_batch: int) -> Floats:
+        if len(self._batches_before) < n or self._batch != max_batch:
+            self._batch = max_batch
+            self._batches_before = np.floor(np.arange(2 * n) / max_batch)
+        return self._batches_before[:n]
+
+    def least_worthy(
+        self, count: int, fixed_s: float, per_work_s: float, now_s: float, cloud_open: bool
+    ) -> int:
+        """Which of the first calls is worth least per second of GPU. What serving a call here saves
+        is its whole penalty, or what the cloud would cost it if that is less."""
+        if count <= FEW:
+            return self._least_of_few(count, fixed_s, per_work_s, now_s, cloud_open)
+        worth = penalty = np.frombuffer(self._penalty, count=count)
+        if cloud_open:
+            left_s = np.frombuffer(self._deadline_s, count=count) - now_s
+            late = self._tails.late(np.frombuffer(self._tail, np.int64, count), left_s)
+            late *= penalty
+            late += np.frombuffer(self._price, count=count)
+            worth = np.minimum(late, penalty)
+        gpu_s = np.frombuffer(self._work, count=count) * per_work_s
+        gpu_s += fixed_s
+        return int((worth / gpu_s).argmin())
+
+    def _least_of_few(
+        self, count: int, fixed_s: float, per_work_s: float, now_s: float, cloud_open: bool
+    ) -> int:
+        least, found = float("inf"), 0
+        tails = self._tails
+        for at in range(count):
+            worth = self._penalty[at]
+            if cloud_open and self._tail[at]:
+                left_s = self._deadline_s[at] - now_s
+                worth = min(worth, self._price[at] + worth * tails.late_one(self._tail[at], left_s))
+            density = worth / (fixed_s + per_work_s * self._work[at])
+            if density < least:
+                least, found = density, at
+        return found
+
+
+class _Tails:
+    """The clouds' latencies, drawn side by side, so that many calls can be asked about at once.
+    Number 0 is of those that cannot leave: it is always late."""
+
+    def __init__(self) -> None:
+        self._tails: list[Tail | None] = [None]
+        self._index: dict[int, int] = {}
+        self._versions: list[int] = [0]
+        self._drawn = np.ones((1, GRID + 1))
+        self._steps_per_s = np.ones(1)
+
+    def index(self, tail: Tail) -> int:
+        found = self._index.get(id(tail))
+        if found is None:
+            found = self._index[id(tail)] = len(self._tails)
+            self._tails.append(tail)
+            self._versions.append(-1)
+            self._drawn = np.concatenate([self._drawn, np.ones((1, GRID + 1))])
+            self._steps_per_s = np.append(self._steps_per_s, 1.0)
+        return found
+
+    def late_one(self, which: int, within_s: float) -> float:
+        tail = self._tails[which]
+        return 1.0 if tail is None else tail.late(within_s)
+
+    def late(self, which: NDArray[np.int64], within_s: Floats) -> Floats:
+        for at, tail in enumerate(self._tails):
+            if tail is not None and tail.version != self._versions[at]:
+                self._versions[at] = tail.version
+                self._steps_per_s[at], self._drawn[at] = tail.grid()
+        steps = within_s * self._steps_per_s[which]
+        np.clip(steps, 0.0, GRID, out=steps)
+        drawn: Floats = self._drawn[which, steps.astype(np.int64)]
+        return drawn

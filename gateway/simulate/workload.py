@@ -1,0 +1,177 @@
+"""An arrival trace made into calls: work, price, budget, class, and what the cloud would take."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+PENALTIES: Final = (10.0, 5.0, 3.0)  # of a missed budget by urgency tier, in mean cloud calls
+RESTRICTED_PENALTY: Final = 2.0  # times
+_RTT_S, _RTT_SPREAD, _SERVE_SPREAD = 0.09, 0.35, 0.4
+_SAMPLES = 200_000  # of the cloud's latency, for P(cloud latency > budget)
+
+
+class TraceError(Exception):
+    """A trace cannot be used; says why and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Servers that take `fixed_s + per_work_s * work` for a batch, and the budgets they face."""
+
+    name: str
+    servers: int
+    max_batch: int
+    fixed_s: float
+    per_work_s: float
+    budgets_s: tuple[float, float, float]
+    slot_s: float  # of the bound
+    cloud_s: float  # median service time of the cloud
+    cloud_by_work: bool
+
+
+MODES: Final[Mapping[str, Mode]] = {
+    "ms": Mode("ms", 1, 16, 0.008, 0.002, (0.1, 0.3, 0.8), 0.01, 0.06, False),
+    "s": Mode("s", 2, 8, 0.6, 0.15, (3.0, 10.0, 30.0), 0.5, 1.2, True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    restricted: float = 0.3
+    tiers: tuple[float, float, float] = (0.2, 0.4, 0.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    name: str  # its file's name, part of the seed
+    seconds: Floats
+    tokens_in: Floats
+    tokens_out: Floats
+
+    def part(self, start: float, end: float) -> Trace:
+        n = len(self.seconds)
+        cut = slice(int(start * n), int(end * n))
+        return Trace(self.name, self.seconds[cut], self.tokens_in[cut], self.tokens_out[cut])
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One entry per call, in the order of arrival."""
+
+    mode: Mode
+    servers: int
+    arrive_s: Floats
+    work: Floats
+    gpu_s: Floats  # the least GPU time of a call: its share of a full batch
+    price: Floats  # in mean cloud calls, as every cost here
+    budget_s: Floats
+    tier: NDArray[np.int64]
+    restricted: NDArray[np.bool_]
+    penalty: Floats
+    cloud_s: Floats
+    alternative: Floats  # the expected cost of not serving it on the premises
+
+    def __len__(self) -> int:
+        return len(self.arrive_s)
+
+
+def read_trace(path: Path) -> Trace:
+    """CSV with a heading: seconds, input tokens, output tokens."""
+    rows: list[tuple[float, float, float]] = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            next(lines, None)
+            for number, line in enumerate(lines, 2):
+                if line.strip():
+                    rows.append(_row(line, path, number))
+    except OSError as exc:
+        raise TraceError(f"{path}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise TraceError(f"{path}: not a text file") from exc
+    if len(rows) < 2:
+        raise TraceError(f"{path}: a trace needs at least two arrivals under its heading")
+    columns = np.array(rows)
+    back = np.flatnonzero(np.diff(columns[:, 0]) < 0)
+    if len(back):
+        raise TraceError(f"{path}: arrival {back[0] + 2} is earlier than the one before it")
+    if columns[-1, 0] == columns[0, 0]:
+        raise TraceError(f"{path}: all calls arrive at the same instant")
+    return Trace(path.name, columns[:, 0], columns[:, 1], columns[:, 2])
+
+
+def _row(line: str, path: Path, number: int) -> tuple[float, float, float]:
+    cells = line.split(",")
+    try:
+        seconds, tokens_in, tokens_out = map(float, cells)
+    except ValueError:
+        raise TraceError(
+            f"{path}:{number}: not three numbers (seconds, input tokens, output tokens)"
+        ) from None
+    if not np.isfinite((seconds, tokens_in, tokens_out)).all() or min(tokens_in, tokens_out) < 0:
+        raise TraceError(f"{path}:{number}: tokens and seconds are finite, tokens not negative")
+    return seconds, tokens_in, tokens_out
+
+
+def build(
+    trace: Trace, mode: Mode, load: float, seed: int, servers: int = 0, mix: Mix | None = None
+) -> Workload:
+    """Time is compressed until the calls' least GPU time is `load` times the capacity of the mode's
+    servers; `servers` then takes another number of them for the same arrivals."""
+    mix = mix or Mix()
+    rng = np.random.default_rng(zlib.crc32(f"{trace.name}/{seed}".encode()))
+    n = len(trace.seconds)
+    work, price = _work(trace, mode), _price(trace)
+    gpu_s = mode.fixed_s / mode.max_batch + mode.per_work_s * work
+    since_s = trace.seconds - trace.seconds[0]
+    arrive_s = since_s * (gpu_s.sum() / (load * mode.servers)) / since_s[-1]
+    tier = rng.choice(3, n, p=mix.tiers)
+    restricted = rng.random(n) < mix.restricted
+    budget_s = np.array(mode.budgets_s)[tier]
+    penalty = np.array(PENALTIES)[tier] * np.where(restricted, RESTRICTED_PENALTY, 1.0)
+    rtt_s = rng.lognormal(np.log(_RTT_S), _RTT_SPREAD, n)
+    serve_s = rng.lognormal(np.log(mode.cloud_s), _SERVE_SPREAD, n)
+    cloud_s = rtt_s + serve_s * (work if mode.cloud_by_work else 1.0)
+    latencies = cloud_latencies(mode, work)
+    late = 1.0 - np.searchsorted(latencies, budget_s, side="right") / len(latencies)
+    alternative = np.where(restricted, penalty, np.minimum(price + penalty * late, penalty))
+    return Workload(
+        mode=mode, servers=servers or mode.servers, arrive_s=arrive_s, work=work, gpu_s=gpu_s,
+        price=price, budget_s=budget_s, tier=tier, restricted=restricted, penalty=penalty,
+        cloud_s=cloud_s, alternative=alternative,
+    )  # fmt: skip
+
+
+def _work(trace: Trace, mode: Mode) -> Floats:
+    if mode.cloud_by_work:
+        tokens = trace.tokens_in * 0.1 + trace.tokens_out
+        work = np.clip(0.3 + 0.7 * tokens / _mean(tokens), 0.2, 4)
+    else:
+        work = np.clip(0.7 + 0.3 * trace.tokens_in / _mean(trace.tokens_in), 0.5, 3)
+    return np.asarray(work / work.mean())
+
+
+def _price(trace: Trace) -> Floats:
+    tokens = trace.tokens_in + 3 * trace.tokens_out
+    price = 0.5 + 0.5 * np.clip(tokens / _mean(tokens), 0, 5)
+    return np.asarray(price / price.mean())
+
+
+def _mean(tokens: Floats) -> float:
+    return float(tokens.mean()) or 1.0
+
+
+def cloud_latencies(mode: Mode, work: Floats) -> Floats:
+    """A sorted sample of what the cloud takes over all calls."""
+    rng = np.random.default_rng(7)
+    rtt_s = rng.lognormal(np.log(_RTT_S), _RTT_SPREAD, _SAMPLES)
+    serve_s = rng.lognormal(np.log(mode.cloud_s), _SERVE_SPREAD, _SAMPLES)
+    return np.sort(rtt_s + serve_s * (rng.choice(work, _SAMPLES) if mode.cloud_by_work else 1.0))
