@@ -12,10 +12,15 @@ COPY gateway gateway
 RUN /opt/spillway/bin/pip install --no-deps --no-build-isolation . \
     && /opt/spillway/bin/pip uninstall --yes pip \
     && install -d -o 10001 -g 10001 /state
+# For processors like this one. Another's patterns are compiled at the first start, beside the records.
+RUN XDG_CACHE_HOME=/opt/spillway/share /opt/spillway/bin/spillway prepare \
+    && chmod -R a+rX /opt/spillway/share
 
 FROM python:3.12-slim-bookworm
-# Nothing is written but the decision log in /var/lib/spillway and scratch files in /tmp.
-ENV PATH=/opt/spillway/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+# Nothing is written but the decision log and compiled patterns in /var/lib/spillway, and scratch
+# files in /tmp.
+ENV PATH=/opt/spillway/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
+    XDG_CACHE_HOME=/var/lib/spillway/cache
 COPY --from=builder /opt/spillway /opt/spillway
 COPY --from=builder --chown=10001:10001 /state /var/lib/spillway
 USER 10001:10001

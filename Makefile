@@ -22,7 +22,7 @@ SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
 # Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
 DATA := $(wildcard ../shared/data/pii)
 
-.PHONY: help run test check format models lock clean debian bench-classify
+.PHONY: help run test check format models patterns lock clean debian bench-classify simulate-seeds
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ help: ## list these targets
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
 
-test: $(STAMPS)/dev models debian ## install what tests need and run all of them
+test: $(STAMPS)/dev models patterns debian ## install what tests need and run all of them
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the settings that ship
@@ -47,10 +47,14 @@ bench-classify: $(STAMPS)/dev ## what classification costs and finds; DATA=folde
 	$(BIN)/python -m loadtests.classify.engine
 	$(BIN)/python -m loadtests.classify.first_verdict
 	$(BIN)/python -m loadtests.classify.worst_case
-	$(BIN)/python -m loadtests.classify.names
+	$(BIN)/python -m loadtests.classify.names $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m loadtests.classify.start
 	$(if $(DATA),$(BIN)/python -m loadtests.classify.accuracy --data $(DATA) --held-out,\
 	  @echo "no annotated texts: make bench-classify DATA=folder counts what is found in them")
+
+simulate-seeds: $(STAMPS)/dev ## a gateway in 100,000 worlds that fail; SEEDS=... JOBS=..., goes on where it was
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --jobs $(or $(JOBS),2) \
+	  --progress var/seeds.jsonl
 
 format: $(STAMPS)/dev ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
@@ -58,6 +62,9 @@ format: $(STAMPS)/dev ## format the code and mend what ruff can mend
 
 models: ## build what models/ does not carry (needs an installation: run or test)
 	@$(BIN)/python models/build.py
+
+patterns: ## compile what scans look for, once on a machine (the demo does it by itself)
+	@$(BIN)/spillway prepare
 
 lock: ## resolve pyproject.toml into requirements/ again (needs uv; UV=... names it)
 	@command -v "$${UV:-uv}" >/dev/null || { echo "make lock needs uv; UV=/path/to/uv names it" >&2; exit 1; }

@@ -12,7 +12,18 @@ from gateway import __version__
 from gateway.commands import console
 from gateway.config import ConfigError
 
-_COMMANDS = ("serve", "demo", "check", "schema", "explain", "classify", "doctor", "healthcheck")
+_COMMANDS = (
+    "serve",
+    "demo",
+    "prepare",
+    "check",
+    "schema",
+    "explain",
+    "classify",
+    "doctor",
+    "healthcheck",
+    "simulate",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

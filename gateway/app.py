@@ -9,17 +9,16 @@ import asyncio
 import contextlib
 import functools
 import logging
+import math
 import os
 import socket
-import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from gateway import __version__
+from gateway import __version__, ambient
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import FileDecisionLog
@@ -28,6 +27,8 @@ from gateway.backends import Inspector, OnPremBackend, OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.backends.kinds import build_connector
 from gateway.callers import Callers
+from gateway.canaries import CanaryPayloads
+from gateway.canaries import infer as send_canary
 from gateway.catalog import Catalog
 from gateway.census import ServerCensus
 from gateway.classify.classifier import Classifier, names_search, scan_pool
@@ -36,21 +37,25 @@ from gateway.classify.spans import FullFindings
 from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
-from gateway.embedded.server import Loading, ServerState, TritonOptions, TritonServer
+from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
 from gateway.fleet import Fleet, Place
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import build_app
 from gateway.fronts.http_connection import HttpConnection
 from gateway.pipeline import Pipeline, Pseudonyms
+from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
+from gateway.scraping import Scraping
+from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.tending import Tending
 from gateway.types import Tightening, Zone
 from gateway.watch import Watch
 
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str], None]
-_RESTART_PAUSE_S = 10.0  # between two restarts of a gray server
+_RESTART_PAUSE_S = 2.0  # between two restarts of a gray server; doubles while they do not help
 
 
 class Gateway:
@@ -59,7 +64,7 @@ class Gateway:
     def __init__(self, settings: Settings, progress: Progress = lambda line: None) -> None:
         self.settings = settings
         self._progress = progress
-        self._clock = time.monotonic
+        self._clock = ambient.monotonic_s
         self.metrics = Metrics()
         self.catalog = Catalog.of(settings)
         self._servers: dict[str, TritonServer] = {}
@@ -73,9 +78,17 @@ class Gateway:
     def _compose(self) -> None:
         settings = self.settings
         places = {name: self._place(name, e) for name, e in settings.endpoints.items()}
-        self.fleet = Fleet(self.catalog, places, settings.queue, self.metrics, self._clock)
+        self.fleet = Fleet(
+            self.catalog, places, settings.queue, self.metrics, self._clock, self._spill(),
+            settings.health,
+        )  # fmt: skip
         census = ServerCensus(self.catalog, settings.undeclared_models == "onprem")
         self.watch = Watch(places, census, self.metrics)
+        payloads = CanaryPayloads(self.catalog)
+        self.tending = Tending(
+            self.fleet, self.catalog, payloads, send_canary, self.metrics, self._clock
+        )
+        self.scraping = Scraping(self.fleet, self.catalog, self.metrics, self._clock)
         self._log = FileDecisionLog(settings.records.path)
         self.accounts = Accounts(self._log, self.metrics, self._clock, settings.policy_hash)
         self.admission = Admission(settings.limits)
@@ -85,7 +98,7 @@ class Gateway:
         self.classifier = Classifier(
             settings.classify,
             self.catalog,
-            scan_pool(settings.classify, added),
+            scan_pool(settings.classify, added, self.metrics.scan_workers_replaced.inc),
             self._clock,
             added=added,
             names=names,
@@ -96,7 +109,7 @@ class Gateway:
             self.classifier,
             self.fleet,
             policy(settings),
-            Dispatcher(self.fleet, self._clock),
+            Dispatcher(self.fleet, self._clock, self._retries(), settings.routing.hedge),
             self.accounts,
             block_unknown=settings.classify.on_unknown == "block",
             pseudonyms=self._pseudonyms(self.full_findings),
@@ -107,19 +120,36 @@ class Gateway:
             catalog=self.catalog,
             inspection=_Inspection(self),
             limits=settings.limits,
-            new_id=lambda: str(uuid.uuid4()),
+            new_id=lambda: str(ambient.new_uuid()),
             clock=self._clock,
             error_told=lambda protocol, reason: self.metrics.error_answers.labels(
                 protocol, reason
             ).inc(),
         )
 
+    def _spill(self) -> SpillControl:
+        routing, tenants = self.settings.routing, self.settings.tenants
+        budgets = {
+            name: tenant.spill_budget_usd_per_day
+            for name, tenant in tenants.items()
+            if tenant.spill_budget_usd_per_day is not None
+        }
+        return SpillControl(
+            SpillStop(False, routing.spill_stop_file, self._clock),
+            SpillBudgets(routing.spill_budget_usd_per_day, budgets, self._clock),
+        )
+
+    def _retries(self) -> RetryBudget:
+        routing = self.settings.routing
+        return RetryBudget(self._clock, routing.retry_share, routing.retry_reserve)
+
     def _full_findings(
         self, added: Collection[Tightening], names: Names | None
     ) -> FullFindings | None:
         allowed = (self.settings.models.values(), self.settings.keys.values())
         if all(any(one.pseudonymise for one in some) for some in allowed):
-            return FullFindings(self.settings.classify, added, names)
+            replaced = self.metrics.scan_workers_replaced.inc
+            return FullFindings(self.settings.classify, added, names, on_replaced=replaced)
         return None
 
     def _pseudonyms(self, finder: FullFindings | None) -> Pseudonyms | None:
@@ -159,6 +189,7 @@ class Gateway:
             cloud=CloudDoor(connector) if cloud else None,
             inspector=connector if isinstance(connector, Inspector) else None,
             on_gray=None if server is None else self._restarter(name, server),
+            back_in_s=(lambda: None) if server is None else server.back_in_s,
         )
 
     def http_app(self) -> Any:
@@ -190,6 +221,8 @@ class Gateway:
             await stack.enter_async_context(self._classifying())
             await self.watch.look_at_all()
             await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
+            await stack.enter_async_context(self._owned(self.tending.run(), "tending"))
+            await stack.enter_async_context(self._owned(self.scraping.run(), "scraping"))
             http = HttpServer(self.http_app(), self.settings.limits.drain_s)
             grpc = GrpcFront(
                 self.services, self.settings.listen.host, self.settings.listen.grpc_port
@@ -269,13 +302,16 @@ class Gateway:
             self._spawn(self.watch.look_at(name))
 
     def _restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
-        last_s = -_RESTART_PAUSE_S
+        pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
+        last_s, not_before_s = -math.inf, -math.inf
 
         def restart(reason: str) -> None:
-            nonlocal last_s
-            if self._clock() - last_s < _RESTART_PAUSE_S:
+            nonlocal last_s, not_before_s
+            now_s = self._clock()
+            if now_s < not_before_s:
                 return
-            last_s = self._clock()
+            not_before_s = now_s + pauses.pause_s(now_s - last_s)
+            last_s = now_s
             self.metrics.triton_restarts.inc()
             self._spawn(self._restart(name, server, reason))
 

@@ -23,6 +23,7 @@ class CatalogModel:
     latency_budget_s: float | None = None
     pseudonymise: bool = False
     max_batch: int = 1
+    canary: bool = False  # small inferences of our own may be sent; never where it is undeclared
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Catalog:
                 latency_budget_s=None if m.latency_budget_ms is None else m.latency_budget_ms / 1e3,
                 pseudonymise=m.pseudonymise,
                 max_batch=m.max_batch,
+                canary=m.canary,
             )
             for name, m in settings.models.items()
         }

@@ -10,6 +10,7 @@ from gateway.backends import Inspector
 from gateway.catalog import Catalog
 from gateway.errors import GatewayError
 from gateway.fleet import Place
+from gateway.repository import stalling_options
 from gateway.types import Zone
 
 log = logging.getLogger(__name__)
@@ -50,4 +51,9 @@ class ServerCensus:
             _TIMEOUT_S,
         )
         config = service_pb2.ModelConfigResponse.FromString(raw).config
+        if stalling := stalling_options(config.dynamic_batching):
+            log.warning(
+                "%s: its dynamic_batching has %s, with which Triton can stall (server#8870)",
+                model, ", ".join(sorted(stalling)),
+            )  # fmt: skip
         return max(1, int(config.max_batch_size))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from gateway import ambient
 
 Clock = Callable[[], float]
 """Seconds from a monotonic clock. Injected wherever time is read, so that tests own it."""
@@ -19,10 +20,10 @@ class Deadline:
     """The instant (monotonic seconds) after which an answer is worthless to the caller."""
 
     at_s: float
-    clock: Clock = field(default=time.monotonic, repr=False, compare=False)
+    clock: Clock = field(default=ambient.monotonic_s, repr=False, compare=False)
 
     @classmethod
-    def after(cls, seconds: float, clock: Clock = time.monotonic) -> Deadline:
+    def after(cls, seconds: float, clock: Clock = ambient.monotonic_s) -> Deadline:
         return cls(clock() + seconds, clock)
 
     def remaining_s(self) -> float:

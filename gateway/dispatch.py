@@ -7,8 +7,9 @@ Attempts share the call's one deadline, and the zones that they may touch never 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, Protocol
 
 from gateway.backends import Cleared
 from gateway.deadline import Clock
@@ -20,13 +21,18 @@ from gateway.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
     Saturated,
+    SpillClosed,
     UpstreamError,
     UpstreamFailed,
+    UpstreamGivenUp,
     UpstreamRefused,
-    UpstreamUnreachable,
+    UpstreamSilent,
 )
-from gateway.fleet import Fleet, price_usd
+from gateway.fleet import Fleet, Waiting, price_usd
+from gateway.hedge import has_no_effect, hedged
 from gateway.queue import Turn
+from gateway.retries import RetryBudget
+from gateway.spill import Reserved
 from gateway.types import (
     Attempt,
     Classification,
@@ -39,6 +45,11 @@ from gateway.types import (
     TensorCall,
     Zone,
 )
+
+_LATE = 2.0  # times the median: where all calls take the same time, the 95th percentile is no news
+
+
+_CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
 
 
 class Clearance(Protocol):
@@ -64,9 +75,17 @@ class AttemptLog(Protocol):
 
 
 class Dispatcher:
-    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        clock: Clock,
+        retries: RetryBudget | None = None,
+        hedging: bool = False,
+    ) -> None:
         self._fleet = fleet
         self._clock = clock
+        self._retries = retries or RetryBudget(clock)
+        self._hedging = hedging
 
     async def send(
         self,
@@ -81,37 +100,78 @@ class Dispatcher:
         """
         zones = decision.zones
         last: GatewayError | None = None
-        for endpoint in decision.attempts:
+        sent = False
+        self._retries.called()
+        others = deque(decision.attempts)
+        while others:
+            endpoint = others.popleft()
             if endpoint.zone not in zones:
                 raise EgressForbidden(request.id)
             if last is not None and not self._worth_another(request, endpoint):
                 continue
+            if sent and not self._retries.take():
+                break
             if endpoint.zone is Zone.CLOUD:
                 await clearance.to_leave()
             attempt = _Attempt(
                 self._fleet, self._clock, request, clearance.found, decision, endpoint, log
             )
             try:
+                if self._hedging and others and has_no_effect(request):
+                    return await self._hedged(attempt, others, clearance)
                 return await attempt.start()
             except (UpstreamRefused, DeadlineExceeded):
                 raise
-            except (UpstreamError, Saturated) as exc:
-                last = exc
-        raise self._exhausted(clearance.found, last)
+            except (UpstreamError, Saturated, SpillClosed) as exc:
+                last, sent = exc, sent or attempt.sent_s is not None
+        raise self._exhausted(request, clearance.found, last, sent)
+
+    async def _hedged(
+        self, attempt: _Attempt, others: deque[Endpoint], clearance: Clearance
+    ) -> OpenedReply:
+        times = self._fleet.lane(attempt.endpoint.name, attempt.request.model).times
+        if times.cold:
+            return await attempt.start()
+
+        async def second() -> Coroutine[Any, Any, OpenedReply] | None:
+            endpoint = others[0]
+            allowed = endpoint.zone in attempt.decision.zones
+            if not (allowed and self._worth_another(attempt.request, endpoint)):
+                return None
+            if endpoint.zone is Zone.CLOUD:
+                try:
+                    await clearance.to_leave()
+                except NotCleared:
+                    return None
+            if attempt.finished or attempt.sent_s is None or not self._retries.take():
+                return None  # it may have failed while the door was asked: what follows is no hedge
+            others.popleft()
+            return attempt.beside(endpoint, clearance.found).start()
+
+        late_s = max(times.quantile_s(0.95), _LATE * times.quantile_s(0.5))
+        return await hedged(attempt.start(), late_s, second)
 
     def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
         """No attempt starts that cannot finish (D5)."""
         p50_s = self._fleet.lane(endpoint.name, request.model).times.quantile_s(0.5)
         return request.deadline.allows(p50_s)
 
-    def _exhausted(self, found: Classification, last: GatewayError | None) -> GatewayError:
+    def _exhausted(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        last: GatewayError | None,
+        sent: bool,
+    ) -> GatewayError:
         if isinstance(last, ModelFailed):  # an answer, which calling again would not change
             return last
         if found.restricted:
-            return OnpremUnavailable(
+            refused = OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server could answer it",
-                retry_after_s=2.0,
+                retry_after_s=self._fleet.retry_after_s(request.model),
             )
+            refused.sent = sent
+            return refused
         return last or NoEligibleEndpoint("no endpoint was tried", retry_after_s=2.0)
 
 
@@ -133,18 +193,33 @@ class _Attempt:
         self.endpoint = endpoint
         self.served = endpoint.models[request.model]
         self.turn: Turn | None = None
+        self.reserved: Reserved | None = None
         self.stream: ReplyStream | None = None
         self.sent_s: float | None = None
         self.epoch: int | None = None  # None: no call has gone there
+        self.give_up_s = fleet.give_up_s(endpoint, request)
+
+    @property
+    def finished(self) -> bool:
+        return self.log is _NOWHERE
+
+    def beside(self, endpoint: Endpoint, found: Classification) -> _Attempt:
+        """Another try at the same call."""
+        return _Attempt(
+            self.fleet, self.clock, self.request, found, self.decision, endpoint, self.log
+        )
 
     async def start(self) -> OpenedReply:
         try:
             await self._take_turn()
             self._still_available()
+            if self.endpoint.zone is Zone.CLOUD:
+                self.reserved = self.fleet.reserve(self.request, self.served)
             self.epoch = self.fleet.started(self.endpoint, self.request.model)
             self.sent_s = self.clock()
-            async with asyncio.timeout(max(0.0, self.request.deadline.remaining_s())) as limit:
-                with self.fleet.waiting_for(self.endpoint, limit):
+            waiting = Waiting(self.request.model, self.found.restricted)
+            async with asyncio.timeout(max(0.0, self._patience_s())) as limit:
+                with self.fleet.waiting_for(self.endpoint, waiting, limit):
                     self.stream = await self._open()
                     first = await self._first(self.stream)
         except StopAsyncIteration:
@@ -172,7 +247,14 @@ class _Attempt:
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out before the answer began")
-        return UpstreamUnreachable("the endpoint went down before it answered")
+        if why := self.fleet.refuses(self.endpoint, self.request.model):
+            return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
+        if self.clock() - (self.sent_s or 0.0) >= self.give_up_s:
+            return UpstreamSilent("the endpoint gave no answer in many times its usual time")
+        return UpstreamGivenUp("the endpoint became slow before it answered", reason="slow")
+
+    def _patience_s(self) -> float:
+        return min(self.request.deadline.remaining_s(), self.give_up_s)
 
     async def _first(self, stream: ReplyStream) -> Frame | None:
         """None: on a stream a decoupled model may end a call without any answer."""
@@ -189,9 +271,20 @@ class _Attempt:
     def _still_available(self) -> None:
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
-        why = self.fleet.refuses(self.endpoint, self.request.model)
+        why = self.fleet.refuses(self.endpoint, self.request.model) or self._better_elsewhere()
         if why:
-            raise UpstreamUnreachable("the endpoint was taken out of service", reason=why)
+            raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
+        away = self.endpoint.zone is Zone.CLOUD
+        if away and not self.fleet.takes_another(self.endpoint.name, self.request.model):
+            raise Saturated(  # others were decided on in the same moment, or came while it waited
+                "the cloud has as many calls as it takes", reason="queue_full", retry_after_s=1.0
+            )
+
+    def _better_elsewhere(self) -> str:
+        if self.found.restricted or self.decision.attempts[-1] is self.endpoint:
+            return ""
+        lane = self.fleet.lane(self.endpoint.name, self.request.model)
+        return "slow" if lane.health.state == "slow" else ""
 
     async def _open(self) -> ReplyStream:
         place = self.fleet.place(self.endpoint.name)
@@ -211,12 +304,25 @@ class _Attempt:
         if log is _NOWHERE:
             return
         took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
-        if self.turn is not None:
-            self.turn.release()
+        closing = None if self.stream is None else asyncio.ensure_future(self.stream.aclose())
+        if closing is not None:  # nobody takes this place before the close has gone out (S2)
+            asyncio.get_running_loop().call_soon(self._leave)
+        if self.reserved is not None:
+            self.reserved.settle(self.price_usd())
         self._tell_fleet(error, result, took_s)
         log.attempted(self.as_attempt(result or (error.reason if error else "served"), took_s))
-        if self.stream is not None:
-            await asyncio.shield(self.stream.aclose())
+        if closing is None:
+            self._leave()
+        else:  # it goes on by itself when it takes longer, or when the caller leaves
+            done, _ = await asyncio.wait((closing,), timeout=_CLOSES_IN_S)
+            for closed in done:
+                closed.result()
+
+    def _leave(self) -> None:
+        if self.turn is not None:
+            self.turn.release()
+        if self.epoch is not None:
+            self.fleet.ended(self.endpoint, self.request.model)
 
     def as_attempt(self, result: str, took_s: float) -> Attempt:
         return Attempt(
@@ -226,26 +332,28 @@ class _Attempt:
             result=result,
             queued_s=self.turn.queued_s if self.turn else 0.0,
             took_s=took_s,
-            price_usd=0.0 if self.epoch is None else price_usd(self.served, self.tokens()),
+            price_usd=self.price_usd(),
         )
+
+    def price_usd(self) -> float:
+        return 0.0 if self.epoch is None else price_usd(self.served, self.tokens())
 
     def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
         if self.epoch is None:
             return
         fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
-        fleet.ended(endpoint, model)
         if error is None and not result:
             fleet.succeeded(endpoint, model, self.epoch, took_s)
         elif isinstance(error, UpstreamRefused):
             fleet.abandoned(endpoint, model, self.epoch)
         elif isinstance(error, UpstreamError) or (
-            isinstance(error, DeadlineExceeded) and took_s >= self._patience_s()
+            isinstance(error, DeadlineExceeded) and took_s >= self._fair_s()
         ):
-            fleet.failed(endpoint, model, self.epoch, error)
+            fleet.failed(endpoint, model, self.epoch, error, self.sent_s or 0.0)
         else:
             fleet.abandoned(endpoint, model, self.epoch)
 
-    def _patience_s(self) -> float:
+    def _fair_s(self) -> float:
         """A deadline that passes says something of the endpoint only when it was a fair one."""
         times = self.fleet.lane(self.endpoint.name, self.request.model).times
         return 4 * times.quantile_s(0.95)

@@ -19,9 +19,12 @@ Every failure that a caller can see.
     - NoEligibleEndpoint        503  UNAVAILABLE
     - OnpremUnavailable         503  UNAVAILABLE         restricted, and nowhere to go
     - Draining                  503  UNAVAILABLE
+    - SpillClosed               503  UNAVAILABLE         the cloud is closed to this call
   + DeadlineExceeded            504  DEADLINE_EXCEEDED
   + UpstreamError                    what an endpoint did; failover looks at the class (A5)
     - UpstreamUnreachable       502  UNAVAILABLE         connect error, broken stream
+      . UpstreamGivenUp         502  UNAVAILABLE         known to be out: not tried, or no longer
+    - UpstreamSilent            504  UNAVAILABLE         no answer, though there was time
     - UpstreamBusy              429  RESOURCE_EXHAUSTED  its 429
     - UpstreamFailed            502  UNAVAILABLE         its 5xx, nonsense
       . ModelFailed             500  (its own)           the server is well, the model failed
@@ -33,6 +36,8 @@ Messages say what was wrong and how to mend it, with the offending key, never th
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from gateway.types import Outcome
 
@@ -87,6 +92,11 @@ class UnknownModel(RequestRejected):
 class MethodNotAllowed(RequestRejected):
     http_status, grpc_status, reason = 405, "UNIMPLEMENTED", "method_not_allowed"
 
+    def __init__(self, message: str, allowed: Collection[str]) -> None:
+        """`allowed` goes into the header that a 405 must have (RFC 9110, section 15.5.6)."""
+        super().__init__(message)
+        self.allowed = tuple(sorted(allowed))
+
 
 class BodyTooLarge(RequestRejected):
     http_status, grpc_status, reason = 413, "RESOURCE_EXHAUSTED", "body_too_large"
@@ -118,11 +128,16 @@ class NoEligibleEndpoint(Shed):
 
 
 class OnpremUnavailable(Shed):
+    sent = False  # whether a try of the call had gone out already
     grpc_status, reason = "UNAVAILABLE", "onprem_unavailable_restricted"
 
 
 class Draining(Shed):
     grpc_status, reason = "UNAVAILABLE", "draining"
+
+
+class SpillClosed(Shed):
+    grpc_status, reason = "UNAVAILABLE", "spill_stopped"
 
 
 class DeadlineExceeded(GatewayError):
@@ -136,6 +151,16 @@ class UpstreamError(GatewayError):
 
 class UpstreamUnreachable(UpstreamError):
     reason = "upstream_unreachable"
+
+
+class UpstreamGivenUp(UpstreamUnreachable):
+    """A try ended by the gateway, for what it has learned of the endpoint by other means."""
+
+
+class UpstreamSilent(UpstreamError):
+    """Nothing came for many times as long as its answers take."""
+
+    http_status, reason = 504, "upstream_timeout"
 
 
 class UpstreamBusy(UpstreamError):

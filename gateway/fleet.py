@@ -7,19 +7,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.breaker import Breaker
 from gateway.catalog import Catalog
-from gateway.config import EndpointSettings, QueueSettings
+from gateway.config import EndpointSettings, HealthSettings, QueueSettings
 from gateway.deadline import Clock
-from gateway.errors import GatewayError, ModelDead, ModelFailed, NoEligibleEndpoint, UpstreamBusy
+from gateway.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    ModelDead,
+    ModelFailed,
+    NoEligibleEndpoint,
+    UpstreamBusy,
+    UpstreamGivenUp,
+    UpstreamSilent,
+)
+from gateway.health.lane import LaneHealth
+from gateway.health.patience import Figures, give_up_s
+from gateway.health.recovery import Recovery
+from gateway.health.statistics import ServerStatistics
 from gateway.queue import OnPremQueue
 from gateway.routing.estimate import ServiceTimes, completion_s
+from gateway.spill import AdaptiveLimit, Reserved, SpillControl
 from gateway.types import Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
 
 log = logging.getLogger(__name__)
@@ -34,7 +50,20 @@ class Lane:
     breaker: Breaker
     times: ServiceTimes
     queue: OnPremQueue | None  # on-prem only
+    health: LaneHealth
     in_flight: int = 0
+
+    def figures(self) -> Figures:
+        times = self.times
+        return Figures(times.quantile_s(0.5), times.quantile_s(0.99), times.sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call that waits for its answer to begin."""
+
+    model: str
+    restricted: bool
 
 
 @dataclass(slots=True)
@@ -51,7 +80,9 @@ class Place:
     lanes: dict[str, Lane] = field(default_factory=dict)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
     batch_of: dict[str, int] = field(default_factory=dict)
-    limits: set[asyncio.Timeout] = field(default_factory=set)  # of those who wait for an answer
+    limits: dict[asyncio.Timeout, Waiting] = field(default_factory=dict)  # of who waits, in order
+    statistics: ServerStatistics | None = None  # where the server tells any
+    back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
 
     def learn_batch(self, model: str, batch: int) -> None:
         """What the server says of a model, also when calls were queued for it before."""
@@ -60,11 +91,28 @@ class Place:
         if lane is not None and lane.queue is not None:
             lane.queue.widen(batch)
 
-    def give_up_waiting(self) -> None:
+    def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once."""
-        now_s = asyncio.get_running_loop().time()
-        for limit in self.limits:
-            limit.reschedule(now_s)
+        now_s = ambient.loop_s()
+        for limit, waiting in self.limits.items():
+            if which(waiting) and not limit.expired():  # one that has just fired cannot be moved
+                limit.reschedule(now_s)
+
+    @property
+    def heard(self) -> int:
+        """Grows with every answer of the endpoint."""
+        return sum(lane.health.heard_count for lane in self.lanes.values())
+
+    def went_down(self) -> None:
+        self.up = False
+        for lane in self.lanes.values():
+            lane.health.put_out()
+        self.give_up_waiting()
+
+    def came_up(self) -> None:
+        self.up = True
+        for lane in self.lanes.values():
+            lane.health.came_up()
 
 
 class Fleet:
@@ -75,12 +123,22 @@ class Fleet:
         queue: QueueSettings,
         metrics: Metrics,
         clock: Clock,
+        spill: SpillControl | None = None,
+        health: HealthSettings | None = None,
     ) -> None:
+        self.health = health or HealthSettings()
+        self.recovery = Recovery(self.health)
         self._catalog = catalog
         self.places = places
         self._queue_settings = queue
         self._metrics = metrics
         self._clock = clock
+        self._spill = spill or SpillControl.unlimited(clock)
+        self._limits = {
+            name: AdaptiveLimit(place.settings.max_in_flight, clock)
+            for name, place in places.items()
+            if place.settings.zone is Zone.CLOUD
+        }
 
     # What the decision reads
 
@@ -94,6 +152,8 @@ class Fleet:
         endpoint = self._catalog.endpoints[name]
         served = endpoint.models[request.model]
         why = self._unavailable_why(place, lane)
+        if endpoint.zone is Zone.CLOUD:
+            why = why or self._spill.closed(request.tenant)
         p50_s = lane.times.quantile_s(0.5)
         if lane.queue is not None:
             key = lane.queue.key(request, restricted)
@@ -103,7 +163,7 @@ class Fleet:
             room, waiting, batch = lane.queue.room, lane.queue.waiting, lane.queue.batch
         else:
             predicted_s = lane.times.quantile_s(0.95)
-            room, waiting, batch = place.in_flight < place.settings.max_in_flight, 0, 1
+            room, waiting, batch = self.takes_another(name, request.model), 0, 1
         return EndpointState(
             endpoint=endpoint,
             served=served,
@@ -116,6 +176,11 @@ class Fleet:
             batch=batch,
             room=room,
             cold=lane.times.cold,
+            slow=lane.health.slow_since_s is not None,
+            back_in_s=self.recovery.sure_s(
+                place.back_in_s() or (lane.health.out_for_s() if place.up else None)
+            ),
+            stale=place.statistics is not None and place.statistics.stale,
             price_usd=price_usd(served, None),
         )
 
@@ -132,16 +197,18 @@ class Fleet:
         return found
 
     def _new_lane(self, name: str, place: Place, model: str) -> Lane:
-        queue = None
+        h, queue = self.health, None
+        breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
+        health = LaneHealth(self._clock, h, breaker)
         if place.settings.zone is Zone.ONPREM:
             q = self._queue_settings
             batch = max(self._catalog.find(model).max_batch, place.batch_of.get(model, 1))
             queue = OnPremQueue(
                 batch, self._clock, q.in_flight_batches, q.max_waiting, q.aging_s,
-                place.settings.max_in_flight,
+                place.settings.max_in_flight, health.slow_start.share,
             )  # fmt: skip
         times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
-        return Lane(Breaker(self._clock), times, queue)
+        return Lane(breaker, times, queue, health)
 
     # What dispatch tells
 
@@ -149,19 +216,41 @@ class Fleet:
         return self.places[name]
 
     @contextmanager
-    def waiting_for(self, endpoint: Endpoint, limit: asyncio.Timeout) -> Iterator[None]:
+    def waiting_for(
+        self, endpoint: Endpoint, waiting: Waiting, limit: asyncio.Timeout
+    ) -> Iterator[None]:
         """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
         keeps its connections open and would hold every call to its deadline."""
-        limits = self.places[endpoint.name].limits
-        limits.add(limit)
+        place, health = self.places[endpoint.name], self.lane(endpoint.name, waiting.model).health
+        place.limits[limit] = waiting
+        ticket = health.asked()
+        answered = True
         try:
             yield
+        except (asyncio.CancelledError, DeadlineExceeded):
+            answered = False
+            raise
         finally:
-            limits.discard(limit)
+            place.limits.pop(limit)
+            health.left(ticket, answered=answered)
+
+    def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
+        """How long one try there may wait for its answer to begin, whatever the deadline."""
+        found = self.lane(endpoint.name, request.model).figures()
+        return give_up_s(found, self.health, request)
 
     def refuses(self, endpoint: Endpoint, model: str) -> str:
         """Why no call may go there now; empty when one may."""
         return self._unavailable_why(self.places[endpoint.name], self.lane(endpoint.name, model))
+
+    def takes_another(self, name: str, model: str) -> bool:
+        """Whether an endpoint in the cloud has room, with what is there and what it can take."""
+        share = self.lane(name, model).health.slow_start.share()
+        return self._limits[name].room(math.ceil(self.places[name].in_flight / share))
+
+    def reserve(self, request: InferenceRequest, served: ServedModel) -> Reserved:
+        """Money for an attempt in the cloud. Raises SpillClosed."""
+        return self._spill.reserve(request.tenant, price_usd(served, None))
 
     def waited(self, endpoint: Endpoint, model: str, queued_s: float) -> None:
         self._metrics.queued_seconds.labels(endpoint.name, model).observe(queued_s)
@@ -171,7 +260,7 @@ class Fleet:
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
         lane.in_flight += 1
         place.in_flight += 1
-        return lane.breaker.starts()
+        return lane.breaker.starts(self.health.response_floor_ms / 1000)
 
     def ended(self, endpoint: Endpoint, model: str) -> None:
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
@@ -180,26 +269,80 @@ class Fleet:
 
     def succeeded(self, endpoint: Endpoint, model: str, epoch: int, took_s: float) -> None:
         lane = self.lane(endpoint.name, model)
+        was_out = not lane.breaker.closed
         lane.breaker.succeeded(epoch)
+        if was_out and lane.breaker.closed:  # the probe of a half-open breaker
+            self.returned(endpoint.name, model)
+        lane.health.served(took_s, lane.figures())
         lane.times.observe(took_s)
+        if endpoint.name in self._limits:
+            self._limits[endpoint.name].answered(self.places[endpoint.name].in_flight)
         self._metrics.attempt_seconds.labels(endpoint.name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int) -> None:
         self.lane(endpoint.name, model).breaker.abandoned(epoch)
 
-    def failed(self, endpoint: Endpoint, model: str, epoch: int, error: GatewayError) -> None:
+    def failed(
+        self, endpoint: Endpoint, model: str, epoch: int, error: GatewayError, sent_s: float
+    ) -> None:
         """Count a failure that is the endpoint's; its 429 is not, nor is a model's failure on one
         call: whoever sends nonsense three times must not take the model from everybody."""
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
-        if isinstance(error, UpstreamBusy | ModelFailed):
+        self._slow_down(endpoint.name, error, sent_s)
+        if isinstance(error, ModelFailed):  # a canary will tell whose fault it is
+            lane.health.model_failed()
+        if isinstance(error, UpstreamBusy | UpstreamGivenUp | ModelFailed):
             lane.breaker.abandoned(epoch)
             return
         gray = isinstance(error, ModelDead)
-        if lane.breaker.failed(epoch, at_once=gray):
-            self._metrics.endpoint_ejections.labels(endpoint.name).inc()
-            log.warning("%s: ejected for %s after %s", endpoint.name, model, error.reason)
+        silent = isinstance(error, UpstreamSilent) and lane.health.silent_since(sent_s)
+        if lane.breaker.failed(epoch, at_once=gray or silent):
+            self.ejected(endpoint.name, model, error.reason)
         if gray and place.on_gray is not None:
             place.on_gray(f"{model} fails every inference")
+
+    def ejected(self, name: str, model: str, why: str) -> None:
+        self._metrics.endpoint_ejections.labels(name).inc()
+        log.warning("%s: ejected for %s after %s", name, model, why)
+
+    def returned(self, name: str, model: str) -> None:
+        self.lane(name, model).health.slow_start.begin()
+        self._metrics.endpoint_returns.labels(name).inc()
+        log.info("%s: back for %s", name, model)
+        self.recovery.tell()
+
+    def became_slow(self, name: str, model: str) -> None:
+        """Its clear calls go elsewhere where there is an elsewhere, those that wait included."""
+        log.warning("%s: slow for %s; it is left to calls with no other place", name, model)
+        self.places[name].give_up_waiting(lambda w: w.model == model and not w.restricted)
+
+    def back_in_s(self, model: str) -> float | None:
+        """When an on-prem server of this model is expected to be back; None: nobody knows."""
+        places = (self.places[name] for name in self._catalog.find(model).endpoints)
+        told = [p.back_in_s() for p in places if p.settings.zone is Zone.ONPREM]
+        return min((s for s in told if s is not None), default=None)
+
+    def retry_after_s(self, model: str) -> float:
+        return self.recovery.retry_after_s(self.back_in_s(model))
+
+    async def back_in_time(self, request: InferenceRequest) -> bool:
+        """Wait for an on-prem server that restarts, where that is likely to be in time."""
+        places = self._catalog.find(request.model).endpoints
+        need_s = min(self.lane(name, request.model).times.quantile_s(0.5) for name in places)
+        if not self.recovery.worthwhile(self.back_in_s(request.model), need_s, request.deadline):
+            return False
+        back = await self.recovery.wait(need_s, request.deadline)
+        self._metrics.recovery_waits.labels("back" if back else "late").inc()
+        return back
+
+    def _slow_down(self, name: str, error: GatewayError, sent_s: float) -> None:
+        limit, in_flight = self._limits.get(name), self.places[name].in_flight
+        if limit is None:
+            return
+        if isinstance(error, UpstreamBusy):
+            limit.refused(sent_s, in_flight, error.retry_after_s)
+        elif isinstance(error, DeadlineExceeded):
+            limit.slowed(sent_s, in_flight)
 
     # Readiness and inspection
 
@@ -240,11 +383,13 @@ class Fleet:
                 "kind": place.settings.kind,
                 "up": place.up,
                 "in_flight": place.in_flight,
+                "statistics": "none" if place.statistics is None else place.statistics.state,
                 "models": {
                     model: {
                         "waiting": lane.queue.waiting if lane.queue else 0,
                         "in_flight": lane.in_flight,
                         "ejected": not lane.breaker.closed,
+                        "health": lane.health.state,
                         "p50_s": None if lane.times.cold else lane.times.quantile_s(0.5),
                         "p95_s": None if lane.times.cold else lane.times.quantile_s(0.95),
                     }
@@ -259,7 +404,11 @@ class Fleet:
         m = self._metrics
         for name, place in self.places.items():
             m.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
+            if place.statistics is not None:
+                m.statistics_stale.labels(name).set(place.statistics.stale)
             for model, lane in place.lanes.items():
+                m.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
+                m.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
                 if lane.queue is not None:
                     m.queue_waiting.labels(name, model).set(lane.queue.waiting)
                     m.queue_in_flight.labels(name, model).set(lane.queue.in_flight)

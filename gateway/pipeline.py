@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gateway.accounting.account import Accounts, CallAccount
 from gateway.admission import Admission
 from gateway.dispatch import Dispatcher, NotCleared, OpenedReply
-from gateway.errors import Draining, EgressForbidden, Forbidden, GatewayError
+from gateway.errors import (
+    DeadlineExceeded,
+    Draining,
+    EgressForbidden,
+    Forbidden,
+    GatewayError,
+    NoEligibleEndpoint,
+    OnpremUnavailable,
+)
 from gateway.routing.policy import Policy
 from gateway.types import (
     Classification,
@@ -64,6 +72,9 @@ class Pseudonyms(Protocol):
 
 class States(Protocol):
     def snapshot(self, request: InferenceRequest, restricted: bool) -> Sequence[EndpointState]: ...
+    async def back_in_time(self, request: InferenceRequest) -> bool:
+        """Whether a server that was out is back, waited for if it is likely to be in time."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +117,8 @@ class Pipeline:
         self._accounts = accounts
         self._block_unknown = block_unknown
         self._pseudonyms = pseudonyms
-        self._open: set[SettlingStream] = set()
-        self._waiting: set[asyncio.Task[object]] = set()
+        self._open: dict[SettlingStream, None] = {}  # in the order in which they came
+        self._waiting: dict[asyncio.Task[object], None] = {}
         self._cutting = False
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
@@ -131,13 +142,17 @@ class Pipeline:
             known = clearance.found.restricted
             if (other := await self._instead(request, clearance.found)) is not None:
                 return await self._send_instead(*other, account)
-            account.decision = self._decide(request, clearance.found)
             try:
+                account.decision = self._decide(request, clearance.found)
                 opened = await self._dispatcher.send(request, clearance, account.decision, account)
                 return Sent(opened, clearance.found)
             except NotCleared:  # restricted from here on: no decision may name the cloud again
                 if known:
                     raise EgressForbidden(request.id) from None
+                account.decision = None  # it was one for a call that could leave
+            except (OnpremUnavailable, NoEligibleEndpoint) as refused:
+                if not await self._back_in_time(request, refused):
+                    raise
 
     async def _send_instead(
         self, instead: Instead, decision: Decision, account: CallAccount
@@ -181,8 +196,17 @@ class Pipeline:
             return False
         return decision.attempts[0].zone is Zone.CLOUD
 
+    async def _back_in_time(
+        self, request: InferenceRequest, refused: OnpremUnavailable | NoEligibleEndpoint
+    ) -> bool:
+        """A call that nothing has been sent of may wait for a server that restarts."""
+        if isinstance(refused, OnpremUnavailable) and refused.sent:
+            return False
+        return await self._states.back_in_time(request)
+
     async def explain(self, request: InferenceRequest) -> Explanation:
         """The verdict and the decision that `handle` would come to now; nothing is sent."""
+        request = replace(request, explained=True)
         found = await self._classifier.classify(request)
         while True:
             states = self._states.snapshot(request, found.restricted)
@@ -207,12 +231,15 @@ class Pipeline:
         for stream in tuple(self._open):
             stream.cut(_stopping())
 
+    def _ended(self, stream: SettlingStream) -> None:
+        self._open.pop(stream, None)
+
     @contextmanager
     def _cuttable(self) -> Iterator[None]:
         """A call in here ends by Draining when `cut` cancels it, not as if its caller had left."""
         task = asyncio.current_task()
         assert task is not None
-        self._waiting.add(task)
+        self._waiting[task] = None
         try:
             yield
         except asyncio.CancelledError:
@@ -220,7 +247,7 @@ class Pipeline:
                 raise _stopping() from None
             raise
         finally:
-            self._waiting.discard(task)
+            self._waiting.pop(task, None)
 
     def _decide(self, request: InferenceRequest, found: Classification) -> Decision:
         if self._block_unknown and found.reason not in _READ:
@@ -249,8 +276,8 @@ class Pipeline:
             )
             if request.streamed:
                 account.record_before_release(opened.so_far())
-                stream = SettlingStream(opened, account, self._open.discard)
-                self._open.add(stream)
+                stream = SettlingStream(opened, account, self._ended)
+                self._open[stream] = None
                 return InferenceReply(placement, stream)
             only = await anext(opened)
             await opened.served_whole()
@@ -287,13 +314,22 @@ class AtTheDoor:
         return self._found
 
     async def first_look(self) -> None:
-        self._tell(await self._classifier.classify(self._request))
+        self._tell(await self._in_time(self._classifier.classify(self._request)))
 
     async def to_leave(self) -> None:
         if not self.found.restricted and not self.found.complete:
-            self._tell(await self._classifier.complete(self._request, self.found))
+            look = self._classifier.complete(self._request, self.found)
+            self._tell(await self._in_time(look))
         if self.found.restricted:
             raise NotCleared
+
+    async def _in_time(self, look: Awaitable[Classification]) -> Classification:
+        """A classifier keeps to the call's deadline; where not, the call still ends (D1)."""
+        try:
+            async with asyncio.timeout(max(0.0, self._request.deadline.remaining_s())):
+                return await look
+        except TimeoutError:
+            raise DeadlineExceeded("the latency budget ran out while the call was read") from None
 
     def _tell(self, found: Classification) -> None:
         self._found = found

@@ -16,6 +16,7 @@ import asyncio
 import heapq
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.deadline import Clock
@@ -60,7 +61,9 @@ class OnPremQueue:
         max_waiting: int = 512,
         aging_s: float = 10.0,
         max_in_flight: int = 1 << 30,
+        share: Callable[[], float] = lambda: 1.0,
     ) -> None:
+        """`share` of the window that may be used now."""
         self.batch = 0
         self.window = 0
         self.in_flight = 0
@@ -69,6 +72,7 @@ class OnPremQueue:
         self._max_waiting = max_waiting
         self._aging_s = aging_s
         self._clock = clock
+        self._share = share
         self._waiting: list[_Waiter] = []
         self._order = itertools.count()
         self.widen(batch)
@@ -80,6 +84,10 @@ class OnPremQueue:
             most = math.ceil(batch * self._in_flight_batches)
             self.window = max(1, min(most, self._max_in_flight))
             self._grant()
+
+    @property
+    def _usable(self) -> int:
+        return max(1, math.ceil(self.window * self._share()))
 
     @property
     def waiting(self) -> int:
@@ -102,7 +110,7 @@ class OnPremQueue:
     async def enter(self, request: InferenceRequest, restricted: bool) -> Turn:
         """Wait for a turn. Raises Saturated at once when the queue is full, DeadlineExceeded when
         the call's deadline passes first."""
-        if self.in_flight < self.window and not self._waiting:
+        if self.in_flight < self._usable and not self._waiting:
             self.in_flight += 1
             return Turn(self, 0.0)
         if len(self._waiting) >= self._max_waiting:
@@ -140,7 +148,7 @@ class OnPremQueue:
         self._grant()
 
     def _grant(self) -> None:
-        while self._waiting and self.in_flight < self.window:
+        while self._waiting and self.in_flight < self._usable:
             waiter = heapq.heappop(self._waiting)
             if not waiter.granted.done():
                 self.in_flight += 1

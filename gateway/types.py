@@ -152,6 +152,7 @@ class InferenceRequest:
     tightening: Tightening = NOT_TIGHTENED  # what its tenant and its key add to what restricts
     labelled: bool = False  # its caller says that it is restricted
     pseudonymise: bool = False  # its key and its model allow surrogates in the place of findings
+    explained: bool = False  # only asked about, never served: no later call is tainted by it
     traceparent: str = ""
     received_s: float = 0.0  # monotonic
 
@@ -231,6 +232,9 @@ class EndpointState:
     batch: int = 1  # calls that the server executes at once
     room: bool = True  # the queue takes another call
     cold: bool = False  # not observed lately: the figures prove nothing
+    slow: bool = False  # many times slower than usual: for calls with no other place
+    back_in_s: float | None = None  # of one that is out: when it may be back, if anybody knows
+    stale: bool = False  # the server's own statistics are old or missing; only ours count
     price_usd: float = 0.0  # expected price of this call here
 
 

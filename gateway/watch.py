@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.errors import GatewayError
 from gateway.fleet import Place
@@ -13,7 +14,8 @@ from gateway.types import Zone
 
 log = logging.getLogger(__name__)
 
-_ONPREM_PATIENCE_S = 1.0
+_ONPREM_PATIENCE_S = 0.7  # with the default pause between probes, silent twice within 2 s
+_LAG_S = 0.25  # a timeout that comes so late says more of this process than of the endpoint
 
 Learn = Callable[[str, Place], Awaitable[None]]
 """Reads what a server has when it comes up: its models and their batch sizes."""
@@ -39,29 +41,35 @@ class Watch:
         await asyncio.gather(*(self.look_at(name) for name in self._places))
 
     async def look_at(self, name: str) -> None:
-        """One look at an endpoint. A refusal counts at once; silence when it comes twice."""
+        """One look at an endpoint. A refusal counts at once; silence when it comes twice, unless
+        calls were answered meanwhile: then the server is busy."""
         place = self._places[name]
+        heard = place.heard
         answer = await self._ask(place)
         if answer is None and place.up:
             answer = await self._ask(place)
+            if answer is None and place.heard != heard:
+                return
         up = bool(answer)
         if up and not place.up:
             await self._learn(name, place)
         if up != place.up:
             log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
-        place.up = up
-        if not up:
-            place.give_up_waiting()
+        if up and not place.up:
+            place.came_up()
+        elif not up and place.up:
+            place.went_down()
 
     async def _ask(self, place: Place) -> bool | None:
         """None: it said nothing in time."""
         onprem = place.settings.zone is Zone.ONPREM
         patience_s = _ONPREM_PATIENCE_S if onprem else place.settings.connect_timeout_ms / 1000
+        late_s = ambient.loop_s() + patience_s + _LAG_S
         try:
             async with asyncio.timeout(patience_s):
                 return await place.connector.ready()
         except TimeoutError:
-            return None
+            return place.up if ambient.loop_s() > late_s else None
         except (GatewayError, OSError):
             return False
         except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog, RecordUnwritable
 from gateway.deadline import Clock
@@ -147,7 +147,7 @@ class CallAccount:
         request, found, decision = self._request, self.found, self.decision
         return {
             "kind": "call",
-            "time": round(time.time(), 3),
+            "time": round(ambient.wall_s(), 3),
             "id": request.id,
             "trace": request.traceparent[3:35],
             "tenant": request.tenant,

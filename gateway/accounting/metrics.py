@@ -39,6 +39,11 @@ class Metrics:
             buckets=(0.00001, 0.0001, *_SECONDS),
             registry=r,
         )
+        self.scan_workers_replaced = Counter(
+            "spillway_scan_workers_replaced",
+            "Scan workers that were killed or found dead.",
+            registry=r,
+        )
         self.entities = Counter(
             "spillway_entities", "Findings by type; never the text.", ["type"], registry=r
         )
@@ -90,6 +95,40 @@ class Metrics:
         )  # fmt: skip
         self.endpoint_ejections = Counter(
             "spillway_endpoint_ejections", "Times taken out for failing.", ["endpoint"], registry=r
+        )
+        self.endpoint_returns = Counter(
+            "spillway_endpoint_returns", "Times a model there was let back.", ["endpoint"],
+            registry=r,
+        )  # fmt: skip
+        self.endpoint_stalls = Counter(
+            "spillway_endpoint_stalls",
+            "Times a model there had calls and executed nothing.",
+            ["endpoint"],
+            registry=r,
+        )
+        self.model_out = Gauge(
+            "spillway_model_out",
+            "1 while a model is out there, or left to calls with no other place.",
+            ["endpoint", "model", "why"],
+            registry=r,
+        )
+        self.canaries = Counter(
+            "spillway_canaries",
+            "Small inferences of our own, by what came of them.",
+            ["endpoint", "result"],
+            registry=r,
+        )
+        self.statistics_stale = Gauge(
+            "spillway_statistics_stale",
+            "1 while a server's own statistics are old or missing.",
+            ["endpoint"],
+            registry=r,
+        )
+        self.recovery_waits = Counter(
+            "spillway_recovery_waits",
+            "Restricted calls that waited for a server that was restarting.",
+            ["result"],
+            registry=r,
         )
         self.triton_restarts = Counter(
             "spillway_embedded_triton_restarts", "Restarts of the embedded server.", registry=r

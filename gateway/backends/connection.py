@@ -9,6 +9,7 @@ from typing import cast
 
 import httptools
 
+from gateway import ambient
 from gateway.errors import UpstreamError, UpstreamFailed
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -70,7 +71,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         self._fresh()
         self._resting = True
-        self.idle_since = asyncio.get_running_loop().time()
+        self.idle_since = ambient.loop_s()
 
     def cut(self) -> None:
         self._transport.abort()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 
+from gateway import ambient
 from gateway.backends import Cleared, Connector
 from gateway.errors import EgressForbidden
 from gateway.types import InferenceRequest, ReplyStream, ServedModel
@@ -25,7 +25,7 @@ class CloudDoor:
 def _under_own_ids(request: InferenceRequest) -> InferenceRequest:
     """The caller chose the id and the trace, and nobody read them: either has room for a card
     number. So a cloud sees ids of one attempt, which lead back to nobody."""
-    own = uuid.uuid4()
+    own = ambient.new_uuid()
     flags = request.traceparent[53:55] or "01"
-    trace = f"00-{own.hex}-{uuid.uuid4().hex[:16]}-{flags}"
+    trace = f"00-{own.hex}-{ambient.random_hex(8)}-{flags}"
     return replace(request, id=str(own), traceparent=trace)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from gateway import strictjson
+from gateway import ambient, strictjson
 from gateway.errors import UpstreamBusy, UpstreamError, UpstreamFailed, UpstreamRefused
 
 _GRPC_STATUS = {404: "NOT_FOUND", 409: "ABORTED", 413: "RESOURCE_EXHAUSTED"}
@@ -82,7 +82,7 @@ def retry_after_s(headers: Mapping[bytes, bytes]) -> float | None:
     except ValueError:
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return _sensible((at - datetime.now(UTC)).total_seconds())
+    return _sensible((at - datetime.fromtimestamp(ambient.wall_s(), UTC)).total_seconds())
 
 
 def _seconds(raw: bytes | None, per_second: int) -> float | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import struct
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Protocol
 
 from tritonclient.grpc import service_pb2
 
-from gateway import strictjson
+from gateway import ambient, strictjson
 from gateway.backends import Connector
 from gateway.backends.oip_grpc import read_message
 from gateway.backends.openai_prompts import Ask, ask, texts
@@ -60,8 +59,8 @@ class OpenAiOnTriton:
         self,
         server: TensorServer,
         *,
-        clock: Clock = time.monotonic,
-        now: Callable[[], float] = time.time,
+        clock: Clock = ambient.monotonic_s,
+        now: Callable[[], float] = ambient.wall_s,
     ) -> None:
         self._server = server
         self._clock = clock

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from gateway import ambient
 from gateway.backends.connection import Connection, Lost
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, UpstreamUnreachable
@@ -197,7 +198,7 @@ class Wire:
             await _within(deadline, self._room.acquire())
         else:
             await self._room.acquire()
-        oldest = asyncio.get_running_loop().time() - self._max_idle_s
+        oldest = ambient.loop_s() - self._max_idle_s
         while self._idle and not fresh:
             connection = self._idle.pop()
             if connection.usable and connection.idle_since > oldest:

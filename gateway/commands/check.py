@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gateway import repository
 from gateway.commands import console
 from gateway.types import Zone
 
@@ -26,6 +27,12 @@ def run(args: argparse.Namespace) -> int:
         }
         for name, m in settings.models.items()
     }
+    found = [
+        {"endpoint": name, "model": hazard.model, "told": hazard.told}
+        for name, e in settings.endpoints.items()
+        if e.embedded
+        for hazard in repository.hazards(e.repository or Path("models"))
+    ]
     homeless = sorted(name for name, places in models.items() if not places["onprem"])
     if args.json:
         console.put_json(
@@ -34,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
                 "policy": settings.policy_hash(),
                 "models": models,
                 "without_onprem": homeless,
+                "hazards": found,
             }
         )
         return 0
@@ -45,4 +53,8 @@ def run(args: argparse.Namespace) -> int:
         console.err.print(
             f"[yellow]note:[/] {name} has no on-prem endpoint: restricted calls of it are refused"
         )
+    for hazard in found:
+        console.err.print("[yellow]warning:[/] ", end="")
+        told = f"{hazard['endpoint']}: {hazard['model']}: {hazard['told']}"
+        console.err.print(told, markup=False)
     return 0

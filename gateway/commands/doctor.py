@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gateway import __version__
+from gateway import __version__, repository
 from gateway.commands import console
 
 
@@ -98,7 +98,13 @@ def _models() -> dict[str, Any]:
     found = sorted(p.parent.name for p in root.glob("*/config.pbtxt"))
     built = (root / "minilm" / "1" / "model.onnx").exists()
     told = f"{len(found)} in ./models" + ("" if built else "; not built: python models/build.py")
-    return {"ok": built, "found": found, "told": told}
+    hazards = [f"{h.model}: {h.told}" for h in repository.hazards(root)]
+    return {
+        "ok": built and not hazards,
+        "found": found,
+        "hazards": hazards,
+        "told": "; ".join([told, *hazards]),
+    }
 
 
 def _version(package: str) -> str | None:

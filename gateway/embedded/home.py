@@ -7,8 +7,9 @@ import fcntl
 import os
 import shutil
 import tempfile
-import time
 from pathlib import Path
+
+from gateway import ambient
 
 
 class Home:
@@ -47,7 +48,8 @@ class Home:
         for path in Path(tempfile.gettempdir()).glob(f"{cls._PREFIX}*"):
             with contextlib.suppress(OSError):  # locked, another user's, or just removed
                 status = path.lstat()
-                if status.st_uid == os.getuid() and time.time() - status.st_mtime > cls._SETTLED_S:
+                age_s = ambient.wall_s() - status.st_mtime
+                if status.st_uid == os.getuid() and age_s > cls._SETTLED_S:
                     with (path / "lock").open("r+") as lock:
                         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         cls._remove(path)

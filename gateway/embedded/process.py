@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from gateway import ambient
 from gateway.embedded.home import Home
 from gateway.embedded.log import LOADED, LogFilter
 
@@ -108,8 +109,8 @@ class Process:
 
     def _await_stubs(self) -> None:
         """A stub that is still dying may still be making shared memory."""
-        give_up = time.monotonic() + KILL_MARGIN_S
-        while _living(self.pid) and time.monotonic() < give_up:
+        give_up = ambient.monotonic_s() + KILL_MARGIN_S
+        while _living(self.pid) and ambient.monotonic_s() < give_up:
             time.sleep(_POLL_S)
 
     def _note_exit(self, code: int) -> None:

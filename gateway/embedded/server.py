@@ -24,7 +24,6 @@ import itertools
 import logging
 import socket
 import ssl
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -32,6 +31,7 @@ from types import MappingProxyType, TracebackType
 
 import httpx
 
+from gateway import ambient
 from gateway.embedded import TritonServerError, TritonStartError
 from gateway.embedded.home import Home
 from gateway.embedded.installation import Installation
@@ -41,6 +41,9 @@ logger = logging.getLogger("gateway.triton")
 
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
+_FIRST_START_S = 2.0  # expected of a start until one has been seen
+_SETTLING_S = 5.0  # after a start, until whoever asks has seen that it infers
+_SETTLED_S = 0.3
 
 
 class ServerState(enum.Enum):
@@ -66,7 +69,7 @@ class TritonOptions:
     ports: Ports = Ports(0, 0, 0)  # 0: a free one, kept over restarts
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
-    restart_grace_s: float = 2.0  # a gray server has little left to finish
+    restart_grace_s: float = 1.0  # a gray server has little left to finish
     backoff_first_s: float = 0.5
     backoff_cap_s: float = 30.0
     backoff_forgotten_s: float = 60.0  # up for so long: the next pause is the first one again
@@ -116,6 +119,9 @@ class TritonServer:
         self._on_state = on_state
         self._on_loading = on_loading
         self._state = ServerState.STOPPED
+        self._entered_s = 0.0
+        self._start_took_s = _FIRST_START_S
+        self._pause_s = 0.0
         self._ports = options.ports
         self._process: Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
@@ -147,6 +153,17 @@ class TritonServer:
     def unavailable(self) -> Mapping[str, str]:
         """The models that did not load, each with Triton's reason."""
         return self._unavailable
+
+    def back_in_s(self) -> float | None:
+        """Seconds until it is expected to infer again; None: it is up, or nobody knows."""
+        since_s = ambient.monotonic_s() - self._entered_s
+        if self._state is ServerState.STARTING:
+            return max(_SETTLED_S, self._start_took_s - since_s)
+        if self._state is ServerState.BACKING_OFF:
+            return max(0.0, self._pause_s - since_s) + self._start_took_s
+        if self._state is ServerState.UP and self._restarts and since_s < _SETTLING_S:
+            return _SETTLED_S
+        return None
 
     async def __aenter__(self) -> TritonServer:
         await self.start()
@@ -212,7 +229,10 @@ class TritonServer:
     def _enter(self, state: ServerState) -> None:
         if state is self._state:
             return
-        self._state = state
+        now_s = ambient.monotonic_s()
+        if state is ServerState.UP:
+            self._start_took_s = now_s - self._entered_s
+        self._state, self._entered_s = state, now_s
         self._changed.set()
         self._changed = asyncio.Event()
         if self._on_state is not None:
@@ -335,12 +355,12 @@ class TritonServer:
     async def _supervise(self) -> None:
         backoff = Backoff(self._options)
         while True:
-            process, up_since = self._process, time.monotonic()
+            process, up_since = self._process, ambient.monotonic_s()
             assert process is not None
             code = await asyncio.shield(process.exited)
             if self._state is ServerState.UP:
                 logger.error("Triton ended by itself with status %s", code)
-                await self._back_off(backoff.pause_s(time.monotonic() - up_since))
+                await self._back_off(backoff.pause_s(ambient.monotonic_s() - up_since))
             while not await self._came_back():
                 await self._back_off(backoff.pause_s(0.0))
 
@@ -357,6 +377,7 @@ class TritonServer:
         return True
 
     async def _back_off(self, pause_s: float) -> None:
+        self._pause_s = pause_s
         self._enter(ServerState.BACKING_OFF)
         logger.info("starting Triton again in %.1f s", pause_s)
         await asyncio.sleep(pause_s)

@@ -27,6 +27,7 @@ MAX_PATH_BYTES = 2048
 Refuse = Callable[[GatewayError, Scope, Send], Awaitable[None]]
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OFFERED = ("GET", "HEAD", "POST")  # by any route at all
 _REPEATABLE = frozenset(
     {b"accept", b"accept-encoding", b"accept-language", b"baggage", b"cache-control", b"cookie"}
     | {b"forwarded", b"pragma", b"tracestate", b"via", b"x-forwarded-for"}
@@ -65,7 +66,7 @@ def check(scope: Scope) -> None:
     """Raises RequestRejected; the message never repeats what it refuses."""
     headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
     if scope["method"] not in _METHODS:
-        raise MethodNotAllowed("this method is not offered")
+        raise MethodNotAllowed("this method is not offered", _OFFERED)
     _check_path(scope)
     if len(headers) > MAX_HEADERS:
         raise MalformedBody(

@@ -218,7 +218,10 @@ def build_app(
         arrival = arrival_of(scope, services)
         front = next((f for f in fronts if _below(scope["path"], f.prefix)), fronts[-1])
         services.error_told(front.protocol, error.reason)
-        await front.error_response(error, arrival)(scope, _nothing, send)
+        response = front.error_response(error, arrival)
+        if isinstance(error, MethodNotAllowed):
+            response.headers["allow"] = ", ".join(error.allowed)
+        await response(scope, _nothing, send)
 
     router = _Routes(
         [route for front in fronts for route in front.routes],
@@ -236,6 +239,7 @@ class _Routes(Router):
             await super().app(scope, receive, send)
             return
         with_other_methods: set[object] = set()
+        allowed: set[str] = set()
         for route in self.routes:
             match, found = route.matches(scope)
             path = getattr(route, "path", None)
@@ -245,8 +249,10 @@ class _Routes(Router):
                 return
             if match is not Match.NONE:  # the first path that fits decides
                 with_other_methods.add(path)
+                if with_other_methods == {path}:
+                    allowed |= getattr(route, "methods", None) or set()
         if with_other_methods:
-            raise MethodNotAllowed("Method Not Allowed: this route has other methods")
+            raise MethodNotAllowed("Method Not Allowed: this route has other methods", allowed)
         raise RouteNotFound("Not Found: this gateway has no such route")
 
 

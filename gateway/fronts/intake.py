@@ -10,11 +10,10 @@ anything; to call a call `clear` is refused.
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway import budget
+from gateway import ambient, budget
 from gateway.callers import Caller
 from gateway.deadline import Deadline
 from gateway.errors import Forbidden, GatewayError, RequestRejected
@@ -180,5 +179,5 @@ def _priority(raw: str | None) -> int:
 
 def _child(parent: str) -> str:
     """A traceparent of this hop: the caller's trace, or a new one; a span id of ours."""
-    trace, flags = (parent[3:35], parent[53:55]) if parent else (secrets.token_hex(16), "01")
-    return f"00-{trace}-{secrets.token_hex(8)}-{flags}"
+    trace, flags = (parent[3:35], parent[53:55]) if parent else (ambient.random_hex(16), "01")
+    return f"00-{trace}-{ambient.random_hex(8)}-{flags}"

@@ -16,11 +16,11 @@ import asyncio
 import bisect
 import itertools
 import logging
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from random import Random, SystemRandom
+from random import Random
 
+from gateway import ambient
 from gateway.classify import NoScan
 from gateway.deadline import Clock
 from gateway.pseudonyms import Doubt, Finder, Verdicts
@@ -82,14 +82,14 @@ class Pseudonymiser:
         clock: Clock,
         doubted: Callable[[str], None] = lambda reason: None,
         random: Random | None = None,
-        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_id: Callable[[], str] = lambda: str(ambient.new_uuid()),
         masker: Masker | None = None,
     ) -> None:
         self._finder = finder
         self._verdicts = verdicts
         self._clock = clock
         self._doubted = doubted
-        self._random = random or SystemRandom()
+        self._random = random or ambient.Lots()
         self._new_id = new_id
         self._masker = masker or Masker()
 

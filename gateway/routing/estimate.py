@@ -41,6 +41,10 @@ class ServiceTimes:
     def cold(self) -> bool:
         return self._clock() - self._renewed_s > _STALE_S
 
+    @property
+    def sample(self) -> int:
+        return len(self._sorted)
+
     def quantile_s(self, q: float) -> float:
         if not self._sorted:
             return self._expected_s

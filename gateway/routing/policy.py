@@ -79,7 +79,10 @@ class Policy:
                 eligible.append(state)
             else:
                 vetoes.append((state.endpoint.name, why))
-        return eligible, tuple(vetoes)
+        fast = [state for state in eligible if not state.slow]
+        if fast:  # what has become slow is for calls that have no other place
+            vetoes += [(state.endpoint.name, "slow") for state in eligible if state.slow]
+        return fast or eligible, tuple(vetoes)
 
     def _full(self, state: EndpointState) -> bool:
         return (
@@ -145,6 +148,11 @@ class Policy:
         states: Sequence[EndpointState],
     ) -> GatewayError:
         waits_s = [s.predicted_s for s in states if s.endpoint.zone is Zone.ONPREM and not s.room]
+        waits_s += [
+            s.back_in_s
+            for s in states
+            if s.back_in_s is not None and (s.endpoint.zone is Zone.ONPREM or not found.restricted)
+        ]
         retry_after_s = min(waits_s, default=2.0)
         if found.restricted:
             return OnpremUnavailable(

@@ -106,6 +106,16 @@ def test_another_tenant_s_identical_conversation_is_not_affected(house: LiveGate
     assert verdict(house, chat(house, turns)) == ("tainted", "onprem")
 
 
+def test_a_turn_that_was_only_explained_taints_none_after_it(house: LiveGateway) -> None:
+    turns = [turn("user", "Who is on leave?")]
+    body = {"model": "scribe", "max_tokens": 4, "messages": turns, "user": CARD}
+    asked = {"path": "/v1/chat/completions", "headers": key("clinic"), "body": body}
+    told = house.client.post("/spillway/explain", json=asked, headers=key("clinic"))
+    assert told.json()["sensitivity"] == "restricted"
+    turns += [turn("assistant", "Nobody."), turn("user", "Since when?")]
+    assert verdict(house, chat(house, turns)) == ("clear", "cloud")
+
+
 def test_a_conversation_that_was_never_restricted_may_leave_at_every_turn(
     house: LiveGateway,
 ) -> None:

@@ -37,6 +37,7 @@ from tests.models.serving import running
 
 ADA = "Please call Margaret Whitfield about her appointment on Monday."
 NOBODY = "Write a short summary of the water cycle."
+DOUBTFUL = "How many windows does Hannah smash?"  # the first model alone: "Hannah smash"
 RUSSIAN = "Кошка сидела на ковре и долго смотрела в окно."
 BUDGET_S = 5.0
 LATE_S = 0.5  # on top of a budget, for all of these calls on a machine with other work
@@ -143,6 +144,7 @@ def test_an_endpoint_finds_what_the_gateway_finds_by_itself(
     kind: str, triton: TritonServer
 ) -> None:
     texts = [ADA, NOBODY, "", f"{NOBODY} " * 400 + ADA, "Er heißt Jürgen Kessler, sagt er."]
+    texts.append(DOUBTFUL)
 
     async def scenario() -> None:
         local = LocalNames(("en",))
@@ -154,7 +156,8 @@ def test_an_endpoint_finds_what_the_gateway_finds_by_itself(
         async with names_at(triton.ports, kind) as (names, _):
             there = await names.find(texts, BUDGET_S)
         assert [spans(f) for f in there] == [spans(f) for f in here]
-        assert [len(f) > 0 for f in there] == [True, False, False, True, True]
+        assert [len(f) > 0 for f in there] == [True, False, False, True, True, True]
+        assert spans(there[-1]) == [("PERSON", 22, 28)]
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,8 @@ def test_workers_killed_in_the_middle_of_a_scan_restrict_its_call(house: LiveGat
 
     wait_until(replaced, 60)
     assert is_clear(house)
+    (counted,) = re.findall(r"(?m)^spillway_scan_workers_replaced_total (\S+)", house.metrics())
+    assert float(counted) >= 2
 
 
 def test_calls_beyond_the_room_for_waiting_are_restricted_at_once(house: LiveGateway) -> None:

@@ -27,7 +27,9 @@ from gateway.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamU
 from gateway.errors import UpstreamRefused as Refused
 from gateway.fleet import Fleet, Place
 from gateway.pipeline import Classifier, Pipeline
+from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
+from gateway.spill import SpillControl
 from gateway.types import (
     EVERYWHERE,
     Classification,
@@ -278,6 +280,9 @@ class Setup:
     policy: Policy = field(default_factory=Policy)
     queue: QueueSettings = field(default_factory=QueueSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
+    spill: SpillControl | None = None
+    retries: RetryBudget | None = None
+    hedging: bool = False
     max_batch: int = 1
     block_unknown: bool = False
     classifier: Classifier = field(default_factory=ScriptedClassifier)
@@ -309,12 +314,12 @@ class Rig:
         )
         self.metrics, self.log = Metrics(), MemoryLog()
         places = {site.name: _place(site) for site in sites}
-        self.fleet = Fleet(self.catalog, places, setup.queue, self.metrics, now_s)
+        self.fleet = Fleet(self.catalog, places, setup.queue, self.metrics, now_s, setup.spill)
         self.fleet.assume_up()
         self.admission = Admission(setup.limits)
         self.accounts = Accounts(self.log, self.metrics, now_s, lambda: "policy")
         self.classifier = setup.classifier
-        self.dispatcher = Dispatcher(self.fleet, now_s)
+        self.dispatcher = Dispatcher(self.fleet, now_s, setup.retries, setup.hedging)
         self.pipeline = Pipeline(
             self.admission, self.classifier, self.fleet, setup.policy,
             self.dispatcher, self.accounts, setup.block_unknown,
@@ -343,7 +348,9 @@ class Rig:
     def eject(self, name: str) -> None:
         for _ in range(3):
             epoch = self.fleet.lane(name, MODEL).breaker.epoch
-            self.fleet.failed(self.catalog.endpoints[name], MODEL, epoch, UpstreamFailed("500"))
+            self.fleet.failed(
+                self.catalog.endpoints[name], MODEL, epoch, UpstreamFailed("500"), now_s()
+            )
 
     def leftovers(self) -> dict[str, float]:
         """Whatever is held although no call is open. Empty when all was given back."""

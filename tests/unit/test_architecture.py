@@ -21,12 +21,13 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         frozenset,
         (
             {""},  # the package itself: its version
+            {"ambient"},  # clocks and chance
             {"deadline"},
             {"types"},
             {"errors"},
-            {"configfile", "premises"},
+            {"configfile", "premises", "repository"},
             {"strictjson", "config", "logs"},
-            {"oip", "catalog", "callers", "budget"},
+            {"oip", "catalog", "callers", "budget", "scheduling"},
             {
                 "routing",
                 "classify",
@@ -36,13 +37,17 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "admission",
                 "embedded",
                 "breaker",
+                "retries",
+                "hedge",
+                "spill",
             },
+            {"health"},
             {"fleet", "pseudonyms"},
-            {"dispatch", "watch", "census"},
+            {"dispatch", "watch", "census", "canaries", "tending", "scraping"},
             {"pipeline"},
             {"fronts"},
             {"app"},
-            {"demo"},
+            {"demo", "simulate"},
             {"commands"},
             {"__main__"},
         ),
@@ -233,7 +238,9 @@ def test_the_simulated_cloud_shares_no_code_with_the_gateway() -> None:
     assert [str(i) for i in cloud if not i.imported.startswith("demo.cloud")] == []
 
 
-@pytest.mark.parametrize("module", ["deadline", "types", "errors", "routing", "budget"])
+@pytest.mark.parametrize(
+    "module", ["deadline", "types", "errors", "routing", "scheduling", "budget"]
+)
 def test_the_pure_core_does_no_io(module: str) -> None:
     waits = {"asyncio", "socket", "httpx", "grpc", "logging", "os", "pathlib", "subprocess"}
     for name, path in MODULES.items():

@@ -241,6 +241,7 @@ def error_codes() -> set[str]:
                     and isinstance(k.value.value, str)
                 }
     found |= returned("fleet.py", "_unavailable_why")  # given by the code that dispatches
+    found |= returned("spill/budget.py", "closed") | returned("spill/control.py", "closed")
     return found | {"malformed_head"}  # given by a name; the assertion below keeps it honest
 
 
@@ -295,6 +296,7 @@ def test_every_code_of_a_placement_is_documented() -> None:
 def test_every_veto_is_documented() -> None:
     vetoes = returned("routing/filters.py") | returned("routing/policy.py", "_filter")
     vetoes |= returned("fleet.py", "_unavailable_why")
+    vetoes |= returned("spill/budget.py", "closed") | returned("spill/control.py", "closed")
     documented = set(_CODE.findall(REASONS["Why an endpoint was passed over"]))
     assert vetoes
     assert vetoes <= documented

@@ -256,7 +256,7 @@ def test_a_server_that_answers_nonsense_when_it_comes_up_does_not_end_the_watch(
         raise ValueError("not a message of the protocol")
 
     async def main() -> None:
-        rig = Rig(replace(onprem(), connector=Answers(*[True] * 5)))
+        rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
         rig.fleet.place("gpu").up = False
         watching = asyncio.create_task(Watch(rig.fleet.places, nonsense, rig.metrics).run())
         await asyncio.sleep(3.5)

@@ -24,7 +24,7 @@ from gateway.errors import (
     UpstreamUnreachable,
 )
 from gateway.routing.policy import Policy
-from gateway.types import ONPREM_ONLY, InferenceRequest, Sensitivity, Zone
+from gateway.types import ONPREM_ONLY, Classification, InferenceRequest, Sensitivity, Zone
 from tests.unit.harness import (
     BUG,
     FAILS,
@@ -360,6 +360,28 @@ def test_explain_sends_nothing_and_says_what_is_then_done(
 
     told, done = run(main())
     assert told == done
+
+
+def test_explain_has_the_call_read_as_one_that_is_not_served() -> None:
+    """Else its restricted turn would taint those that follow it (C10)."""
+
+    class Remembering(ScriptedClassifier):
+        def __init__(self) -> None:
+            super().__init__()
+            self.served: list[bool] = []
+
+        async def classify(self, request: InferenceRequest) -> Classification:
+            self.served.append(not request.explained)
+            return await super().classify(request)
+
+    async def main() -> list[bool]:
+        classifier = Remembering()
+        rig = Rig(onprem(), cloud(), setup=Setup(classifier=classifier))
+        await rig.pipeline.explain(request("restricted"))
+        await rig.call(request("restricted"))
+        return classifier.served
+
+    assert run(main()) == [False, True]
 
 
 # C12: no content in what is kept

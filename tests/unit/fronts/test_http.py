@@ -387,6 +387,7 @@ async def test_unknown_routes_and_methods_end_here_in_their_protocols_shape(
 ) -> None:
     answer = await ask(rig.port, method, path)
     assert answer.status == status
+    assert ("allow" in answer.headers) == (status == 405)
     if v2:
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["x-spillway-reason"] in ("unknown_route", "method_not_allowed")
@@ -394,6 +395,21 @@ async def test_unknown_routes_and_methods_end_here_in_their_protocols_shape(
     else:
         assert answer.body.startswith(b"ops: ")
     assert rig.pipeline.seen == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/v2/models/simple", "GET, HEAD"),
+        ("GET", "/v2/models/simple/infer", "POST"),
+        ("GET", "/echo", "POST"),
+        ("TRACE", "/echo", "GET, HEAD, POST"),
+    ],
+)
+async def test_a_405_says_which_methods_there_are(
+    rig: Rig, method: str, path: str, allowed: str
+) -> None:
+    assert (await ask(rig.port, method, path)).headers["allow"] == allowed
 
 
 async def test_a_bug_is_a_500_without_content(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

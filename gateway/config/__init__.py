@@ -1,0 +1,26 @@
+"""Every setting, typed; unknown keys are refused with the file and line they stand on.
+
+`check` and `serve` read through `load` alone, so what the one accepts the other accepts (O1).
+A file for each group of sections, put together in `settings`, read by `reading`.
+"""
+
+from gateway.config.callers import KeySettings as KeySettings
+from gateway.config.callers import TenantSettings as TenantSettings
+from gateway.config.classify import ClassifySettings as ClassifySettings
+from gateway.config.classify import MemorySettings as MemorySettings
+from gateway.config.classify import NamesSettings as NamesSettings
+from gateway.config.endpoints import EndpointSettings as EndpointSettings
+from gateway.config.health import HealthSettings as HealthSettings
+from gateway.config.listen import LimitSettings as LimitSettings
+from gateway.config.listen import ListenSettings as ListenSettings
+from gateway.config.listen import RecordSettings as RecordSettings
+from gateway.config.models import ModelSettings as ModelSettings
+from gateway.config.models import ServedBySettings as ServedBySettings
+from gateway.config.reading import load as load
+from gateway.config.reading import parse as parse
+from gateway.config.reading import schema as schema
+from gateway.config.routing import QueueSettings as QueueSettings
+from gateway.config.routing import RoutingSettings as RoutingSettings
+from gateway.config.section import Contradiction as Contradiction
+from gateway.config.settings import Settings as Settings
+from gateway.configfile import ConfigError as ConfigError

@@ -1,0 +1,85 @@
+"""Where models are served: addresses, each in the one zone that it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from gateway import premises
+from gateway.config.section import Contradiction, Count, Positive, Section
+from gateway.types import Zone
+
+
+class EndpointSettings(Section):
+    """One place that can serve models. It must say which zone it stands in."""
+
+    kind: Literal["triton", "kserve", "openai"]
+    zone: Zone
+    url: str | None = Field(None, description="base URL of its HTTP side, e.g. http://gpu-1:8000")
+    grpc: str | None = Field(None, description="host:port of its gRPC side")
+    grpc_tls: bool = False
+    embedded: bool = Field(False, description="a Triton server that Spillway starts by itself")
+    repository: Path | None = Field(None, description="model repository of the embedded server")
+    api_key: SecretStr | None = None
+    headers: dict[str, SecretStr] = Field({})
+    ca_file: Path | None = None
+    i_know: bool = Field(False, description="this public name or address stands on the premises")
+    connect_timeout_ms: Positive = 2000
+    expected_ms: Positive = Field(100, description="service time until one has been observed")
+    max_in_flight: Count = 256
+    probe_s: Positive = Field(0.5, description="between health probes")
+    canary: bool | None = Field(
+        None, description="small inferences of our own; by default on-prem only, as they cost"
+    )
+
+    @model_validator(mode="after")
+    def _reachable(self) -> EndpointSettings:
+        self._check_embedded() if self.embedded else self._check_sides()
+        for key, host in self._hosts():
+            if self.zone is Zone.ONPREM and not self.i_know and premises.could_be_outside(host):
+                raise Contradiction(
+                    (key,),
+                    f"{host} is a public name or address, and the zone is onprem; "
+                    "if it really leads to your premises say i_know: true",
+                )
+        return self
+
+    def _check_embedded(self) -> None:
+        if self.kind != "triton" or self.zone is not Zone.ONPREM:
+            raise Contradiction(
+                ("embedded",), "only an endpoint of kind triton in zone onprem can be"
+            )
+        if self.url or self.grpc:
+            raise Contradiction(
+                ("url" if self.url else "grpc",), "an embedded server chooses its own; drop it"
+            )
+
+    def _check_sides(self) -> None:
+        if self.repository is not None:
+            raise Contradiction(("repository",), "only an embedded server is given one")
+        if self.kind == "triton" and not self.grpc:
+            raise Contradiction((), "kind triton needs grpc: host:port of its gRPC side")
+        if self.kind == "openai" and not self.url:
+            raise Contradiction((), "kind openai needs url: its base URL")
+        if self.kind == "openai" and self.grpc:
+            raise Contradiction(("grpc",), "an endpoint of kind openai has no gRPC side; drop it")
+        if self.kind == "kserve" and bool(self.url) == bool(self.grpc):
+            raise Contradiction((), "kind kserve needs exactly one of url and grpc")
+        if self.grpc_tls and not self.grpc:
+            raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
+
+    def _hosts(self) -> Iterator[tuple[str, str]]:
+        """Each address's key and host."""
+        readers: dict[str, tuple[str | None, Callable[[str], str]]] = {
+            "url": (self.url, premises.host_of_url),
+            "grpc": (self.grpc, premises.host_of_target),
+        }
+        for key, (address, read) in readers.items():
+            if address:
+                try:
+                    yield key, read(address)
+                except ValueError as exc:
+                    raise Contradiction((key,), str(exc)) from None

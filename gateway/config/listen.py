@@ -1,0 +1,38 @@
+"""Where the gateway listens, what it lets in, and where it writes its records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from gateway.config.section import Count, NotNegative, Positive, Section
+
+
+class ListenSettings(Section):
+    """Where the gateway listens."""
+
+    host: str = "127.0.0.1"
+    http_port: int = Field(8080, ge=0, le=65535)
+    grpc_port: int = Field(8081, ge=0, le=65535)
+    exposed: bool = Field(
+        False, description="allow a host other than loopback although no keys are configured"
+    )
+
+
+class LimitSettings(Section):
+    """What one call and all calls together may cost the gateway."""
+
+    max_body_bytes: Count = 64 * 1024 * 1024
+    max_json_depth: Count = 64
+    max_concurrent: Count = 1024
+    max_concurrent_per_tenant: Count = 1024
+    max_latency_budget_ms: Positive = 3_600_000
+    default_latency_budget_ms: Positive = 60_000
+    drain_s: NotNegative = 20.0
+
+
+class RecordSettings(Section):
+    """Where the decision records go."""
+
+    path: Path = Path("var/decisions.jsonl")

@@ -1,0 +1,80 @@
+"""The catalog: what a model's inputs are, and who may serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gateway.config.endpoints import EndpointSettings
+from gateway.config.section import Contradiction, Count, Name, NotNegative, Positive, Section, known
+
+
+class ServedBySettings(Section):
+    """One endpoint that may serve a model."""
+
+    endpoint: Name
+    model: Name | None = Field(None, description="its name there; the same name when absent")
+    version: Annotated[str, Field(pattern=r"^[0-9]{0,18}$")] = ""
+    substitute: bool | None = Field(
+        None, description="true: another model than the on-prem one; false: the same weights"
+    )
+    price_usd: NotNegative = 0.0
+    price_usd_per_1k_tokens: NotNegative = 0.0
+
+
+class ModelSettings(Section):
+    """A model of the catalog: what its inputs are and who may serve it."""
+
+    task: Literal["infer", "embeddings", "generate"] = "infer"
+    served_by: tuple[ServedBySettings, ...] = Field(min_length=1)
+    text_inputs: tuple[str, ...] = Field((), description="BYTES inputs that hold text")
+    tensors: Literal["clear", "restricted"] = Field(
+        "restricted", description="the class of every input that is not declared text"
+    )
+    latency_budget_ms: Positive | None = None
+    max_batch: Count = Field(1, description="calls that the server executes as one batch")
+    canary: bool = Field(True, description="false where even an empty inference has an effect")
+    pseudonymise: bool = Field(
+        False, description="its calls may leave with surrogates, where their key allows it too"
+    )
+
+    @model_validator(mode="after")
+    def _pseudonymises_text(self) -> ModelSettings:
+        if self.pseudonymise and self.task != "generate":
+            raise Contradiction(
+                ("pseudonymise",), f"task {self.task} has no text to put back; only generate has"
+            )
+        return self
+
+
+def check_served_by(
+    name: str, model: ModelSettings, endpoints: Mapping[str, EndpointSettings]
+) -> None:
+    seen: set[str] = set()
+    one_name = len({served.model or name for served in model.served_by}) == 1
+    for i, served in enumerate(model.served_by):
+
+        def wrong(key: str, message: str, i: int = i) -> Contradiction:
+            return Contradiction(("models", name, "served_by", i, key), message)
+
+        if served.endpoint not in endpoints:
+            raise wrong("endpoint", f"no endpoint {served.endpoint!r}; {known(endpoints)}")
+        if served.endpoint in seen:
+            raise wrong("endpoint", f"{served.endpoint!r} is listed twice")
+        seen.add(served.endpoint)
+        if endpoints[served.endpoint].kind == "openai" and model.task == "infer":
+            raise wrong(
+                "endpoint",
+                f"{served.endpoint!r} speaks OpenAI and cannot serve tensors; "
+                f"set models.{name}.task to embeddings or generate",
+            )
+        if model.task == "embeddings" and served.substitute and len(model.served_by) > 1:
+            raise wrong("substitute", "embeddings of different weights must not mix under one name")
+        if not one_name and served.substitute is None and (served.model or name) != name:
+            raise wrong(
+                "substitute",
+                f"{served.model!r} is another name than its peers'; "
+                "say substitute: true (another model) or false (same weights)",
+            )

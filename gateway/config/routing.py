@@ -1,0 +1,38 @@
+"""What a decision weighs: the queues in front of the on-prem models, and the policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from gateway.config.section import AtLeastOne, Count, NotNegative, Positive, Score, Section
+
+
+class QueueSettings(Section):
+    """The gateway's own queue in front of each on-prem model."""
+
+    max_waiting: Count = 512
+    max_waiting_batches: Positive = Field(3.0, description="clear calls spill beyond this")
+    in_flight_batches: Positive = Field(2.0, description="the running batch and the next")
+    aging_s: Positive = Field(10.0, description="waiting this long lifts a call by one priority")
+
+
+class RoutingSettings(Section):
+    """What the decision weighs."""
+
+    spill: bool = Field(True, description="false is the kill switch: nothing goes to the cloud")
+    margin: AtLeastOne = Field(1.2, description="safety on predictions")
+    miss_penalty_usd: NotNegative = Field(0.05, description="what a missed budget costs")
+    max_attempts: Count = 2
+    spill_stop_file: Path | None = Field(
+        None, description="while this file exists nothing goes to the cloud"
+    )
+    spill_budget_usd_per_day: NotNegative | None = Field(
+        None, description="of all tenants, over any 24 hours; then nothing more goes to the cloud"
+    )
+    hedge: bool = Field(
+        False, description="calls without effect are sent a second time when they are late"
+    )
+    retry_share: Score = Field(0.1, description="second tries that each call earns for all")
+    retry_reserve: NotNegative = Field(32.0, description="second tries in hand")

@@ -1,0 +1,128 @@
+"""The whole file: its sections, and what must hold between them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from gateway import premises
+from gateway.config.callers import KeySettings, TenantSettings
+from gateway.config.classify import ClassifySettings
+from gateway.config.endpoints import EndpointSettings
+from gateway.config.health import HealthSettings
+from gateway.config.listen import LimitSettings, ListenSettings, RecordSettings
+from gateway.config.models import ModelSettings, check_served_by
+from gateway.config.routing import QueueSettings, RoutingSettings
+from gateway.config.section import Contradiction, Name, Section, known
+from gateway.types import STRICTNESS, Zone
+
+
+class Settings(Section):
+    listen: ListenSettings = ListenSettings()
+    limits: LimitSettings = LimitSettings()
+    classify: ClassifySettings = ClassifySettings()
+    queue: QueueSettings = QueueSettings()
+    routing: RoutingSettings = RoutingSettings()
+    health: HealthSettings = HealthSettings()
+    endpoints: dict[Name, EndpointSettings]
+    models: dict[Name, ModelSettings]
+    undeclared_models: Literal["onprem", "refuse"] = Field(
+        "onprem",
+        description="models of the on-prem servers that the file does not name: "
+        "served there, always restricted; or refused",
+    )
+    keys: dict[Name, KeySettings] = Field({})
+    tenants: dict[Name, TenantSettings] = Field({})
+    records: RecordSettings = RecordSettings()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        for name, model in self.models.items():
+            check_served_by(name, model, self.endpoints)
+        self._check_keys()
+        self._check_tightening()
+        self._check_budgets()
+        self._check_names()
+        listen = self.listen
+        if listen.http_port and listen.http_port == listen.grpc_port:
+            raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
+        if not self.keys and not listen.exposed and not premises.is_loopback(listen.host):
+            raise Contradiction(
+                ("listen", "host"),
+                f"{listen.host} is not loopback and no keys are configured; "
+                "add keys, or say listen.exposed: true",
+            )
+        return self
+
+    def _check_keys(self) -> None:
+        seen: dict[str, str] = {}
+        for name, key in self.keys.items():
+            secret = key.key.get_secret_value()
+            if secret in seen:
+                raise Contradiction(("keys", name, "key"), f"is the key of keys.{seen[secret]} too")
+            seen[secret] = name
+            for i, model in enumerate(key.models or ()):
+                if self.undeclared_models == "refuse" and model not in self.models:
+                    raise Contradiction(
+                        ("keys", name, "models", i), f"no model {model!r}; {known(self.models)}"
+                    )
+
+    def _check_tightening(self) -> None:
+        """A key or a tenant that asks for less than the gateway would not get it: say so."""
+        for name in self.tenants:
+            if name not in {key.tenant for key in self.keys.values()}:
+                raise Contradiction(("tenants", name), "no key under keys is of this tenant")
+        own = self.classify
+        stated: dict[tuple[str, str], KeySettings | TenantSettings] = {
+            **{("tenants", name): tenant for name, tenant in self.tenants.items()},
+            **{("keys", name): key for name, key in self.keys.items()},
+        }
+        for where, its in stated.items():
+            if its.threshold is not None and its.threshold > own.threshold:
+                raise Contradiction(
+                    (*where, "threshold"),
+                    f"is over classify.threshold ({own.threshold:g}); it can only tighten",
+                )
+            less = STRICTNESS[its.profile] < STRICTNESS[own.profile]
+            if its.profile is not None and less and own.restrict is None:
+                raise Contradiction(
+                    (*where, "profile"),
+                    f"restricts less than classify.profile, which is {own.profile};"
+                    " it can only tighten",
+                )
+
+    def _check_budgets(self) -> None:
+        most_ms = self.limits.max_latency_budget_ms
+        stated: dict[tuple[str, ...], float | None] = {
+            ("limits", "default_latency_budget_ms"): self.limits.default_latency_budget_ms,
+            **{("models", n, "latency_budget_ms"): m.latency_budget_ms
+               for n, m in self.models.items()},
+            **{("keys", n, "latency_budget_ms"): k.latency_budget_ms
+               for n, k in self.keys.items()},
+        }  # fmt: skip
+        for where, ms in stated.items():
+            if ms is not None and ms > most_ms:
+                raise Contradiction(where, f"is over limits.max_latency_budget_ms ({most_ms:g})")
+
+    def _check_names(self) -> None:
+        """The texts of all calls go there, before any of them is known to be clear."""
+        name = self.classify.names.endpoint
+        if name is None:
+            return
+        where = ("classify", "names", "endpoint")
+        if name not in self.endpoints:
+            raise Contradiction(where, f"no endpoint {name!r}; {known(self.endpoints)}")
+        endpoint = self.endpoints[name]
+        if endpoint.zone is not Zone.ONPREM:
+            raise Contradiction(where, f"{name!r} is not in zone onprem; take one that is")
+        if endpoint.kind == "openai":
+            raise Contradiction(where, f"{name!r} speaks OpenAI and cannot serve tensors")
+
+    def policy_hash(self) -> str:
+        """Twelve hex digits that name these settings in records and in /status; no secrets."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)  # secrets dump as stars
+        return hashlib.sha256(text.encode()).hexdigest()[:12]

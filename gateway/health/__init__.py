@@ -1,0 +1,4 @@
+"""How much an endpoint can be trusted: what takes a model there out, and what lets it back.
+
+Pure state on injected clocks; `tending` and `scraping` ask the endpoints, `fleet` holds the state.
+"""

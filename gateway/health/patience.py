@@ -1,0 +1,63 @@
+"""How long an endpoint may stay silent, from what its own answers took.
+
+Two limits, both independent of any caller's deadline. After `doubt_s` without any answer the model
+there is doubted and asked by a canary: cheap, so it may be wrong. After `give_up_s` a try is given
+up and counts as a failure: generous, for it may not be wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.config import HealthSettings
+from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
+
+_DOUBT_FACTOR = 4.0
+_COLD_FACTOR = 6.0  # a first inference may load libraries, or build an engine
+_UNSTATED_TOKENS = 4096
+_TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is known of service times: median and a high quantile of `sample` answers, or the
+    settings' expectation while there are none."""
+
+    usual_s: float
+    high_s: float
+    sample: int
+
+
+def doubt_s(found: Figures, settings: HealthSettings) -> float:
+    """Seconds without any answer after which a model is asked by a canary."""
+    return max(_floor_s(settings.doubt_ms, found, settings), _DOUBT_FACTOR * found.high_s)
+
+
+def give_up_s(found: Figures, settings: HealthSettings, request: InferenceRequest) -> float:
+    """Seconds that one try may wait for its answer to begin."""
+    base_s = max(
+        _floor_s(settings.response_floor_ms, found, settings),
+        settings.response_factor * found.high_s,
+    )
+    return base_s + _tokens(request) * settings.response_per_token_ms / 1000
+
+
+def _floor_s(floor_ms: float, found: Figures, settings: HealthSettings) -> float:
+    cold = found.sample < settings.least_sample
+    return floor_ms / 1000 * (_COLD_FACTOR if cold else 1.0)
+
+
+def _tokens(request: InferenceRequest) -> int:
+    """That may be written before the answer begins: none where it streams."""
+    call = request.payload
+    if isinstance(call, TensorCall) or call.streamed or call.operation is Operation.EMBEDDINGS:
+        return 0
+    return _stated(call)
+
+
+def _stated(call: DocumentCall) -> int:
+    for key in _TOKEN_LIMITS:
+        found = call.document.get(key)
+        if isinstance(found, int) and found > 0:
+            return min(found, 1 << 20)
+    return _UNSTATED_TOKENS

@@ -1,0 +1,62 @@
+"""Restricted calls that wait for an on-prem server which is about to be back.
+
+They have no other place, and a restart takes about a second: waiting is better than a refusal,
+while it is likely to end in time and few enough wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from gateway.config import HealthSettings
+from gateway.deadline import Deadline
+
+_SURE = 1.5  # times what is expected: then a restart has mostly ended
+_RETRY_S = 2.0  # for what nobody knows
+
+
+@dataclass(slots=True)
+class Recovery:
+    settings: HealthSettings
+    _waiting: dict[asyncio.Future[None], None] = field(default_factory=dict)  # in order
+
+    def worthwhile(self, back_in_s: float | None, need_s: float, deadline: Deadline) -> bool:
+        """Whether a call that then takes `need_s` should wait for a server that is expected to be
+        back in `back_in_s` (None: nobody knows)."""
+        if back_in_s is None or self.waiting >= self.settings.restart_waiting:
+            return False
+        if back_in_s > self.settings.restart_wait_s:
+            return False
+        return deadline.allows(_SURE * back_in_s + need_s)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def wait(self, need_s: float, deadline: Deadline) -> bool:
+        """Until something is back: True; or until it would be too late: False."""
+        patience_s = min(self.settings.restart_wait_s, deadline.remaining_s() - need_s)
+        back: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[back] = None
+        try:
+            async with asyncio.timeout(max(0.0, patience_s)):
+                await back
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.pop(back, None)
+        return True
+
+    def tell(self) -> None:
+        """Something is back."""
+        for back in self._waiting:
+            if not back.done():
+                back.set_result(None)
+
+    @staticmethod
+    def sure_s(back_in_s: float | None) -> float | None:
+        return None if back_in_s is None else max(1.0, _SURE * back_in_s)
+
+    def retry_after_s(self, back_in_s: float | None) -> float:
+        return self.sure_s(back_in_s) or _RETRY_S

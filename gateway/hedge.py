@@ -1,0 +1,73 @@
+"""A second try beside the first, when the first is late (BEHAVIOURS A7).
+
+Jeffrey Dean and Luiz André Barroso, "The Tail at Scale", CACM 56(2), 2013: send the same call to a
+second server once the first has taken longer than the 95th percentile, and take whichever answers
+first. Here only for calls that have no effect, and only where the second try may go anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from gateway.types import InferenceRequest, Operation, TensorCall
+
+
+class Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+def has_no_effect(request: InferenceRequest) -> bool:
+    """Whether sending a call twice changes nothing but its cost. A sequence has state in its
+    server, a stored response at its provider; a stream would be told twice."""
+    if request.streamed or request.operation is Operation.RESPONSES:
+        return False
+    return not (isinstance(request.payload, TensorCall) and request.payload.sequence is not None)
+
+
+async def hedged(
+    first: Coroutine[Any, Any, T],
+    after_s: float,
+    second: Callable[[], Awaitable[Coroutine[Any, Any, T] | None]],
+) -> T:
+    """What answers first. `second` is asked once `first` has taken `after_s`; None: there is none.
+    The loser is cancelled and waited for, so that it is settled. Raises what the first raises when
+    both fail."""
+    running: list[asyncio.Future[T]] = [asyncio.ensure_future(first)]
+    try:
+        await asyncio.wait(running, timeout=after_s)
+        if not running[0].done() and (other := await second()) is not None:
+            running.append(asyncio.ensure_future(other))
+        answered = await _first_answer(running)
+    except BaseException:
+        await asyncio.shield(_end(running))
+        raise
+    try:
+        await asyncio.shield(_end(running))
+    except BaseException:  # the caller left while the loser was closed: nobody gets the answer
+        await answered.aclose()
+        raise
+    return answered
+
+
+async def _first_answer(running: list[asyncio.Future[T]]) -> T:
+    left = set(running)
+    while left:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        for task in running:
+            if task in done and task.exception() is None:
+                running.remove(task)
+                return task.result()
+    return running[0].result()
+
+
+async def _end(losers: list[asyncio.Future[T]]) -> None:
+    for task in losers:
+        task.cancel()
+    for ended in await asyncio.gather(*losers, return_exceptions=True):
+        if not isinstance(ended, BaseException):  # it answered in the same step
+            await ended.aclose()

@@ -1,0 +1,68 @@
+"""What in a Triton model repository makes Triton's batcher stall (BEHAVIOURS S8).
+
+With dynamic batching, any of these options switches pre-fetching off, and the batcher sleeps
+through its wake-up (triton-inference-server/server#8870): seen on 2.51, and no release is known to
+mend it.
+Order, deadlines and limits are the gateway's queue's (docs/decisions/002-plain-batching.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+from tritonclient.grpc import model_config_pb2
+
+STALLING = frozenset(
+    {
+        "priority_levels",
+        "default_priority_level",
+        "default_queue_policy",
+        "priority_queue_policy",
+    }
+)
+_OPTIONS = ("default_timeout_microseconds", "allow_timeout_override", "max_queue_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A model whose batching can stall, or whose config cannot be read."""
+
+    model: str
+    config: Path
+    told: str
+
+
+def hazards(repository: Path) -> list[Hazard]:
+    return [h for path in sorted(repository.glob("*/config.pbtxt")) for h in _in_config(path)]
+
+
+def _in_config(path: Path) -> Iterator[Hazard]:
+    config = model_config_pb2.ModelConfig()
+    try:
+        text_format.Parse(path.read_text(encoding="utf-8"), config, allow_unknown_field=True)
+    except (OSError, ValueError, text_format.ParseError) as exc:
+        yield Hazard(path.parent.name, path, f"cannot be read: {type(exc).__name__}")
+        return
+    found = sorted(stalling_options(config.dynamic_batching))
+    if found:
+        yield Hazard(
+            path.parent.name,
+            path,
+            f"dynamic_batching has {', '.join(found)}, with which Triton's batcher can stall "
+            "(server#8870); drop it: the gateway's queue has priorities, deadlines and limits",
+        )
+
+
+def stalling_options(batching: Message) -> set[str]:
+    """Of a `ModelDynamicBatching`: what is set that wakes the fault."""
+    found = set()
+    for field, value in batching.ListFields():
+        if field.name not in STALLING:
+            continue
+        inner = {f.name for f, _ in value.ListFields()} if isinstance(value, Message) else set()
+        found |= {f"{field.name}.{name}" for name in inner if name in _OPTIONS} or {field.name}
+    return found

@@ -1,0 +1,39 @@
+"""How many calls may be tried again.
+
+Where everything fails, tries upon tries are what keeps it down. Each call earns a tenth of a second
+try, and a reserve as large as what a server that dies takes with it lets those calls go elsewhere;
+so the tries of many calls are at most 1.1 times the calls. (Marius Eriksen's retry budgets in
+Finagle; Google's SRE book, "Addressing Cascading Failures".)
+"""
+
+from __future__ import annotations
+
+from gateway.deadline import Clock
+
+_CALM_S = 10.0
+"""Without a second try for so long, the reserve is full again."""
+
+
+class RetryBudget:
+    """A bucket of second tries; counts on one event loop."""
+
+    def __init__(self, clock: Clock, share: float = 0.1, reserve: float = 32.0) -> None:
+        self._clock = clock
+        self._share = share
+        self._reserve = reserve
+        self._left = reserve
+        self._asked_s = clock()
+
+    def called(self) -> None:
+        self._left = min(self._reserve, self._left + self._share)
+
+    def take(self) -> bool:
+        """Whether one more call may be tried again."""
+        now_s = self._clock()
+        if now_s - self._asked_s >= _CALM_S:
+            self._left = self._reserve
+        self._asked_s = now_s
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True

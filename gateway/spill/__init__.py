@@ -1,0 +1,11 @@
+"""What holds back calls that could leave: money, a switch, and what the cloud can take.
+
+None of this clears a call: it only takes the cloud away from calls that were cleared.
+"""
+
+from gateway.spill.budget import Reserved, SpillBudgets
+from gateway.spill.concurrency import AdaptiveLimit
+from gateway.spill.control import SpillControl
+from gateway.spill.stop import SpillStop
+
+__all__ = ["AdaptiveLimit", "Reserved", "SpillBudgets", "SpillControl", "SpillStop"]

@@ -1,0 +1,59 @@
+"""How many calls an endpoint in the cloud is given at once.
+
+Additive increase, multiplicative decrease, as TCP's congestion avoidance (RFC 5681): every answer
+lets a little more in, a refusal for want of room (429) or a call that ran out of time there takes a
+third away. Calls that started before the last decrease tell nothing new, so one burst of refusals
+counts once.
+"""
+
+from __future__ import annotations
+
+from gateway.deadline import Clock
+
+_DECREASE = 0.7
+_CLOSED_AT_MOST_S = 60.0
+_CLOSED_UNASKED_S = 0.25
+"""After a 429 that does not say when to come back."""
+
+
+class AdaptiveLimit:
+    """Between one call and `most` calls in flight; closed for as long as the endpoint asks."""
+
+    def __init__(self, most: int, clock: Clock) -> None:
+        self._most = float(most)
+        self._limit = float(most)
+        self._clock = clock
+        self._decreased_s = -1.0
+        self._closed_until_s = 0.0
+
+    @property
+    def limit(self) -> int:
+        return int(self._limit)
+
+    @property
+    def closed_s(self) -> float:
+        """Seconds for which the endpoint takes nothing; 0 when it does."""
+        return max(0.0, self._closed_until_s - self._clock())
+
+    def room(self, in_flight: int) -> bool:
+        return in_flight < self.limit and not self.closed_s
+
+    def answered(self, in_flight: int) -> None:
+        """One call was served while `in_flight` were there, itself included. A limit that nobody
+        came near has proved nothing and stays."""
+        if in_flight >= self._limit / 2:
+            self._limit = min(self._most, self._limit + 1.0 / self._limit)
+
+    def refused(self, started_s: float, in_flight: int, retry_after_s: float | None) -> None:
+        """It said that it takes no more, to a call that began at `started_s`."""
+        wait_s = _CLOSED_UNASKED_S if retry_after_s is None else retry_after_s
+        wait_s = min(max(0.0, wait_s), _CLOSED_AT_MOST_S)
+        self._closed_until_s = max(self._closed_until_s, self._clock() + wait_s)
+        self.slowed(started_s, in_flight)
+
+    def slowed(self, started_s: float, in_flight: int) -> None:
+        """A call that began at `started_s` was not answered in time."""
+        if started_s <= self._decreased_s:
+            return
+        self._decreased_s = self._clock()
+        self._limit = max(1.0, min(self._limit, float(in_flight)) * _DECREASE)

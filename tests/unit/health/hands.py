@@ -1,0 +1,36 @@
+"""A lane's health on a clock that is set by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.breaker import Breaker
+from gateway.config import HealthSettings
+from gateway.health.lane import LaneHealth
+from gateway.health.patience import Figures
+
+WARM = Figures(usual_s=0.02, high_s=0.05, sample=50)
+COLD = Figures(usual_s=0.1, high_s=0.1, sample=0)
+
+
+@dataclass
+class Hands:
+    now_s: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Bed:
+    """A model that has passed a canary once."""
+
+    clock: Hands = field(default_factory=Hands)
+    settings: HealthSettings = field(default_factory=HealthSettings)
+    proven: bool = True
+
+    def __post_init__(self) -> None:
+        breaker = Breaker(self.clock, dwell_s=self.settings.dwell_s)
+        self.health = LaneHealth(self.clock, self.settings, breaker)
+        if self.proven:
+            self.health.prove()

@@ -1,0 +1,76 @@
+"""An endpoint in the cloud is given as many calls as it can take."""
+
+from __future__ import annotations
+
+from gateway.spill import AdaptiveLimit
+from tests.unit.spill.clock import HandClock
+
+
+def test_a_refusal_takes_a_third_of_what_was_there_away() -> None:
+    limit = AdaptiveLimit(100, HandClock())
+    limit.refused(started_s=1.0, in_flight=40, retry_after_s=0.0)
+    assert limit.limit == 28
+
+
+def test_a_burst_that_is_refused_together_counts_once() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(100, clock)
+    started_s = clock()
+    clock.pass_s(0.1)
+    for _ in range(40):
+        limit.refused(started_s, in_flight=40, retry_after_s=0.0)
+    assert limit.limit == 28
+
+
+def test_answers_near_the_limit_raise_it_again_and_never_over_the_most() -> None:
+    limit = AdaptiveLimit(10, HandClock())
+    limit.refused(1.0, in_flight=10, retry_after_s=0.0)
+    assert limit.limit == 7
+    for _ in range(200):
+        limit.answered(in_flight=limit.limit)
+    assert limit.limit == 10
+
+
+def test_answers_far_below_the_limit_prove_nothing() -> None:
+    limit = AdaptiveLimit(10, HandClock())
+    limit.refused(1.0, in_flight=10, retry_after_s=0.0)
+    for _ in range(200):
+        limit.answered(in_flight=1)
+    assert limit.limit == 7
+
+
+def test_one_call_at_a_time_always_goes() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(4, clock)
+    for _ in range(50):
+        clock.pass_s(1.0)
+        limit.slowed(clock(), in_flight=1)
+    assert limit.limit == 1
+    assert limit.room(0)
+    assert not limit.room(1)
+
+
+def test_nothing_goes_before_the_endpoint_said_and_everything_after() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(4, clock)
+    limit.refused(clock(), in_flight=1, retry_after_s=3.0)
+    assert not limit.room(0)
+    clock.pass_s(2.9)
+    assert not limit.room(0)
+    clock.pass_s(0.2)
+    assert limit.room(0)
+
+
+def test_an_endpoint_cannot_close_itself_for_ever() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(4, clock)
+    limit.refused(clock(), in_flight=1, retry_after_s=1e9)
+    assert limit.closed_s <= 60.0
+
+
+def test_a_shorter_wait_does_not_end_a_longer_one() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(4, clock)
+    limit.refused(clock(), in_flight=1, retry_after_s=5.0)
+    limit.refused(clock(), in_flight=1, retry_after_s=1.0)
+    assert limit.closed_s == 5.0

@@ -1,0 +1,132 @@
+"""The cloud is closed to calls that were cleared: by money, by the switch, by what it can take, and
+by second tries that nobody earned (S5, A5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.config import QueueSettings
+from gateway.errors import NoEligibleEndpoint, SpillClosed, UpstreamBusy, UpstreamFailed
+from gateway.retries import RetryBudget
+from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.types import Zone
+from tests.unit.harness import (
+    ANSWERS,
+    FAILS,
+    Plan,
+    Rig,
+    Setup,
+    cloud,
+    now_s,
+    onprem,
+    request,
+    run,
+)
+
+
+def budgeted(usd: float) -> Callable[[], SpillControl]:
+    return lambda: SpillControl(SpillStop(False, None, now_s), SpillBudgets(usd, {}, now_s))
+
+
+def test_a_used_up_budget_keeps_clear_calls_on_the_premises() -> None:
+    async def main() -> None:
+        rig = Rig(onprem(), cloud(), setup=Setup(spill=budgeted(0.0)()))
+        ended = await rig.call(request("clear"))
+        assert ended.placement is not None
+        assert ended.placement.zone is Zone.ONPREM
+        assert rig.cloud_seen == []
+
+    run(main())
+
+
+def test_with_nowhere_else_to_go_a_call_is_refused_and_told_why() -> None:
+    async def main() -> None:
+        rig = Rig(cloud(), setup=Setup(spill=budgeted(0.0)()))
+        ended = await rig.call(request("clear"))
+        assert isinstance(ended.error, NoEligibleEndpoint)
+        assert "spill_budget" in ended.error.message
+        assert rig.cloud_seen == []
+
+    run(main())
+
+
+def test_a_burst_cannot_overshoot_the_budget() -> None:
+    """Every call is decided on before the first of them has cost anything."""
+
+    async def main() -> None:
+        rig = Rig(cloud(Plan(open_s=0.5)), setup=Setup(spill=budgeted(0.02)()))
+        calls = [rig.call(request(f"clear{i}", budget_s=5.0)) for i in range(200)]
+        ended = await asyncio.gather(*calls)
+        assert sum(e.error is None for e in ended) == 20
+        assert len(rig.cloud_seen) == 20
+        assert rig.leftovers() == {}
+
+    run(main())
+
+
+def test_the_switch_also_stops_calls_that_were_decided_on_and_not_yet_sent(
+    tmp_path: Path,
+) -> None:
+    """It comes while the on-prem server still fails a call that would go on to the cloud."""
+
+    async def main() -> None:
+        file = tmp_path / "stop"
+        spill = SpillControl(SpillStop(False, file, now_s), SpillBudgets(None, {}, now_s))
+        slow_failure = Plan(open_s=0.5, error=lambda: UpstreamFailed("it answered 500"))
+        rig = Rig(onprem(slow_failure), cloud(), setup=Setup(spill=spill))
+        calling = asyncio.create_task(rig.call(request("clear", budget_s=5.0)))
+        await asyncio.sleep(0.2)
+        file.touch()
+        ended = await calling
+        assert isinstance(ended.error, SpillClosed)
+        assert ended.error.reason == "spill_stopped"
+        assert rig.cloud_seen == []
+        assert rig.leftovers() == {}
+
+    run(main())
+
+
+def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then() -> None:
+    async def main() -> None:
+        busy = Plan(error=lambda: UpstreamBusy("429", retry_after_s=3.0))
+        rig = Rig(cloud(busy, ANSWERS, name="a"), cloud(name="b"))
+        first = await rig.call(request("clear1"))
+        assert first.placement is not None
+        assert first.placement.endpoint == "b"
+        for i in range(5):
+            await rig.call(request(f"clear2{i}"))
+        assert len(rig.sites["a"].connector.seen) == 1
+        await asyncio.sleep(3.0)
+        state = {s.endpoint.name: s for s in rig.fleet.snapshot(request("clear3"), False)}
+        assert state["a"].room
+
+    run(main())
+
+
+@pytest.mark.parametrize(("in_hand", "tries"), [(0.0, 1), (1.0, 2)])
+def test_a_call_is_tried_again_only_while_second_tries_are_in_hand(
+    in_hand: float, tries: int
+) -> None:
+    async def main() -> None:
+        retries = RetryBudget(now_s, share=0.0, reserve=in_hand)
+        rig = Rig(onprem(FAILS), cloud(FAILS), setup=Setup(retries=retries))
+        await rig.call(request("clear"))
+        assert sum(len(s.connector.seen) for s in rig.sites.values()) == tries
+
+    run(main())
+
+
+def test_under_total_failure_the_tries_are_at_most_a_tenth_more_than_the_calls() -> None:
+    async def main() -> None:
+        rig = Rig(onprem(FAILS), cloud(FAILS), setup=Setup(queue=QueueSettings()))
+        calls = 1000
+        for i in range(calls):
+            await rig.call(request(f"clear{i}"))
+        tries = sum(len(s.connector.seen) for s in rig.sites.values())
+        assert tries <= 1.1 * calls
+
+    run(main())
