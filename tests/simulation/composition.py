@@ -1,0 +1,210 @@
+"""The gateway of a world, put together from its public parts, and what it holds.
+
+The one place here that knows the gateway's inside: how it is composed, and where it counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from prometheus_client import Gauge
+
+from gateway.accounting.account import Accounts
+from gateway.accounting.metrics import Metrics
+from gateway.admission import Admission
+from gateway.backends import OnPremDoor
+from gateway.backends.egress import CloudDoor
+from gateway.canaries import infer as send_canary
+from gateway.catalog import Catalog, CatalogModel
+from gateway.config import EndpointSettings, LimitSettings, QueueSettings
+from gateway.deadline import Clock
+from gateway.dispatch import Dispatcher
+from gateway.fleet import Fleet, Place
+from gateway.pipeline import Pipeline
+from gateway.retries import RetryBudget
+from gateway.routing.policy import Policy
+from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.tending import Tending
+from gateway.types import Endpoint, Payload, ServedModel, Zone
+from gateway.watch import Watch
+from tests.simulation.classifier import SimulatedClassifier
+from tests.simulation.endpoints import CANARY, SimulatedEndpoint
+from tests.simulation.plan import MODELS, EndpointPlan, WorldPlan
+from tests.simulation.pseudonyms import SimulatedPseudonyms
+from tests.simulation.witness import Witness, WitnessedLog
+
+METRICS = Metrics()
+"""One for all worlds of a process, which run one after the other: it takes longer to make than a
+world to run."""
+
+
+@dataclass(slots=True)
+class Composed:
+    plan: WorldPlan
+    fleet: Fleet
+    admission: Admission
+    accounts: Accounts
+    watch: Watch
+    tending: Tending
+    budgets: SpillBudgets
+    policy: Policy
+    pipelines: list[Pipeline]  # the newest takes calls, the others finish theirs
+    classifier: SimulatedClassifier
+    pseudonyms: SimulatedPseudonyms
+    dispatcher: Dispatcher
+    gauge_before: float  # a world that was halted leaves it up
+
+    def pipeline(self, policy: Policy) -> Pipeline:
+        return Pipeline(
+            self.admission,
+            self.classifier,
+            self.fleet,
+            policy,
+            self.dispatcher,
+            self.accounts,
+            block_unknown=self.plan.block_unknown,
+            pseudonyms=self.pseudonyms,
+        )
+
+    async def look_after(self) -> None:
+        """What runs in the background for as long as the gateway does."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.watch.run())
+            if self.plan.tended:
+                group.create_task(self.tending.run())
+
+    def reload(self) -> None:
+        self.policy = replace(self.policy, spill=not self.policy.spill)
+        self.pipelines.append(self.pipeline(self.policy))
+
+    async def drain(self, drain_s: float) -> None:
+        """As the gateway does when it is told to stop (O7)."""
+        self.admission.draining = True
+        try:
+            async with asyncio.timeout(drain_s):
+                await self.accounts.quiet()
+        except TimeoutError:
+            for pipeline in self.pipelines:
+                pipeline.cut()
+
+    def lowest(self) -> int:
+        """Of all counts: asked after every step, so it makes no list of them."""
+        found = min(self.admission.inside, self.accounts.open_calls)
+        for place in self.fleet.places.values():
+            if place.in_flight < found:
+                found = place.in_flight
+            for lane in place.lanes.values():
+                if lane.in_flight < found:
+                    found = lane.in_flight
+                queue = lane.queue
+                if queue is not None and queue.in_flight < found:
+                    found = queue.in_flight
+        return found
+
+    def counts(self) -> Iterator[tuple[str, float]]:
+        """Whatever goes up for a call and has to come down again."""
+        yield "admission", self.admission.inside
+        yield "accounts", self.accounts.open_calls
+        for name, place in self.fleet.places.items():
+            yield f"{name} in flight", place.in_flight
+            for model, lane in place.lanes.items():
+                yield f"{name} {model} in flight", lane.in_flight
+                if lane.queue is not None:
+                    yield f"{name} {model} with the server", lane.queue.in_flight
+                    yield f"{name} {model} waiting", lane.queue.waiting
+        yield "gauge of calls", _value_of(METRICS.in_flight) - self.gauge_before
+        for pipeline in self.pipelines:
+            yield "pipeline", len(pipeline._open) + len(pipeline._waiting)
+        budgets = (self.budgets._everybody, *self.budgets._of.values())
+        yield "waiting for a restart", self.fleet.recovery.waiting
+        yield "money put aside", sum(round(b.reserved_usd, 9) for b in budgets)
+        for name, place in self.fleet.places.items():
+            yield f"{name} waited for", len(place.limits)
+
+
+def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
+    endpoints = [SimulatedEndpoint(e, witness) for e in plan.endpoints]
+    catalog = Catalog(
+        {m: CatalogModel(m, "infer", tuple(e.name for e in plan.endpoints),
+                         max_batch=plan.max_batch, canary=True) for m in MODELS},
+        {e.name: _endpoint(e) for e in plan.endpoints},
+    )  # fmt: skip
+    places = {e.plan.name: _place(e, plan.probe_s) for e in endpoints}
+    queue = QueueSettings(
+        max_waiting=plan.max_waiting,
+        max_waiting_batches=plan.max_waiting_batches,
+        in_flight_batches=plan.in_flight_batches,
+    )
+    limits = LimitSettings(
+        max_concurrent=plan.max_concurrent, max_concurrent_per_tenant=plan.max_per_tenant
+    )
+    budgets = SpillBudgets(plan.spill_budget_usd, {}, clock)
+    spill = SpillControl(SpillStop(False, None, clock), budgets)
+    fleet = Fleet(catalog, places, queue, METRICS, clock, spill)
+    policy = Policy(
+        spill=plan.spill,
+        margin=plan.margin,
+        miss_penalty_usd=plan.miss_penalty_usd,
+        max_waiting_batches=plan.max_waiting_batches,
+        max_attempts=plan.max_attempts,
+    )
+    made = Composed(
+        plan=plan,
+        fleet=fleet,
+        admission=Admission(limits),
+        accounts=Accounts(WitnessedLog(witness, plan.unwritable), METRICS, clock, lambda: "policy"),
+        watch=Watch(places, _learn_nothing, METRICS),
+        tending=Tending(fleet, catalog, _canary, send_canary, METRICS, clock),
+        budgets=budgets,
+        policy=policy,
+        pipelines=[],
+        classifier=SimulatedClassifier(witness),
+        pseudonyms=SimulatedPseudonyms(witness),
+        dispatcher=Dispatcher(
+            fleet, clock, RetryBudget(clock, reserve=plan.retry_reserve), plan.hedge
+        ),
+        gauge_before=_value_of(METRICS.in_flight),
+    )
+    made.pipelines.append(made.pipeline(policy))
+    return made
+
+
+def _value_of(gauge: Gauge) -> float:
+    return sum(sample.value for metric in gauge.collect() for sample in metric.samples)
+
+
+async def _canary(name: str, place: Place, model: str) -> Payload:
+    return CANARY
+
+
+async def _learn_nothing(name: str, place: Place) -> None:
+    return None
+
+
+def _endpoint(plan: EndpointPlan) -> Endpoint:
+    served = {m: ServedModel(m, price_usd=plan.price_usd) for m in MODELS}
+    return Endpoint(plan.name, plan.zone, "triton", served)
+
+
+def _place(endpoint: SimulatedEndpoint, probe_s: float) -> Place:
+    plan = endpoint.plan
+    away = plan.zone is Zone.CLOUD
+    settings = EndpointSettings.model_construct(
+        kind="triton",
+        zone=plan.zone,
+        grpc="localhost:1",
+        expected_ms=plan.expected_ms,
+        max_in_flight=plan.max_in_flight,
+        connect_timeout_ms=100.0,
+        probe_s=probe_s,
+    )
+    return Place(
+        settings=settings,
+        connector=endpoint,
+        onprem=None if away else OnPremDoor(endpoint),
+        cloud=CloudDoor(endpoint) if away else None,
+        inspector=None,
+        back_in_s=endpoint.back_in_s,
+    )

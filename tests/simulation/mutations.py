@@ -1,0 +1,239 @@
+"""Whether the worlds find what they are for: take out one guard of the gateway, and count the seeds
+until a world tells. `python -m tests.simulation.mutations`
+
+Each change is made in a copy. A guard that stands behind another is taken out together with it; one
+that is only a second line of defence (`Cleared`) is proved by the unit tests of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import logging
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    file: str  # in gateway/
+    old: str
+    new: str
+
+    def applies(self) -> bool:
+        return (ROOT / "gateway" / self.file).read_text().count(self.old) == 1
+
+    def make(self, root: Path) -> None:
+        assert self.applies(), f"{self.file} has changed: {self.old}"
+        path = root / "gateway" / self.file
+        path.write_text(path.read_text().replace(self.old, self.new))
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    guard: str  # what is gone
+    rules: frozenset[str]  # the behaviours of which one is then seen to break
+    changes: tuple[Change, ...]
+
+
+def _one(guard: str, rules: str, file: str, old: str, new: str) -> Mutation:
+    return Mutation(guard, frozenset(rules.split()), (Change(file, old, new),))
+
+
+_CLEARED = Change(
+    "backends/__init__.py",
+    "        if (\n            found.sensitivity is not Sensitivity.CLEAR\n",
+    "        if False and (\n            found.sensitivity is not Sensitivity.CLEAR\n",
+)
+_FILTER = Change(
+    "routing/filters.py",
+    'return "restricted" if found.restricted and state.endpoint.zone is Zone.CLOUD else None',
+    "return None",
+)
+_ZONES = Change(
+    "routing/policy.py",
+    "zones=ONPREM_ONLY if found.restricted else request.zones,",
+    "zones=request.zones,",
+)
+_DOOR = Change(
+    "pipeline.py",
+    "        if not self.found.restricted and not self.found.complete:\n",
+    "        if False:\n",
+)
+_KNOWN = Change(
+    "pipeline.py",
+    "        if self.found.restricted:\n            raise NotCleared\n",
+    "",
+)
+
+_LEAVES_AT_ONCE = Change(
+    "dispatch.py", "asyncio.get_running_loop().call_soon(self._leave)", "self._leave()"
+)
+
+MUTATIONS: tuple[Mutation, ...] = (
+    # Placement
+    Mutation("the restricted filter", frozenset({"M1", "M2", "A4"}), (_FILTER,)),
+    Mutation(
+        "the restricted filter, the zones and Cleared", frozenset({"M1", "M2"}),
+        (_FILTER, _ZONES, _CLEARED, _KNOWN),
+    ),
+    Mutation("the look at the door", frozenset({"M1", "A4"}), (_DOOR,)),
+    Mutation("the look at the door, and Cleared", frozenset({"M1"}), (_DOOR, _CLEARED)),
+    Mutation("what the door found, and Cleared", frozenset({"M1"}), (_KNOWN, _CLEARED)),
+    Mutation("the zones shrink with the verdict", frozenset({"M2"}), (_ZONES,)),
+    _one("what callers allow", "M1 M2 A4", "routing/filters.py",
+         'return None if state.endpoint.zone in request.zones else "placement"', "return None"),
+    _one("sequences stay", "M1", "routing/filters.py",
+         'return "stateful" if stateful and state.endpoint.zone is Zone.CLOUD else None',
+         "return None"),
+    _one("the switch for the cloud", "S5", "routing/policy.py",
+         "if why is None and not self.spill and", "if False and"),
+    _one("money is there before it is spent", "S5", "spill/budget.py",
+         "return self.open and used_usd + usd <= self._most_usd * (1 + _ROUNDING)",
+         "return self.open"),
+    # What is held is given back
+    _one("the turn is given back", "A2", "dispatch.py",
+         "            self.turn.release()\n", "            pass\n"),
+    _one("the turn of who leaves is given back", "A2 A3", "dispatch.py",
+         '            await self.finish(None, "cancelled")\n            raise\n'
+         "        except EgressForbidden:",
+         "            raise\n        except EgressForbidden:"),
+    _one("the turn of who runs out of time is given back", "A2 A3", "dispatch.py",
+         "            late = self._too_late()\n            await self.finish(late)\n",
+         "            late = self._too_late()\n"),
+    _one("the turn of a connector's bug is given back", "A2 A3", "dispatch.py",
+         '            await self.finish(None, "internal")\n            raise\n',
+         "            raise\n"),
+    _one("money put aside is settled", "A2 S5", "dispatch.py",
+         "            self.reserved.settle(self.price_usd())\n", "            pass\n"),
+    _one("calls in flight are counted down", "A2", "dispatch.py",
+         "            self.fleet.ended(self.endpoint, self.request.model)\n", "            pass\n"),
+    _one("admission is left", "A2", "admission.py",
+         "            self.inside -= 1\n", ""),
+    _one("the account is settled once", "A2", "accounting/account.py",
+         "        if self._settled:\n            return\n", ""),
+    _one("who leaves a stream is settled", "A2", "pipeline.py",
+         '            self._settle(Outcome.CANCELLED, "caller_left")\n', "            pass\n"),
+    _one("the upstream is closed", "A3", "dispatch.py",
+         "closing = None if self.stream is None else asyncio.ensure_future(self.stream.aclose())",
+         "closing = None"),
+    _one("a record before the answer", "B4", "accounting/account.py",
+         "            if outcome is Outcome.SERVED and not self._recorded:\n",
+         "            if False:\n"),
+    # Time
+    _one("the deadline of the first frame", "D1", "dispatch.py",
+         "asyncio.timeout(max(0.0, self._patience_s())) as limit", "asyncio.timeout(1e5) as limit"),
+    _one("the deadline of later frames", "D1", "dispatch.py",
+         "asyncio.timeout(max(0.0, attempt.request.deadline.remaining_s()))",
+         "asyncio.timeout(1e5)"),
+    _one("the deadline of the look", "D1", "pipeline.py",
+         "asyncio.timeout(max(0.0, self._request.deadline.remaining_s()))",
+         "asyncio.timeout(1e5)"),
+    _one("streams are cut at the end of a drain", "D1 A2", "pipeline.py",
+         "            stream.cut(_stopping())\n", "            pass\n"),
+    _one("no caller waits for a slow close", "D1", "dispatch.py",
+         "asyncio.wait((closing,), timeout=_CLOSES_IN_S)", "asyncio.wait((closing,))"),
+    # Attempts
+    _one("the commit point", "A4", "dispatch.py",
+         "        except GatewayError as exc:\n            await self._finish(exc)\n"
+         "            raise\n\n    async def served_whole",
+         "        except GatewayError as exc:\n            attempt.stream = await attempt._open()\n"
+         "            return await anext(attempt.stream)\n\n    async def served_whole"),
+    _one("a broken stream is no whole one", "A4 A2", "dispatch.py",
+         "        except GatewayError as exc:\n            await self._finish(exc)\n"
+         "            raise\n\n    async def served_whole",
+         "        except GatewayError as exc:\n            await self._finish(exc)\n"
+         "            raise StopAsyncIteration from None\n\n    async def served_whole"),
+    _one("second tries are few", "A5", "retries.py",
+         "        if self._left < 1.0:\n            return False\n", ""),
+    _one("no hedge of what has failed", "A2 A4", "dispatch.py",
+         "if attempt.finished or attempt.sent_s is None", "if attempt.sent_s is None"),
+    _one("the winner of a hedge whose caller has left", "A2 A3", "hedge.py",
+         "        await answered.aclose()\n", ""),
+    _one("limits that have fired are left alone", "A6 A2", "fleet.py",
+         " and not limit.expired()", ""),
+    # Limits
+    _one("room in the cloud when it is sent", "S2", "dispatch.py",
+         "        if away and not self.fleet.takes_another(",
+         "        if away and self.fleet.places is None and self.fleet.takes_another("),
+    Mutation(
+        "the close goes out before who waits is sent", frozenset({"S2"}),
+        (_LEAVES_AT_ONCE, Change(
+            "dispatch.py",
+            "None if self.stream is None else asyncio.ensure_future(self.stream.aclose())",
+            "None if self.stream is None else self.stream.aclose()",
+        )),
+    ),
+    Mutation(
+        "the close goes out before who comes is sent", frozenset({"S2"}), (_LEAVES_AT_ONCE,)
+    ),
+)  # fmt: skip
+
+
+def stale() -> list[str]:
+    """Guards that are not where they were: their change has to be written anew."""
+    return [m.guard for m in MUTATIONS if not all(change.applies() for change in m.changes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    seeds: int  # until a world told; 0: none did
+    rule: str = ""
+    what: str = ""
+
+
+def found(mutation: Mutation, most: int) -> Found:
+    """Of the gateway without the guard, in a copy and in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
+        root = Path(scratch)
+        for folder in ("gateway", "tests/simulation"):
+            ignored = shutil.ignore_patterns("__pycache__", "weights", "demo")
+            shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
+        shutil.copy(ROOT / "tests" / "__init__.py", root / "tests")
+        for change in mutation.changes:
+            change.make(root)
+        told = subprocess.run(
+            [sys.executable, "-m", "tests.simulation.mutations", "--hunt", str(most)],
+            cwd=root, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    return Found(*ast.literal_eval(told.stdout))
+
+
+def hunt(most: int) -> tuple[int, str, str]:
+    from tests.simulation.seeds import collected_by_hand  # the copy's, whatever is broken in it
+    from tests.simulation.world import ran
+
+    logging.disable(logging.CRITICAL)
+    with collected_by_hand():
+        for seed in range(most):
+            if violations := ran(seed).violations:
+                return seed + 1, violations[0].rule, str(violations[0])
+    return 0, "", ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutations")
+    parser.add_argument("--most", type=int, default=2000, help="seeds to look for each in")
+    parser.add_argument("--only", default="", help="guards with this in their name")
+    parser.add_argument("--hunt", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.hunt is not None:
+        print(hunt(given.hunt))
+        return 0
+    missed = 0
+    for mutation in MUTATIONS:
+        if given.only in mutation.guard:
+            there = found(mutation, given.most)
+            missed += there.rule not in mutation.rules
+            print(f"| {mutation.guard} | {there.rule} | {there.seeds} |  {there.what}", flush=True)
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

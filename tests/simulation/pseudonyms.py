@@ -1,0 +1,75 @@
+"""Surrogates in the place of findings, behind the port that the real pseudonymiser implements."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from gateway.types import (
+    Classification,
+    DocumentCall,
+    Frame,
+    InferenceReply,
+    InferenceRequest,
+    ReplyStream,
+    Sensitivity,
+)
+from tests.simulation.endpoints import number_of
+from tests.simulation.plan import Look
+from tests.simulation.witness import CallStory, Witness
+
+
+class SimulatedPseudonyms:
+    def __init__(self, witness: Witness) -> None:
+        self._witness = witness
+
+    async def instead(
+        self, request: InferenceRequest, found: Classification
+    ) -> SimulatedInstead | None:
+        story = self._witness.calls[number_of(request)]
+        await asyncio.sleep(story.plan.look_s)
+        payload = request.payload
+        if story.plan.door is not Look.WELL or not isinstance(payload, DocumentCall):
+            return None
+        masked = replace(payload, document={**payload.document, "masked": True})
+        return SimulatedInstead(replace(request, payload=masked), story)
+
+
+class SimulatedInstead:
+    def __init__(self, request: InferenceRequest, story: CallStory) -> None:
+        self.request = request
+        self.found = Classification(
+            request.id, Sensitivity.CLEAR, "pseudonymised", complete=True,
+            pseudonymised={"PERSON": 1},
+        )  # fmt: skip
+        self._story = story
+        self._known = True
+        story.mappings += 1
+
+    async def to_leave(self) -> None:
+        return None
+
+    def restored(self, reply: InferenceReply) -> InferenceReply:
+        return replace(reply, frames=_Restored(reply.frames, self))
+
+    def forget(self) -> None:
+        if self._known:
+            self._known = False
+            self._story.mappings -= 1
+
+
+class _Restored:
+    def __init__(self, frames: ReplyStream, instead: SimulatedInstead) -> None:
+        self._frames = frames
+        self._instead = instead
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        return await anext(self._frames)
+
+    async def aclose(self) -> None:
+        self._instead.forget()
+        await self._frames.aclose()

@@ -1,0 +1,290 @@
+"""What must hold in every world, and who watches that it does.
+
+Endpoints and callers tell the witness what they see; it asks the gateway nothing that the gateway
+could get wrong. `after_step` is asked after every round of the loop, `when_quiet` at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.accounting.records import RecordUnwritable
+from gateway.deadline import Clock
+from gateway.errors import GatewayError, Shed
+from gateway.types import Outcome, Placement, Zone
+from tests.simulation.plan import START_S, CallPlan, EndpointPlan, WorldPlan
+
+GRACE_S = 0.050  # after its deadline a call has ended (D1)
+_RETRY_SHARE = 0.1  # second tries that each call earns
+CLOSES_IN_S = 0.100  # after a caller has left, nothing runs for it upstream (A3)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    seed: int
+    rule: str  # the behaviour's id
+    what: str
+    at_s: float
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {self.rule}: {self.what} (at {self.at_s:.6f} s)"
+
+
+@dataclass(slots=True)
+class CallStory:
+    """What became of one call, as seen from outside."""
+
+    plan: CallPlan
+    deadline_s: float
+    spill: bool  # what the policy said when it came
+    cleared: bool = False  # somebody looked for everything and found nothing
+    opened: list[str] = field(default_factory=list)  # endpoints, in order
+    running: int = 0  # at endpoints, now
+    bug_met: bool = False
+    given_whole: set[str] = field(default_factory=set)  # by endpoints, to the end
+    recorded: bool = False
+    mappings: int = 0  # of surrogates to originals, still known
+    committed: bool = False  # the answer began
+    placement: Placement | None = None
+    frames: list[bytes] = field(default_factory=list)
+    whole: bool = False  # the answer came to its end
+    error: BaseException | None = None
+    left_s: float | None = None
+    ended_s: float | None = None
+    settled: list[str] = field(default_factory=list)  # outcomes
+    settled_s: float = math.inf
+
+
+class Trace:
+    """Everything that happened, in order; its digest is what a replay must meet."""
+
+    def __init__(self, keep: bool = False) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+        self.lines: list[str] | None = [] if keep else None
+
+    def add(self, at_s: float, *what: object) -> None:
+        line = f"{at_s!r} {what!r}"
+        self._hash.update(line.encode())
+        if self.lines is not None:
+            self.lines.append(line)
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class Witness:
+    def __init__(self, plan: WorldPlan, trace: Trace, clock: Clock) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._trace = trace
+        self._at_endpoint: Counter[tuple[str, str]] = Counter()
+        self._spent_usd = 0.0
+        self.calls: dict[int, CallStory] = {}
+        self.violations: list[Violation] = []
+
+    @property
+    def now_s(self) -> float:
+        return self._clock()
+
+    def broken(self, rule: str, what: str) -> None:
+        self.violations.append(Violation(self._plan.seed, rule, what, self.now_s))
+
+    def told(self, *what: object) -> None:
+        self._trace.add(self.now_s, *what)
+
+    # What endpoints see
+
+    def opened(self, endpoint: EndpointPlan, number: int, model: str, masked: bool) -> None:
+        self.told("opened", endpoint.name, number, masked)
+        story = self.calls[number]
+        story.opened.append(endpoint.name)
+        story.running += 1
+        self._at_endpoint[endpoint.name, model] += 1
+        self._allowed(endpoint, story, masked)
+        self._within_limits(endpoint, model)
+        who = f"call {number} at {endpoint.name}"
+        if story.committed:
+            self.broken("A4", f"{who}: another attempt after its answer had begun")
+        if self.now_s > story.deadline_s:
+            self.broken("D1", f"{who}: sent after its deadline")
+        if story.ended_s is not None:
+            self.broken("A3", f"{who}: sent after it had ended")
+        if len(story.opened) > self._most_attempts():
+            self.broken("A5", f"{who}: {len(story.opened)} attempts")
+
+    def _most_attempts(self) -> int:
+        """A call that turns out to be restricted at the door is decided on once more."""
+        return 2 * self._plan.max_attempts - 1
+
+    def _allowed(self, endpoint: EndpointPlan, story: CallStory, masked: bool) -> None:
+        who = f"call {story.plan.number} at {endpoint.name}"
+        if story.plan.explained:
+            self.broken("O3", f"{who}: it was only to be explained")
+        if endpoint.zone is not Zone.CLOUD:
+            return
+        if not (story.plan.masked_may_leave if masked else story.plan.may_leave):
+            self.broken("M1", f"{who}: it has to stay ({story.plan.secret.value})")
+        if not (story.cleared or masked):
+            self.broken("M1", f"{who}: nobody has cleared it")
+        if not story.spill:
+            self.broken("S5", f"{who}: the cloud is closed")
+        self._spent_usd += endpoint.price_usd
+        budget_usd = self._plan.spill_budget_usd
+        if budget_usd is not None and self._spent_usd > budget_usd + 1e-9:
+            self.broken("S5", f"{who}: {self._spent_usd} USD spent of {budget_usd}")
+
+    def _within_limits(self, endpoint: EndpointPlan, model: str) -> None:
+        found, most = self._load(endpoint, model), self._limit(endpoint)
+        if found > most:
+            self.broken("S2", f"{endpoint.name}: {found} calls in flight, and {most} are allowed")
+
+    def _load(self, endpoint: EndpointPlan, model: str) -> int:
+        if endpoint.zone is Zone.ONPREM:
+            return self._at_endpoint[endpoint.name, model]
+        return sum(self._at_endpoint[name, m] for name, m in self._at_endpoint
+                   if name == endpoint.name)  # fmt: skip
+
+    def _limit(self, endpoint: EndpointPlan) -> int:
+        if endpoint.zone is Zone.CLOUD:
+            return endpoint.max_in_flight
+        most = math.ceil(self._plan.max_batch * self._plan.in_flight_batches)
+        return max(1, min(most, endpoint.max_in_flight))
+
+    def ran(self, endpoint: EndpointPlan, number: int, model: str, how: str) -> None:
+        """Nothing runs for the call there any more."""
+        self.told("ran", endpoint.name, number, how)
+        story = self.calls[number]
+        if how == "whole":
+            story.given_whole.add(endpoint.name)
+        story.running -= 1
+        self._at_endpoint[endpoint.name, model] -= 1
+        if self._at_endpoint[endpoint.name, model] < 0:
+            self.broken("A2", f"{endpoint.name}: fewer than no call in flight")
+
+    # What the decision log is given
+
+    def recorded(self, record: Mapping[str, Any]) -> None:
+        number = int(record["id"])
+        self.told("recorded", number, record["outcome"], record.get("end_reason"))
+        self._zones_only_shrink(number, record["attempts"])
+        known = self.calls[number].plan.known_at_first_look
+        if (
+            known
+            and record.get("sensitivity") == "restricted"
+            and "cloud" in record.get("zones", ())
+        ):
+            self.broken("M2", f"call {number}: restricted, and decided on with the cloud")
+        if record["outcome"] == "streaming":
+            return
+        story = self.calls[number]
+        story.settled.append(record["outcome"])
+        story.settled_s = self.now_s
+        if len(story.settled) > 1:
+            self.broken("A2", f"call {number}: settled as {story.settled}")
+
+    def _zones_only_shrink(self, number: int, attempts: list[dict[str, Any]]) -> None:
+        before: set[str] | None = None
+        for attempt in attempts:
+            zones = set(attempt["zones"])
+            if before is not None and not zones <= before:
+                self.broken("M2", f"call {number}: zones grew from {before} to {zones}")
+            if attempt["zone"] not in zones:
+                self.broken("M2", f"call {number}: tried outside of its zones {zones}")
+            before = zones
+
+    # What callers see
+
+    def released(self, story: CallStory, placement: Placement) -> None:
+        """Its answer begins."""
+        story.committed, story.placement = True, placement
+        self.told("released", story.plan.number, placement.endpoint, placement.reason)
+        if not story.recorded:
+            self.broken("B4", f"call {story.plan.number}: answered without its record")
+
+    def ended(self, story: CallStory) -> None:
+        plan, error = story.plan, story.error
+        story.ended_s = self.now_s
+        self.told("ended", plan.number, type(error).__name__, len(story.frames), story.whole)
+        late_s = self.now_s - max(story.deadline_s, story.left_s or 0.0)
+        if late_s > GRACE_S:
+            self.broken("D1", f"call {plan.number} ended {late_s:.3f} s after its deadline")
+        self._error_is_one_of_ours(story)
+        self._answer_is_whole(story)
+
+    def _error_is_one_of_ours(self, story: CallStory) -> None:
+        error, number = story.error, story.plan.number
+        if error is None or isinstance(error, GatewayError):
+            if isinstance(error, Shed) and not (error.retry_after_s or 0.0) > 0.0:
+                self.broken("A1", f"call {number}: {error.reason} without when to call again")
+        elif story.plan.explained and isinstance(error, TimeoutError):
+            return
+        elif story.left_s is None and not story.bug_met:
+            self.broken("A4", f"call {number}: raised {error!r}")
+
+    def _answer_is_whole(self, story: CallStory) -> None:
+        """No frame twice, none left out, none of another attempt, no end that was not one."""
+        number = story.plan.number
+        told = story.placement
+        last = "nowhere" if told is None else told.endpoint
+        due = [b"%d/%s/%d" % (number, last.encode(), n) for n in range(len(story.frames))]
+        if story.frames != due:
+            self.broken("A4", f"call {number}: given {story.frames} by {last}")
+        if told is not None and told.endpoint not in story.opened:
+            self.broken("S7", f"call {number}: placed at {last}, sent to {story.opened}")
+        if story.whole and last not in story.given_whole:
+            self.broken("A4", f"call {number}: broke off and ended as if it were whole")
+        if story.whole and story.settled != [Outcome.SERVED.value]:
+            self.broken("A2", f"call {number}: answered, and settled as {story.settled}")
+
+    def overdue(self, story: CallStory) -> None:
+        """Asked once, a moment after its deadline, or after its caller has left."""
+        if story.ended_s is None:
+            self.broken("D1", f"call {story.plan.number} has not ended in time")
+        if story.settled_s > self.now_s and not story.plan.explained:
+            self.broken("A2", f"call {story.plan.number} is not settled in time")
+
+    def still_running(self, story: CallStory) -> None:
+        if story.running:
+            self.broken("A3", f"call {story.plan.number} runs on where nobody waits for it")
+
+    def quiet(self) -> None:
+        """Asked when no call is left."""
+        for story in self.calls.values():
+            self.still_running(story)
+            if story.mappings:
+                self.broken("A2", f"call {story.plan.number}: its surrogates are still known")
+            if not story.settled and not story.plan.explained:
+                self.broken("A2", f"call {story.plan.number} was never settled")
+        self._few_second_tries()
+
+    def _few_second_tries(self) -> None:
+        """A tenth of the calls earn one, beside the reserve; what turns out at the door to be
+        restricted begins anew."""
+        stories = self.calls.values()
+        anew = sum(story.plan.begins_anew for story in stories)
+        earned = self._plan.retry_reserve + _RETRY_SHARE * (len(stories) + anew)
+        tries = sum(max(0, len(story.opened) - 1) for story in stories)
+        if tries > earned + anew:
+            self.broken("A5", f"{tries} second tries of {len(stories)} calls: {earned} + {anew}")
+
+
+class WitnessedLog:
+    """The decision log, which may be unwritable for a while."""
+
+    def __init__(self, witness: Witness, unwritable: tuple[float, float] | None) -> None:
+        self._witness = witness
+        self._unwritable = unwritable or (math.inf, math.inf)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        witness = self._witness
+        witness.recorded(record)
+        from_s, until_s = self._unwritable
+        if from_s <= witness.now_s - START_S < until_s:
+            raise RecordUnwritable("the decision log cannot be written")
+        witness.calls[int(record["id"])].recorded = True
