@@ -140,7 +140,8 @@ class Pipeline:
     ) -> Sent:
         while True:
             known = clearance.found.restricted
-            if (other := await self._instead(request, clearance.found)) is not None:
+            tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
+            if not tried and (other := await self._instead(request, clearance.found)) is not None:
                 return await self._send_instead(*other, account)
             try:
                 account.decision = self._decide(request, clearance.found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -297,5 +298,35 @@ def test_explain_tells_what_would_leave_and_keeps_nothing() -> None:
         assert told.decision.attempts[0].zone is Zone.CLOUD
         assert [instead.forgotten for instead in pseudonyms.made] == [True]
         assert rig.cloud_seen == []
+
+    run(main())
+
+
+def test_a_call_that_was_tried_as_it_is_leaves_no_more_with_surrogates() -> None:
+    """M2: what its first attempt could not touch no later one may. The server goes down while the
+    call waits for its turn, and when something is said to be back the cloud looks better."""
+
+    async def main() -> None:
+        pseudonyms = ScriptedPseudonyms()
+        rig = rig_of(pseudonyms, onprem(Plan(open_s=5.0)), cloud())
+        held = [asyncio.create_task(rig.call(request("restricted", 9.0))) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        asked = replace(allowed(), deadline=request("restricted", 9.0).deadline)
+        calling = asyncio.create_task(rig.call(asked))
+        await asyncio.sleep(0.1)
+        place = rig.fleet.place("gpu")
+        place.back_in_s = lambda: 1.0
+        place.went_down()
+        await asyncio.sleep(0.5)
+        rig.fleet.recovery.tell()
+        place.back_in_s = lambda: None
+        ended = await calling
+        await asyncio.gather(*held)
+        tried = [set(a["zones"]) for a in rig.log.of(asked.id)[-1]["attempts"]]
+        assert tried, "it was tried as it is: without that there is nothing to test"
+        assert all(zones == {"onprem"} for zones in tried)
+        assert ended.error is not None
+        assert rig.cloud_seen == []
+        assert rig.leftovers() == {}
 
     run(main())
