@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import MODELS, LiveGateway, LoopThread, serving, settings, simulated_cloud
+from tests.live import (
+    MODELS,
+    LiveGateway,
+    LoopThread,
+    serving,
+    settings,
+    simulated_cloud,
+    wait_until,
+)
 
 
 @pytest.fixture(scope="session")
@@ -32,5 +42,20 @@ def gateway(
     if not (MODELS / "minilm" / "1" / "model.onnx").exists():
         pytest.fail("the models are not built: run `make models`")
     scratch = tmp_path_factory.mktemp("gateway")
-    with serving(settings(cloud, scratch), scratch) as found:
+    document = settings(cloud, scratch)
+    with serving(document, scratch) as found:
+        wait_until(lambda: _canaries(found) >= _served_here(document), 60.0)
         yield found
+
+
+def _served_here(document: dict[str, Any]) -> int:
+    places = (place for model in document["models"].values() for place in model["served_by"])
+    return sum(place["endpoint"] == "local" for place in places)
+
+
+def _canaries(gateway: LiveGateway) -> int:
+    """The first ones run beside the first calls, and would be counted with theirs."""
+    told = re.findall(
+        r'^spillway_canaries_total{endpoint="local".*} (\d+)', gateway.metrics(), re.M
+    )
+    return sum(map(int, told))

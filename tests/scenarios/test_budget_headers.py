@@ -8,7 +8,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LiveGateway, LoopThread
+from tests.live import LiveGateway, LoopThread, wait_until
 
 from . import malformed
 from .refusals import Channel, Reached, Refusal, of_openai, of_v2
@@ -157,4 +157,6 @@ def test_a_budget_that_makes_sense_is_taken(
     assert answer.status_code == 200
     after = Reached.now(gateway, cloud, loop_thread)
     assert after.attempts != before.attempts  # so the tests above would see a call get through
-    assert after.executed != before.executed
+    wait_until(  # Triton counts once it has answered
+        lambda: Reached.now(gateway, cloud, loop_thread).executed != before.executed, 5.0
+    )

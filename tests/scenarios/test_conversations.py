@@ -286,8 +286,11 @@ def test_a_key_s_own_types_restrict_its_calls_alone(house: LiveGateway) -> None:
 
 
 def test_no_record_shows_what_was_labelled_or_tainted_in_the_cloud(house: LiveGateway) -> None:
+    turns = [turn("user", "Which form is it?")]
+    chat(house, turns, headers=RESTRICTED)
+    chat(house, [*turns, turn("assistant", "The blue one."), turn("user", "Why?")])
     stayed = [r for r in house.records() if r.get("classify_reason") in ("labelled", "tainted")]
-    assert stayed
+    assert {r["classify_reason"] for r in stayed} == {"labelled", "tainted"}
     assert all(r["zones"] == ["onprem"] for r in stayed)
     assert not [a for r in stayed for a in r["attempts"] if a["zone"] == "cloud"]
     assert MARKER not in json.dumps(house.records())
