@@ -133,7 +133,7 @@ def test_calls_whose_callers_left_count_until_it_is_their_turn() -> None:
         gate.open.set()
         answered = await first
         async with asyncio.timeout(FAR_S):  # the thread comes to those who left after answering
-            while (last := await outcome(thread, "last")) == "busy":
+            while (last := await outcome(thread, "last")) == "busy":  # noqa: ASYNC110 - a thread
                 await asyncio.sleep(0.001)
         return [busy, answered, last]
 
