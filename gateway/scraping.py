@@ -74,9 +74,11 @@ class Scraping:
         patience_s = max(settings.stall_s, doubt_s(lane.figures(), settings))
         if not lane.health.proven:
             patience_s *= _UNPROVEN
-        flat_s = watch.flat_s(found.executions, lane.in_flight)
-        if flat_s < patience_s or lane.health.stalled:
+        # Once it is out, only canaries ask; that it is out does not end the stall.
+        flat_s = watch.flat_s(found.executions, lane.in_flight > 0 or lane.health.silent)
+        if flat_s < patience_s or watch.told:
             return
+        watch.told = True
         self._metrics.endpoint_stalls.labels(name).inc()
         log.warning(
             "%s: stalled: %d calls of %s are there and none was executed for %.1f s",

@@ -65,6 +65,7 @@ class LaneHealth:
     unanswered_since_s: float | None = None
     heard_count: int = 0
     waiting: dict[int, float] = field(default_factory=dict)  # for an answer to begin, since when
+    silent: bool = False  # the last canary was not answered, nor any call since
     stalled: bool = False  # by its server's statistics, calls wait there and none is executed
     _tickets: int = 0
     _cleared_s: float = -math.inf
@@ -93,6 +94,7 @@ class LaneHealth:
         """Any answer is a sign of life, also one that says no."""
         self._heard_s = self.clock()
         self.heard_count += 1
+        self.silent = False
         self.unanswered_since_s = self.clock() if self.waiting else None
 
     def left(self, ticket: int, *, answered: bool) -> None:
@@ -155,6 +157,7 @@ class LaneHealth:
         if answer is Answer.GOOD:
             return self._passes(took_s > self._slow_s(self.usual_s or found.usual_s), found)
         self._passed = 0
+        self.silent = answer is Answer.LATE
         if not self.breaker.closed:
             return Verdict.NOTHING
         alone = self._heard_s < self._asked_s  # nobody else was answered meanwhile either
@@ -228,6 +231,7 @@ class LaneHealth:
         self.breaker.rest_no_longer()
         self._asked_s = -math.inf
         self._forget()
+        self.silent = False
         self.slow_since_s = self.unanswered_since_s = None
 
     def out_for_s(self) -> float | None:

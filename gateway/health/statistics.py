@@ -97,9 +97,10 @@ class StallWatch:
     clock: Clock
     executions: int = -1
     since_s: float = 0.0
+    told: bool = False  # of the stall that lasts
 
-    def flat_s(self, executions: int, in_flight: int) -> float:
+    def flat_s(self, executions: int, asked: bool) -> float:
         """For how long the model has had calls and executed nothing."""
-        if executions != self.executions or not in_flight:
-            self.executions, self.since_s = executions, self.clock()
+        if executions != self.executions or not asked:
+            self.executions, self.since_s, self.told = executions, self.clock(), False
         return self.clock() - self.since_s

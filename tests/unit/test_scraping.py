@@ -9,6 +9,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from gateway.errors import UpstreamUnreachable
+from gateway.health.lane import Answer
 from gateway.health.statistics import read
 from gateway.scraping import Scraping
 from gateway.types import RestBody
@@ -219,6 +220,29 @@ def test_calls_in_flight_and_no_execution_is_a_stall_that_is_told(
 
     run(main())
     assert "stalled" in caplog.text
+
+
+def test_a_stall_is_told_once_although_canaries_took_the_model_out_before() -> None:
+    async def main() -> None:
+        watched = Watched(ScriptedConnector(*[Plan()] * 20, *[HANGS] * 99))
+        for _ in range(20):
+            await watched.rig.call(request())
+        lane = watched.rig.fleet.lane("gpu", MODEL)
+        lane.health.prove()
+        call = asyncio.create_task(watched.rig.call(request("restricted", 60.0)))
+        await asyncio.sleep(0.5)
+        lane.health.open()
+        watched.rig.fleet.place("gpu").give_up_waiting()
+        lane.health.asking()
+        lane.health.told(Answer.LATE, 0.7, lane.figures())
+        await asyncio.gather(call, return_exceptions=True)
+        assert watched.metric("spillway_endpoint_stalls_total") == 0
+        await asyncio.sleep(6)
+        assert lane.in_flight == 0
+        assert watched.metric("spillway_endpoint_stalls_total") == 1
+        await watched.close()
+
+    run(main())
 
 
 def test_where_no_canary_can_tell_a_stall_ejects_by_itself_after_longer() -> None:
