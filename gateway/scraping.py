@@ -81,8 +81,8 @@ class Scraping:
         watch.told = True
         self._metrics.endpoint_stalls.labels(name).inc()
         log.warning(
-            "%s: stalled: %d calls of %s are there and none was executed for %.1f s",
-            name, lane.in_flight, model, flat_s,
+            "%s: stalled: %s is asked and has executed nothing for %.1f s; calls there: %d",
+            name, model, flat_s, lane.in_flight,
         )  # fmt: skip
         lane.health.stalled = lane.breaker.closed
         if not lane.health.proven and lane.health.open():

@@ -161,8 +161,8 @@ class LaneHealth:
         if not self.breaker.closed:
             return Verdict.NOTHING
         alone = self._heard_s < self._asked_s  # nobody else was answered meanwhile either
-        silent = alone and (self.stalled or self.slow_since_s is not None)
-        if answer is Answer.BAD or silent:
+        doubted = alone and (self.stalled or self.slow_since_s is not None)
+        if answer is Answer.BAD or doubted:
             return self._eject()
         if self.slow_since_s is None and (alone or self._slow or self._lags(found)):
             return self._slows(found)

@@ -245,6 +245,31 @@ def test_a_stall_is_told_once_although_canaries_took_the_model_out_before() -> N
     run(main())
 
 
+@pytest.mark.parametrize("ends", ["a canary passes", "a call is answered", "it starts anew"])
+def test_a_model_that_was_silent_and_has_nothing_to_do_is_not_stalled(ends: str) -> None:
+    async def main() -> None:
+        watched = Watched(ScriptedConnector(*[Plan()] * 99))
+        for _ in range(20):
+            await watched.rig.call(request())
+        lane = watched.rig.fleet.lane("gpu", MODEL)
+        lane.health.prove()
+        lane.health.asking()
+        lane.health.told(Answer.LATE, 0.7, lane.figures())
+        await asyncio.sleep(0.2)
+        if ends == "a canary passes":
+            lane.health.asking()
+            lane.health.told(Answer.GOOD, 0.01, lane.figures())
+        elif ends == "a call is answered":
+            await watched.rig.call(request("restricted"))
+        else:
+            lane.health.came_up()
+        await asyncio.sleep(10)
+        assert watched.metric("spillway_endpoint_stalls_total") == 0
+        await watched.close()
+
+    run(main())
+
+
 def test_where_no_canary_can_tell_a_stall_ejects_by_itself_after_longer() -> None:
     async def main() -> None:
         watched = Watched(ScriptedConnector(*[Plan()] * 20, *[Plan(open_s=40)] * 99))
