@@ -38,14 +38,16 @@ from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
 from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
-from gateway.fleet import Fleet, Place
+from gateway.fleet import Fleet
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import build_app
 from gateway.fronts.http_connection import HttpConnection
 from gateway.pipeline import Pipeline, Pseudonyms
+from gateway.place import Place
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
+from gateway.schedulers import new_scheduler, weights
 from gateway.scraping import Scraping
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.tending import Tending
@@ -79,8 +81,9 @@ class Gateway:
         settings = self.settings
         places = {name: self._place(name, e) for name, e in settings.endpoints.items()}
         self.fleet = Fleet(
-            self.catalog, places, settings.queue, self.metrics, self._clock, self._spill(),
-            settings.health,
+            self.catalog, places, self.metrics, self._clock,
+            weights(settings.queue, settings.routing),
+            new_scheduler(settings.queue, settings.routing), self._spill(), settings.health,
         )  # fmt: skip
         census = ServerCensus(self.catalog, settings.undeclared_models == "onprem")
         self.watch = Watch(places, census, self.metrics)
@@ -342,6 +345,7 @@ class Gateway:
             "draining": self.admission.draining,
             "calls_in_flight": self.accounts.open_calls,
             "endpoints": self.fleet.report(),
+            "queues": self.fleet.groups.report(),
             "models": sorted(self.catalog.names()),
         }
 
@@ -396,7 +400,6 @@ def policy(settings: Settings) -> Policy:
         spill=settings.routing.spill,
         margin=settings.routing.margin,
         miss_penalty_usd=settings.routing.miss_penalty_usd,
-        max_waiting_batches=settings.queue.max_waiting_batches,
         max_attempts=settings.routing.max_attempts,
     )
 

@@ -10,8 +10,8 @@ from tritonclient.grpc import service_pb2
 from gateway.backends import Cleared
 from gateway.catalog import Catalog
 from gateway.errors import NotOffered, UpstreamFailed
-from gateway.fleet import Place
 from gateway.health import canary
+from gateway.place import Place
 from gateway.types import (
     EVERYWHERE,
     Classification,

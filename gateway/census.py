@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 
 from tritonclient.grpc import service_pb2
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from gateway.backends import Inspector
 from gateway.catalog import Catalog
 from gateway.errors import GatewayError
-from gateway.fleet import Place
+from gateway.groups import Execution
+from gateway.place import Place
 from gateway.repository import stalling_options
 from gateway.types import Zone
 
@@ -31,7 +33,7 @@ class ServerCensus:
             self._catalog.add_undeclared(name, await self._models(place.inspector))
         for model, served in self._catalog.endpoints[name].models.items():
             try:
-                place.learn_batch(model, await self._max_batch(place.inspector, served.model))
+                place.on_execution(model, await self._execution(place.inspector, served.model))
             except GatewayError as exc:
                 log.warning("%s: no config of %s: %s", name, model, exc.reason)
 
@@ -44,7 +46,7 @@ class ServerCensus:
         index = service_pb2.RepositoryIndexResponse.FromString(raw)
         return [m.name for m in index.models]
 
-    async def _max_batch(self, inspector: Inspector, model: str) -> int:
+    async def _execution(self, inspector: Inspector, model: str) -> Execution:
         raw = await inspector.grpc(
             "ModelConfig",
             service_pb2.ModelConfigRequest(name=model).SerializeToString(),
@@ -56,4 +58,14 @@ class ServerCensus:
                 "%s: its dynamic_batching has %s, with which Triton can stall (server#8870)",
                 model, ", ".join(sorted(stalling)),
             )  # fmt: skip
-        return max(1, int(config.max_batch_size))
+        return _execution(config)
+
+
+def _execution(config: ModelConfig) -> Execution:
+    """Instances are counted for each device of a group, as Triton starts them."""
+    instances = sum(max(1, g.count) * max(1, len(g.gpus)) for g in config.instance_group)
+    return Execution(
+        rows=max(1, config.max_batch_size),
+        instances=max(1, instances),
+        one_by_one=config.model_transaction_policy.decoupled,
+    )

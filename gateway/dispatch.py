@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from gateway.backends import Cleared
+from gateway.attempt import AttemptLog, OpenedReply, RunningAttempt
 from gateway.deadline import Clock
 from gateway.errors import (
     DeadlineExceeded,
+    DeadlineUnmeetable,
     EgressForbidden,
     GatewayError,
     ModelFailed,
@@ -23,33 +24,22 @@ from gateway.errors import (
     Saturated,
     SpillClosed,
     UpstreamError,
-    UpstreamFailed,
-    UpstreamGivenUp,
     UpstreamRefused,
-    UpstreamSilent,
 )
-from gateway.fleet import Fleet, Waiting, price_usd
+from gateway.fleet import Fleet, slow_ones
+from gateway.group import NoServer, Spilled, Turn
 from gateway.hedge import has_no_effect, hedged
-from gateway.queue import Turn
 from gateway.retries import RetryBudget
-from gateway.spill import Reserved
+from gateway.routing.policy import leaving
 from gateway.types import (
-    Attempt,
     Classification,
     Decision,
     Endpoint,
-    Frame,
     InferenceRequest,
-    ReplyStream,
-    ServedModel,
-    TensorCall,
     Zone,
 )
 
 _LATE = 2.0  # times the median: where all calls take the same time, the 95th percentile is no news
-
-
-_CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
 
 
 class Clearance(Protocol):
@@ -66,12 +56,6 @@ class Clearance(Protocol):
 
 class NotCleared(Exception):
     """A call that was about to leave may not. It has to be decided on anew."""
-
-
-class AttemptLog(Protocol):
-    """Keeps what was tried; the account of the call."""
-
-    def attempted(self, attempt: Attempt) -> None: ...
 
 
 class Dispatcher:
@@ -98,36 +82,82 @@ class Dispatcher:
         attempt met, OnpremUnavailable for a restricted call that no on-prem server could take, or
         NotCleared before an attempt in the cloud that turns out not to be allowed.
         """
-        zones = decision.zones
-        last: GatewayError | None = None
-        sent = False
+        route = _Route(request, clearance, decision, log)
         self._retries.called()
-        others = deque(decision.attempts)
-        while others:
-            endpoint = others.popleft()
-            if endpoint.zone not in zones:
+        while (zone := route.zone) is not None:
+            if zone not in decision.zones:
                 raise EgressForbidden(request.id)
-            if last is not None and not self._worth_another(request, endpoint):
-                continue
-            if sent and not self._retries.take():
+            if route.sent and not self._retries.in_hand:
                 break
-            if endpoint.zone is Zone.CLOUD:
-                await clearance.to_leave()
-            attempt = _Attempt(
-                self._fleet, self._clock, request, clearance.found, decision, endpoint, log
-            )
             try:
-                if self._hedging and others and has_no_effect(request):
-                    return await self._hedged(attempt, others, clearance)
-                return await attempt.start()
+                attempt = await (self._here(route) if zone is Zone.ONPREM else self._away(route))
+                if attempt is not None:
+                    if route.sent:
+                        self._retries.take()
+                    return await self._started(attempt, route)
             except (UpstreamRefused, DeadlineExceeded):
                 raise
+            except DeadlineUnmeetable:
+                if route.last is None:
+                    raise
+                route.onprem = False
             except (UpstreamError, Saturated, SpillClosed) as exc:
-                last, sent = exc, sent or attempt.sent_s is not None
-        raise self._exhausted(request, clearance.found, last, sent)
+                route.failed(exc)
+        raise self._exhausted(request, clearance.found, route.last, route.sent > 0)
+
+    async def _here(self, route: _Route) -> RunningAttempt | None:
+        """A turn at one of the on-prem servers. None: there is none for this call, or it is to
+        leave."""
+        request, fleet, found = route.request, self._fleet, route.clearance.found
+        group = fleet.group_of(request)
+        if not any(self._could_serve(route, fleet.endpoint(name)) for name in group):
+            route.onprem = False
+            return None
+        call = fleet.call(request, found.restricted, route.clouds, frozenset(route.avoid))
+        try:
+            turn = await fleet.enter(request, call, group)
+        except Spilled as spilled:
+            route.leaves(spilled.why)
+            return None
+        except NoServer:
+            route.onprem = False
+            return None
+        except Saturated:
+            route.onprem = False
+            raise
+        return self._attempt(route, fleet.endpoint(turn.server), turn)
+
+    def _could_serve(self, route: _Route, endpoint: Endpoint) -> bool:
+        if endpoint.name in route.avoid or self._fleet.refuses(endpoint, route.request.model):
+            return False
+        return route.last is None or self._worth_another(route.request, endpoint)
+
+    async def _away(self, route: _Route) -> RunningAttempt | None:
+        endpoint = route.clouds.popleft()
+        if route.last is not None and not self._worth_another(route.request, endpoint):
+            return None
+        await route.clearance.to_leave()
+        return self._attempt(route, endpoint, None)
+
+    def _attempt(self, route: _Route, endpoint: Endpoint, turn: Turn | None) -> RunningAttempt:
+        attempt = RunningAttempt(
+            self._fleet, self._clock, route.request, route.clearance.found, route.decision,
+            endpoint, route.log, turn,
+        )  # fmt: skip
+        route.attempt = attempt
+        return attempt
+
+    async def _started(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
+        try:
+            if self._hedging and route.clouds and has_no_effect(route.request):
+                return await self._hedged(attempt, route.clouds, route.clearance)
+            return await attempt.start()
+        except asyncio.CancelledError:  # it may not even have begun
+            await attempt.finish(None, "cancelled")
+            raise
 
     async def _hedged(
-        self, attempt: _Attempt, others: deque[Endpoint], clearance: Clearance
+        self, attempt: RunningAttempt, others: deque[Endpoint], clearance: Clearance
     ) -> OpenedReply:
         times = self._fleet.lane(attempt.endpoint.name, attempt.request.model).times
         if times.cold:
@@ -172,260 +202,46 @@ class Dispatcher:
             )
             refused.sent = sent
             return refused
-        return last or NoEligibleEndpoint("no endpoint was tried", retry_after_s=2.0)
+        return last or NoEligibleEndpoint(
+            "every endpoint that could take this call went out of service", retry_after_s=2.0
+        )
 
 
-class _Attempt:
-    """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
+class _Route:
+    """Where a call has been, and where it may still go."""
 
     def __init__(
         self,
-        fleet: Fleet,
-        clock: Clock,
         request: InferenceRequest,
-        found: Classification,
+        clearance: Clearance,
         decision: Decision,
-        endpoint: Endpoint,
         log: AttemptLog,
     ) -> None:
-        self.fleet, self.clock, self.log = fleet, clock, log
-        self.request, self.found, self.decision = request, found, decision
-        self.endpoint = endpoint
-        self.served = endpoint.models[request.model]
-        self.turn: Turn | None = None
-        self.reserved: Reserved | None = None
-        self.stream: ReplyStream | None = None
-        self.sent_s: float | None = None
-        self.epoch: int | None = None  # None: no call has gone there
-        self.give_up_s = fleet.give_up_s(endpoint, request)
+        self.request, self.clearance, self.decision, self.log = request, clearance, decision, log
+        self.clouds = deque(e for e in decision.attempts if e.zone is Zone.CLOUD)
+        self.onprem = any(e.zone is Zone.ONPREM for e in decision.attempts)
+        self.avoid = set(slow_ones(decision))
+        self.last: GatewayError | None = None
+        self.sent = 0
+        self.attempt: RunningAttempt | None = None
 
     @property
-    def finished(self) -> bool:
-        return self.log is _NOWHERE
+    def zone(self) -> Zone | None:
+        """Where it goes next; None: nowhere."""
+        if self.sent >= self.decision.tries or not (self.onprem or self.clouds):
+            return None
+        here_first = self.decision.attempts[0].zone is Zone.ONPREM
+        if self.onprem and (here_first or not self.clouds):
+            return Zone.ONPREM
+        return Zone.CLOUD
 
-    def beside(self, endpoint: Endpoint, found: Classification) -> _Attempt:
-        """Another try at the same call."""
-        return _Attempt(
-            self.fleet, self.clock, self.request, found, self.decision, endpoint, self.log
-        )
+    def leaves(self, why: str) -> None:
+        self.decision = leaving(self.decision, why)
+        self.log.decided(self.decision)
 
-    async def start(self) -> OpenedReply:
-        try:
-            await self._take_turn()
-            self._still_available()
-            if self.endpoint.zone is Zone.CLOUD:
-                self.reserved = self.fleet.reserve(self.request, self.served)
-            self.epoch = self.fleet.started(self.endpoint, self.request.model)
-            self.sent_s = self.clock()
-            waiting = Waiting(self.request.model, self.found.restricted)
-            async with asyncio.timeout(max(0.0, self._patience_s())) as limit:
-                with self.fleet.waiting_for(self.endpoint, waiting, limit):
-                    self.stream = await self._open()
-                    first = await self._first(self.stream)
-        except StopAsyncIteration:
-            error = UpstreamFailed("the endpoint ended its answer before it began")
-            await self.finish(error)
-            raise error from None
-        except TimeoutError:
-            late = self._too_late()
-            await self.finish(late)
-            raise late from None
-        except GatewayError as exc:
-            await self.finish(exc)
-            raise
-        except asyncio.CancelledError:  # the caller left
-            await self.finish(None, "cancelled")
-            raise
-        except EgressForbidden:
-            await self.finish(None, "egress_forbidden")
-            raise
-        except BaseException:  # a connector's bug
-            await self.finish(None, "internal")
-            raise
-        return OpenedReply(self, first)
-
-    def _too_late(self) -> GatewayError:
-        if self.request.deadline.passed():
-            return DeadlineExceeded("the latency budget ran out before the answer began")
-        if why := self.fleet.refuses(self.endpoint, self.request.model):
-            return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
-        if self.clock() - (self.sent_s or 0.0) >= self.give_up_s:
-            return UpstreamSilent("the endpoint gave no answer in many times its usual time")
-        return UpstreamGivenUp("the endpoint became slow before it answered", reason="slow")
-
-    def _patience_s(self) -> float:
-        return min(self.request.deadline.remaining_s(), self.give_up_s)
-
-    async def _first(self, stream: ReplyStream) -> Frame | None:
-        """None: on a stream a decoupled model may end a call without any answer."""
-        if not (self.request.streamed and isinstance(self.request.payload, TensorCall)):
-            return await anext(stream)
-        return await anext(stream, None)
-
-    async def _take_turn(self) -> None:
-        queue = self.fleet.lane(self.endpoint.name, self.request.model).queue
-        if queue is not None:
-            self.turn = await queue.enter(self.request, self.found.restricted)
-            self.fleet.waited(self.endpoint, self.request.model, self.turn.queued_s)
-
-    def _still_available(self) -> None:
-        """An endpoint may fail while a call waits in its queue or at another one; then the call
-        tries its next place at once instead of an endpoint that is known to be out (A6)."""
-        why = self.fleet.refuses(self.endpoint, self.request.model) or self._better_elsewhere()
-        if why:
-            raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
-        away = self.endpoint.zone is Zone.CLOUD
-        if away and not self.fleet.takes_another(self.endpoint.name, self.request.model):
-            raise Saturated(  # others were decided on in the same moment, or came while it waited
-                "the cloud has as many calls as it takes", reason="queue_full", retry_after_s=1.0
-            )
-
-    def _better_elsewhere(self) -> str:
-        if self.found.restricted or self.decision.attempts[-1] is self.endpoint:
-            return ""
-        lane = self.fleet.lane(self.endpoint.name, self.request.model)
-        return "slow" if lane.health.state == "slow" else ""
-
-    async def _open(self) -> ReplyStream:
-        place = self.fleet.place(self.endpoint.name)
-        if self.endpoint.zone is Zone.CLOUD:
-            if place.cloud is None:
-                raise EgressForbidden(self.request.id)
-            return await place.cloud.infer(
-                Cleared(self.request, self.found, self.decision), self.served
-            )
-        if place.onprem is None:
-            raise EgressForbidden(self.request.id)
-        return await place.onprem.infer(self.request, self.served)
-
-    async def finish(self, error: GatewayError | None, result: str = "") -> None:
-        """Give the turn back, close the upstream, tell fleet and account; acts once."""
-        log, self.log = self.log, _NOWHERE
-        if log is _NOWHERE:
-            return
-        took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
-        closing = None if self.stream is None else asyncio.ensure_future(self.stream.aclose())
-        if closing is not None:  # nobody takes this place before the close has gone out (S2)
-            asyncio.get_running_loop().call_soon(self._leave)
-        if self.reserved is not None:
-            self.reserved.settle(self.price_usd())
-        self._tell_fleet(error, result, took_s)
-        log.attempted(self.as_attempt(result or (error.reason if error else "served"), took_s))
-        if closing is None:
-            self._leave()
-        else:  # it goes on by itself when it takes longer, or when the caller leaves
-            done, _ = await asyncio.wait((closing,), timeout=_CLOSES_IN_S)
-            for closed in done:
-                closed.result()
-
-    def _leave(self) -> None:
-        if self.turn is not None:
-            self.turn.release()
-        if self.epoch is not None:
-            self.fleet.ended(self.endpoint, self.request.model)
-
-    def as_attempt(self, result: str, took_s: float) -> Attempt:
-        return Attempt(
-            endpoint=self.endpoint.name,
-            zone=self.endpoint.zone,
-            zones=self.decision.zones,
-            result=result,
-            queued_s=self.turn.queued_s if self.turn else 0.0,
-            took_s=took_s,
-            price_usd=self.price_usd(),
-        )
-
-    def price_usd(self) -> float:
-        return 0.0 if self.epoch is None else price_usd(self.served, self.tokens())
-
-    def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
-        if self.epoch is None:
-            return
-        fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
-        if error is None and not result:
-            fleet.succeeded(endpoint, model, self.epoch, took_s)
-        elif isinstance(error, UpstreamRefused):
-            fleet.abandoned(endpoint, model, self.epoch)
-        elif isinstance(error, UpstreamError) or (
-            isinstance(error, DeadlineExceeded) and took_s >= self._fair_s()
-        ):
-            fleet.failed(endpoint, model, self.epoch, error, self.sent_s or 0.0)
-        else:
-            fleet.abandoned(endpoint, model, self.epoch)
-
-    def _fair_s(self) -> float:
-        """A deadline that passes says something of the endpoint only when it was a fair one."""
-        times = self.fleet.lane(self.endpoint.name, self.request.model).times
-        return 4 * times.quantile_s(0.95)
-
-    def tokens(self) -> int | None:
-        found = getattr(self.stream, "total_tokens", None)
-        return found if isinstance(found, int) else None
-
-
-class _Nowhere:
-    def attempted(self, attempt: Attempt) -> None:
-        raise AssertionError("an attempt was finished twice")
-
-
-_NOWHERE = _Nowhere()
-
-
-class OpenedReply:
-    """A committed reply. Every frame comes within the deadline; closing cancels the upstream."""
-
-    def __init__(self, attempt: _Attempt, first: Frame | None) -> None:
-        self._attempt = attempt
-        self._first: Frame | None = first
-        self._done = False
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return self._attempt.endpoint
-
-    @property
-    def served(self) -> ServedModel:
-        return self._attempt.served
-
-    @property
-    def total_tokens(self) -> int | None:
-        return self._attempt.tokens()
-
-    def so_far(self) -> Attempt:
-        attempt = self._attempt
-        return attempt.as_attempt("streaming", attempt.clock() - (attempt.sent_s or 0.0))
-
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        if self._first is not None:
-            first, self._first = self._first, None
-            return first
-        attempt = self._attempt
-        if self._done or attempt.stream is None:
-            raise StopAsyncIteration
-        try:
-            async with asyncio.timeout(max(0.0, attempt.request.deadline.remaining_s())):
-                return await anext(attempt.stream)
-        except StopAsyncIteration:
-            await self._finish(None)
-            raise
-        except TimeoutError:
-            late = DeadlineExceeded("the latency budget ran out while the answer was streaming")
-            await self._finish(late)
-            raise late from None
-        except GatewayError as exc:
-            await self._finish(exc)
-            raise
-
-    async def served_whole(self) -> None:
-        """The first frame was the whole answer."""
-        await self._finish(None)
-
-    async def aclose(self) -> None:
-        await self._finish(None, "cancelled")
-
-    async def _finish(self, error: GatewayError | None, result: str = "") -> None:
-        self._done = True
-        await self._attempt.finish(error, result)
+    def failed(self, error: GatewayError) -> None:
+        attempt, self.attempt, self.last = self.attempt, None, error
+        if attempt is not None:
+            self.sent += attempt.sent_s is not None
+            if attempt.endpoint.zone is Zone.ONPREM:
+                self.avoid.add(attempt.endpoint.name)

@@ -8,16 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 
-from gateway import ambient
 from gateway.accounting.metrics import Metrics
-from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
+from gateway.backends import Inspector
 from gateway.breaker import Breaker
 from gateway.catalog import Catalog
-from gateway.config import EndpointSettings, HealthSettings, QueueSettings
+from gateway.config import HealthSettings
 from gateway.deadline import Clock
 from gateway.errors import (
     DeadlineExceeded,
@@ -29,90 +28,23 @@ from gateway.errors import (
     UpstreamGivenUp,
     UpstreamSilent,
 )
+from gateway.group import ServerNow, Surroundings, Turn, refusal
+from gateway.groups import Abroad, Execution, Groups, NewScheduler, Weights
 from gateway.health.lane import LaneHealth
-from gateway.health.patience import Figures, give_up_s
+from gateway.health.patience import give_up_s
 from gateway.health.recovery import Recovery
-from gateway.health.statistics import ServerStatistics
-from gateway.queue import OnPremQueue
-from gateway.routing.estimate import ServiceTimes, completion_s
+from gateway.place import Lane, Place, Waiting
+from gateway.routing.estimate import ServiceTimes
+from gateway.routing.fit import able
+from gateway.routing.policy import leaving
+from gateway.scheduling.calls import Call, Spill
 from gateway.spill import AdaptiveLimit, Reserved, SpillControl
-from gateway.types import Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
+from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
 
 log = logging.getLogger(__name__)
 
+_OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
 _EXPECTED_TOKENS = 500  # of a generation, until its answer says; only ranks endpoints by price
-
-
-@dataclass(slots=True)
-class Lane:
-    """One model on one endpoint."""
-
-    breaker: Breaker
-    times: ServiceTimes
-    queue: OnPremQueue | None  # on-prem only
-    health: LaneHealth
-    in_flight: int = 0
-
-    def figures(self) -> Figures:
-        times = self.times
-        return Figures(times.quantile_s(0.5), times.quantile_s(0.99), times.sample)
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A call that waits for its answer to begin."""
-
-    model: str
-    restricted: bool
-
-
-@dataclass(slots=True)
-class Place:
-    """One endpoint with its door."""
-
-    settings: EndpointSettings
-    connector: Probed  # its doors alone can send calls through it
-    onprem: OnPremBackend | None
-    cloud: CloudBackend | None
-    inspector: Inspector | None
-    up: bool = False
-    in_flight: int = 0
-    lanes: dict[str, Lane] = field(default_factory=dict)
-    on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
-    batch_of: dict[str, int] = field(default_factory=dict)
-    limits: dict[asyncio.Timeout, Waiting] = field(default_factory=dict)  # of who waits, in order
-    statistics: ServerStatistics | None = None  # where the server tells any
-    back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
-
-    def learn_batch(self, model: str, batch: int) -> None:
-        """What the server says of a model, also when calls were queued for it before."""
-        self.batch_of[model] = batch
-        lane = self.lanes.get(model)
-        if lane is not None and lane.queue is not None:
-            lane.queue.widen(batch)
-
-    def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
-        """A frozen server keeps its connections open: who waits for it is told at once."""
-        now_s = ambient.loop_s()
-        for limit, waiting in self.limits.items():
-            if which(waiting) and not limit.expired():  # one that has just fired cannot be moved
-                limit.reschedule(now_s)
-
-    @property
-    def heard(self) -> int:
-        """Grows with every answer of the endpoint."""
-        return sum(lane.health.heard_count for lane in self.lanes.values())
-
-    def went_down(self) -> None:
-        self.up = False
-        for lane in self.lanes.values():
-            lane.health.put_out()
-        self.give_up_waiting()
-
-    def came_up(self) -> None:
-        self.up = True
-        for lane in self.lanes.values():
-            lane.health.came_up()
 
 
 class Fleet:
@@ -120,9 +52,10 @@ class Fleet:
         self,
         catalog: Catalog,
         places: dict[str, Place],
-        queue: QueueSettings,
         metrics: Metrics,
         clock: Clock,
+        weights: Weights,
+        scheduler: NewScheduler,
         spill: SpillControl | None = None,
         health: HealthSettings | None = None,
     ) -> None:
@@ -130,7 +63,16 @@ class Fleet:
         self.recovery = Recovery(self.health)
         self._catalog = catalog
         self.places = places
-        self._queue_settings = queue
+        self.groups = Groups(
+            weights,
+            scheduler,
+            lambda name: places[name].settings.expected_ms / 1000,
+            self._declared,
+            self._around,
+            clock,
+        )
+        for name, place in places.items():
+            place.on_execution = partial(self._learnt, name)
         self._metrics = metrics
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
@@ -155,12 +97,9 @@ class Fleet:
         if endpoint.zone is Zone.CLOUD:
             why = why or self._spill.closed(request.tenant)
         p50_s = lane.times.quantile_s(0.5)
-        if lane.queue is not None:
-            key = lane.queue.key(request, restricted)
-            ahead = lane.queue.ahead(key)
-            predicted_s = completion_s(max(p50_s, lane.times.quantile_s(0.75)), ahead,
-                                       lane.queue.window)  # fmt: skip
-            room, waiting, batch = lane.queue.room, lane.queue.waiting, lane.queue.batch
+        if endpoint.zone is Zone.ONPREM:
+            predicted_s, waiting = self._onprem_s(request, restricted)
+            room, batch = True, self.groups.execution(request.model, name).rows
         else:
             predicted_s = lane.times.quantile_s(0.95)
             room, waiting, batch = self.takes_another(name, request.model), 0, 1
@@ -197,18 +136,94 @@ class Fleet:
         return found
 
     def _new_lane(self, name: str, place: Place, model: str) -> Lane:
-        h, queue = self.health, None
+        h = self.health
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
         health = LaneHealth(self._clock, h, breaker)
-        if place.settings.zone is Zone.ONPREM:
-            q = self._queue_settings
-            batch = max(self._catalog.find(model).max_batch, place.batch_of.get(model, 1))
-            queue = OnPremQueue(
-                batch, self._clock, q.in_flight_batches, q.max_waiting, q.aging_s,
-                place.settings.max_in_flight, health.slow_start.share,
-            )  # fmt: skip
         times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
-        return Lane(breaker, times, queue, health)
+        return Lane(breaker, times, health)
+
+    # The queues
+
+    def _learnt(self, name: str, model: str, told: Execution) -> None:
+        self.groups.learn(model, name, told)
+
+    def _declared(self, model: str, name: str) -> Execution:
+        """What the settings say of how an on-prem server executes a model's calls."""
+        found, place = self._catalog.find(model), self.places[name].settings
+        if place.kind == "openai":  # batches of its own making, as wide as the settings allow
+            return Execution(rows=max(1, place.max_in_flight // 2), one_by_one=True)
+        return Execution(rows=found.max_batch, one_by_one=found.task == "generate")
+
+    def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
+        """The on-prem servers that may serve the call, up or not: those it queues for."""
+        found = self._catalog.find(request.model)
+        endpoints = (self._catalog.endpoints[name] for name in found.endpoints)
+        onprem = (e for e in endpoints if e.zone is Zone.ONPREM)
+        return tuple(endpoint.name for endpoint in able(request, onprem))
+
+    def call(
+        self, request: InferenceRequest, restricted: bool, clouds: Iterable[Endpoint],
+        avoid: frozenset[str] = frozenset(),
+    ) -> Call:  # fmt: skip
+        abroad = [Abroad(e.name, price_usd(e.models[request.model], None)) for e in clouds]
+        return self.groups.call(request, restricted, abroad, avoid)
+
+    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Turn:
+        """A turn at one of the group's servers. Raises what `ServerGroup.enter` does."""
+        self.groups.entered(request.model, call)
+        turn = await self.groups.of(request.model, group).enter(call, request.deadline)
+        self._metrics.queued_seconds.labels(turn.server, request.model).observe(turn.queued_s)
+        return turn
+
+    def foresee(self, request: InferenceRequest, restricted: bool, decision: Decision) -> Decision:
+        """What the queue would make of a decision at once, were the call sent now. Raises what
+        the call would be refused with."""
+        if decision.attempts[0].zone is not Zone.ONPREM:
+            return decision
+        clouds = [e for e in decision.attempts if e.zone is Zone.CLOUD]
+        call = self.call(request, restricted, clouds, slow_ones(decision))
+        action = self.groups.of(request.model, self.group_of(request)).would(call)
+        if action is None:
+            return decision
+        if isinstance(action, Spill):
+            return leaving(decision, action.why)
+        raise refusal(action)
+
+    def endpoint(self, name: str) -> Endpoint:
+        return self._catalog.endpoints[name]
+
+    def _around(self, model: str, servers: Sequence[str]) -> Surroundings:
+        clouds = (n for n in self._catalog.find(model).endpoints if n in self._limits)
+        return Surroundings(
+            [self._server_now(name, model) for name in servers],
+            sum(self._room_abroad(name, model) for name in clouds),
+        )
+
+    def _server_now(self, name: str, model: str) -> ServerNow:
+        place, lane = self.places[name], self.lane(name, model)
+        window = self.groups.window(model, name)
+        most: float = min(place.settings.max_in_flight, _OVERTAKEN * window)
+        share = lane.health.slow_start.share()
+        if not lane.breaker.closed:
+            most = 1  # the probe of a half-open breaker
+        elif share < 1.0:
+            most = min(most, lane.health.slow_start.of(window))
+        return ServerNow(name, not self._unavailable_why(place, lane), most)
+
+    def _room_abroad(self, name: str, model: str) -> int:
+        place, lane = self.places[name], self.lane(name, model)
+        if self._unavailable_why(place, lane) or self._spill.closed(""):
+            return 0
+        limit = self._limits[name]
+        used = math.ceil(place.in_flight / lane.health.slow_start.share())
+        return max(0, limit.limit - used) if limit.room(used) else 0
+
+    def _onprem_s(self, request: InferenceRequest, restricted: bool) -> tuple[float, int]:
+        """Seconds to the whole answer were it queued now, and how many wait."""
+        group = self.group_of(request)
+        call = self.groups.call(request, restricted, ())
+        found_s = self.groups.completion_s((request.model, group), call)
+        return found_s, self.groups.of(request.model, group).waiting
 
     # What dispatch tells
 
@@ -252,9 +267,6 @@ class Fleet:
         """Money for an attempt in the cloud. Raises SpillClosed."""
         return self._spill.reserve(request.tenant, price_usd(served, None))
 
-    def waited(self, endpoint: Endpoint, model: str, queued_s: float) -> None:
-        self._metrics.queued_seconds.labels(endpoint.name, model).observe(queued_s)
-
     def started(self, endpoint: Endpoint, model: str) -> int:
         """Returns the epoch with which the call's end must be told."""
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
@@ -267,7 +279,10 @@ class Fleet:
         lane.in_flight -= 1
         place.in_flight -= 1
 
-    def succeeded(self, endpoint: Endpoint, model: str, epoch: int, took_s: float) -> None:
+    def succeeded(
+        self, endpoint: Endpoint, request: InferenceRequest, epoch: int, took_s: float
+    ) -> None:
+        model = request.model
         lane = self.lane(endpoint.name, model)
         was_out = not lane.breaker.closed
         lane.breaker.succeeded(epoch)
@@ -277,6 +292,7 @@ class Fleet:
         lane.times.observe(took_s)
         if endpoint.name in self._limits:
             self._limits[endpoint.name].answered(self.places[endpoint.name].in_flight)
+            self.groups.answered_abroad(endpoint.name, request, took_s)
         self._metrics.attempt_seconds.labels(endpoint.name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int) -> None:
@@ -314,6 +330,7 @@ class Fleet:
     def became_slow(self, name: str, model: str) -> None:
         """Its clear calls go elsewhere where there is an elsewhere, those that wait included."""
         log.warning("%s: slow for %s; it is left to calls with no other place", name, model)
+        self.groups.shun(model, name)
         self.places[name].give_up_waiting(lambda w: w.model == model and not w.restricted)
 
     def back_in_s(self, model: str) -> float | None:
@@ -386,7 +403,6 @@ class Fleet:
                 "statistics": "none" if place.statistics is None else place.statistics.state,
                 "models": {
                     model: {
-                        "waiting": lane.queue.waiting if lane.queue else 0,
                         "in_flight": lane.in_flight,
                         "ejected": not lane.breaker.closed,
                         "health": lane.health.state,
@@ -409,17 +425,30 @@ class Fleet:
             for model, lane in place.lanes.items():
                 m.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
                 m.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
-                if lane.queue is not None:
-                    m.queue_waiting.labels(name, model).set(lane.queue.waiting)
-                    m.queue_in_flight.labels(name, model).set(lane.queue.in_flight)
+
+        for (model, servers), group in self.groups:
+            m.queue_waiting.labels("+".join(servers), model).set(group.waiting)
+            for name in servers:
+                m.queue_in_flight.labels(name, model).set(self.groups.in_flight(model, name))
+                batches = group.scheduling.model(name)
+                m.batch_fixed.labels(name, model).set(batches.fixed_s)
+                m.batch_per_work.labels(name, model).set(batches.per_work_s)
+                if batches.error.batches:
+                    m.batch_error.labels(name, model).set(batches.error.mean)
 
     def assume_up(self) -> None:
         for place in self.places.values():
             place.up = True
 
     async def aclose(self) -> None:
+        self.groups.close()
         for place in self.places.values():
             await place.connector.aclose()
+
+
+def slow_ones(decision: Decision) -> frozenset[str]:
+    """Servers that are left to calls with no other place."""
+    return frozenset(name for name, why in decision.vetoes if why == "slow")
 
 
 def price_usd(served: ServedModel, total_tokens: int | None) -> float:

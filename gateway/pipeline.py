@@ -10,7 +10,8 @@ from typing import Protocol
 
 from gateway.accounting.account import Accounts, CallAccount
 from gateway.admission import Admission
-from gateway.dispatch import Dispatcher, NotCleared, OpenedReply
+from gateway.attempt import OpenedReply
+from gateway.dispatch import Dispatcher, NotCleared
 from gateway.errors import (
     DeadlineExceeded,
     Draining,
@@ -72,6 +73,9 @@ class Pseudonyms(Protocol):
 
 class States(Protocol):
     def snapshot(self, request: InferenceRequest, restricted: bool) -> Sequence[EndpointState]: ...
+    def foresee(
+        self, request: InferenceRequest, restricted: bool, decision: Decision
+    ) -> Decision: ...
     async def back_in_time(self, request: InferenceRequest) -> bool:
         """Whether a server that was out is back, waited for if it is likely to be in time."""
         ...
@@ -180,7 +184,7 @@ class Pipeline:
         if instead is None:
             return None
         try:
-            decision = self._decide(instead.request, instead.found)
+            decision = self._foresee(instead.request, instead.found)
         except GatewayError:
             decision = None
         if decision is None or decision.attempts[0].zone is not Zone.CLOUD:
@@ -192,7 +196,7 @@ class Pipeline:
         """Asked with a verdict that is on no call, so that it can clear none."""
         if_clear = Classification("", Sensitivity.CLEAR, "clear")
         try:
-            decision = self._decide(request, if_clear)
+            decision = self._foresee(request, if_clear)
         except GatewayError:
             return False
         return decision.attempts[0].zone is Zone.CLOUD
@@ -216,7 +220,7 @@ class Pipeline:
                 instead.forget()
                 return Explanation(instead.found, states, decision, None)
             try:
-                decision = self._decide(request, found)
+                decision = self._foresee(request, found)
             except GatewayError as refusal:
                 return Explanation(found, states, None, refusal)
             known = found.complete or found.restricted
@@ -249,6 +253,11 @@ class Pipeline:
             raise
         finally:
             self._waiting.pop(task, None)
+
+    def _foresee(self, request: InferenceRequest, found: Classification) -> Decision:
+        """The decision, and what its queue would do with it at once."""
+        decision = self._decide(request, found)
+        return self._states.foresee(request, found.restricted, decision)
 
     def _decide(self, request: InferenceRequest, found: Classification) -> Decision:
         if self._block_unknown and found.reason not in _READ:

@@ -27,8 +27,14 @@ class RetryBudget:
     def called(self) -> None:
         self._left = min(self._reserve, self._left + self._share)
 
-    def take(self) -> bool:
+    @property
+    def in_hand(self) -> bool:
         """Whether one more call may be tried again."""
+        calm = self._clock() - self._asked_s >= _CALM_S
+        return (self._reserve if calm else self._left) >= 1.0
+
+    def take(self) -> bool:
+        """Try one call again. False: none is in hand."""
         now_s = self._clock()
         if now_s - self._asked_s >= _CALM_S:
             self._left = self._reserve

@@ -11,10 +11,11 @@ from gateway.accounting.metrics import Metrics
 from gateway.catalog import Catalog
 from gateway.deadline import Clock
 from gateway.errors import GatewayError
-from gateway.fleet import Fleet, Lane, Place
+from gateway.fleet import Fleet
 from gateway.health import statistics
 from gateway.health.patience import doubt_s
 from gateway.health.statistics import ModelFigures, ServerStatistics, StallWatch
+from gateway.place import Lane, Place
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from gateway.catalog import Catalog
 from gateway.config import HealthSettings
 from gateway.deadline import Clock, Deadline
 from gateway.errors import DeadlineExceeded, GatewayError, ModelDead, UpstreamBusy
-from gateway.fleet import Fleet, Lane, Place
+from gateway.fleet import Fleet
 from gateway.health.lane import Answer, Doubt, Verdict
+from gateway.place import Lane, Place
 from gateway.types import (
     Frame,
     InferenceRequest,

@@ -247,6 +247,7 @@ class Decision:
     zones: frozenset[Zone]
     vetoes: tuple[tuple[str, str], ...] = ()  # (endpoint, why)
     latency_critical: bool = False
+    tries: int = 2  # at most so many endpoints are sent the call
     predicted_s: Mapping[str, float] = field(default_factory=dict)  # endpoint -> seconds
 
 

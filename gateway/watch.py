@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.errors import GatewayError
-from gateway.fleet import Place
+from gateway.place import Place
 from gateway.types import Zone
 
 log = logging.getLogger(__name__)

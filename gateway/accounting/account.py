@@ -83,6 +83,10 @@ class CallAccount:
         for kind, count in self.found.pseudonymised.items():
             metrics.pseudonymised.labels(kind).inc(count)
 
+    def decided(self, decision: Decision) -> None:
+        """Again when its queue decided otherwise."""
+        self.decision = decision
+
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
         metrics = self._accounts.metrics

@@ -89,6 +89,24 @@ class Metrics:
             ["endpoint", "model"],
             registry=r,
         )
+        self.batch_fixed = Gauge(
+            "spillway_batch_fixed_seconds",
+            "What a batch takes before its first call, as measured.",
+            ["endpoint", "model"],
+            registry=r,
+        )
+        self.batch_per_work = Gauge(
+            "spillway_batch_per_work_seconds",
+            "What an average call, or a row, adds to a batch.",
+            ["endpoint", "model"],
+            registry=r,
+        )
+        self.batch_error = Gauge(
+            "spillway_batch_error_ratio",
+            "Mean of predicted over measured time of the last batches, less 1.",
+            ["endpoint", "model"],
+            registry=r,
+        )
         self.endpoint_available = Gauge(
             "spillway_endpoint_available", "1 while calls go there.", ["endpoint", "zone"],
             registry=r,

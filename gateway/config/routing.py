@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
 from gateway.config.section import AtLeastOne, Count, NotNegative, Positive, Score, Section
+
+PolicyName = Literal[
+    "best_set",
+    "onprem_only",
+    "static_split",
+    "least_latency",
+    "queue_cap",
+    "predicted_completion",
+    "price_on_arrival",
+    "provisioned_throughput",
+]
 
 
 class QueueSettings(Section):
     """The gateway's own queue in front of each on-prem model."""
 
     max_waiting: Count = 512
-    max_waiting_batches: Positive = Field(3.0, description="clear calls spill beyond this")
-    in_flight_batches: Positive = Field(2.0, description="the running batch and the next")
     aging_s: Positive = Field(10.0, description="waiting this long lifts a call by one priority")
+    lead_ms: NotNegative | None = Field(
+        None, description="how long before the end of a batch the next is sent; measured by default"
+    )
 
 
 class RoutingSettings(Section):
     """What the decision weighs."""
 
     spill: bool = Field(True, description="false is the kill switch: nothing goes to the cloud")
-    margin: AtLeastOne = Field(1.2, description="safety on predictions")
+    policy: PolicyName = Field(
+        "best_set", description="a simple rule instead, as a baseline or a safe mode"
+    )
+    margin: AtLeastOne = Field(1.1, description="safety on predictions")
     miss_penalty_usd: NotNegative = Field(0.05, description="what a missed budget costs")
+    restricted_factor: AtLeastOne = Field(
+        10.0, description="times the penalty, for restricted calls: they have nowhere else to go"
+    )
     max_attempts: Count = 2
     spill_stop_file: Path | None = Field(
         None, description="while this file exists nothing goes to the cloud"

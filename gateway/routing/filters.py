@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.routing.fit import asked_version, speaks
 from gateway.types import (
     Classification,
-    DocumentCall,
     EndpointState,
     InferenceRequest,
     TensorCall,
@@ -46,10 +46,7 @@ def keeps_sequences_onprem(
 def speaks_the_protocol(
     request: InferenceRequest, found: Classification, state: EndpointState
 ) -> str | None:
-    """Tensors go to Triton and KServe services, documents to OpenAI services and to Triton."""
-    if isinstance(request.payload, DocumentCall):
-        return "protocol" if state.endpoint.kind == "kserve" else None
-    return "protocol" if state.endpoint.kind == "openai" else None
+    return None if speaks(request, state.endpoint) else "protocol"
 
 
 def serves_the_version(
@@ -57,8 +54,7 @@ def serves_the_version(
 ) -> str | None:
     """A caller who names a version gets that one or none: where the settings pin another one for
     an endpoint, neither is put in the place of the other."""
-    asked = request.payload.version if isinstance(request.payload, TensorCall) else ""
-    return None if state.served.grants(asked) else "version"
+    return None if state.served.grants(asked_version(request)) else "version"
 
 
 def is_available(

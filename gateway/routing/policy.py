@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.errors import (
     DeadlineExceeded,
-    DeadlineUnmeetable,
     GatewayError,
     NoEligibleEndpoint,
     OnpremUnavailable,
@@ -19,12 +18,12 @@ from gateway.types import (
     ONPREM_ONLY,
     Classification,
     Decision,
+    Endpoint,
     EndpointState,
     InferenceRequest,
     Zone,
 )
 
-_SURELY_LATE = 0.999
 _LIKELY = 0.5
 
 
@@ -36,7 +35,6 @@ class Policy:
     spill: bool = True
     margin: float = 1.2
     miss_penalty_usd: float = 0.05
-    max_waiting_batches: float = 3.0
     max_attempts: int = 2
 
     def decide(
@@ -51,17 +49,15 @@ class Policy:
         cloud = [s for s in eligible if s.endpoint.zone is Zone.CLOUD]
         if not eligible:
             raise self._nowhere(found, vetoes, states)
-        if not cloud:
-            self._refuse_the_hopeless(request, onprem)
-        late = {s.endpoint.name: late_probability(request, s, self.margin) for s in eligible}
-        critical = bool(onprem) and all(late[s.endpoint.name] >= _LIKELY for s in cloud)
-        order = sorted(eligible, key=lambda s: self._rank(request, s, cloud, late))
+        late = {s.endpoint.name: late_probability(request, s, self.margin) for s in cloud}
+        critical = bool(onprem and cloud) and all(p >= _LIKELY for p in late.values())
         return Decision(
-            attempts=tuple(s.endpoint for s in order[: self.max_attempts]),
-            reason=self._reason(found, order[0], onprem, cloud, late, critical, vetoes),
+            attempts=(*_nearest(onprem), *self._cheapest(request, cloud)),
+            reason=self._reason(found, onprem, cloud, critical, vetoes),
             zones=ONPREM_ONLY if found.restricted else request.zones,
             vetoes=vetoes,
-            latency_critical=critical and bool(cloud),
+            latency_critical=critical,
+            tries=self.max_attempts,
             predicted_s={s.endpoint.name: round(s.predicted_s, 6) for s in states},
         )
 
@@ -84,62 +80,32 @@ class Policy:
             vetoes += [(state.endpoint.name, "slow") for state in eligible if state.slow]
         return fast or eligible, tuple(vetoes)
 
-    def _full(self, state: EndpointState) -> bool:
-        return (
-            state.endpoint.zone is Zone.ONPREM
-            and state.waiting >= self.max_waiting_batches * state.batch
-        )
+    def _cheapest(
+        self, request: InferenceRequest, cloud: Sequence[EndpointState]
+    ) -> Sequence[Endpoint]:
+        def cost(state: EndpointState) -> tuple[float, float]:
+            usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
+            return usd, state.predicted_s
 
-    def _rank(
-        self,
-        request: InferenceRequest,
-        state: EndpointState,
-        cloud: Sequence[EndpointState],
-        late: dict[str, float],
-    ) -> tuple[bool, float, float]:
-        """Smaller is better: a full queue yields only to a cloud that is likely in time."""
-        yields = self._full(state) and any(late[c.endpoint.name] < _LIKELY for c in cloud)
-        cost = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
-        return yields, cost, state.predicted_s
+        return [state.endpoint for state in sorted(cloud, key=cost)]
 
     def _reason(
         self,
         found: Classification,
-        chosen: EndpointState,
         onprem: Sequence[EndpointState],
         cloud: Sequence[EndpointState],
-        late: dict[str, float],
         critical: bool,
         vetoes: tuple[tuple[str, str], ...],
     ) -> str:
-        if chosen.endpoint.zone is Zone.ONPREM:
+        if onprem:
             if found.restricted:
                 return "restricted"
             if not cloud:
                 return "onprem_only"
             return "latency_critical" if critical else "onprem_room"
-        if onprem:
-            if all(late[s.endpoint.name] > 0 for s in onprem):
-                return "spill_deadline"
-            return "spill_queue"
-        if any(why == "queue_full" for _, why in vetoes):
-            return "spill_queue"
         if any(why not in ("protocol", "placement") for _, why in vetoes):
             return "spill_unavailable"
         return "cloud_only"
-
-    def _refuse_the_hopeless(
-        self, request: InferenceRequest, onprem: Sequence[EndpointState]
-    ) -> None:
-        """A call that can only wait and is provably late is told so at once (D4)."""
-        if any(s.cold for s in onprem):
-            return
-        if all(late_probability(request, s, 1.0) >= _SURELY_LATE for s in onprem):
-            soonest_s = min(s.predicted_s for s in onprem)
-            raise DeadlineUnmeetable(
-                "the on-prem servers cannot answer within the latency budget",
-                retry_after_s=soonest_s,
-            )
 
     def _nowhere(
         self,
@@ -165,3 +131,14 @@ class Policy:
         return NoEligibleEndpoint(
             f"no endpoint can take this call now ({why})", retry_after_s=retry_after_s
         )
+
+
+def _nearest(onprem: Sequence[EndpointState]) -> Sequence[Endpoint]:
+    return [state.endpoint for state in sorted(onprem, key=lambda s: s.predicted_s)]
+
+
+def leaving(decision: Decision, why: str) -> Decision:
+    """The same call, which its queue sends to the cloud."""
+    away = [e for e in decision.attempts if e.zone is Zone.CLOUD]
+    here = [e for e in decision.attempts if e.zone is Zone.ONPREM]
+    return replace(decision, attempts=(*away, *here), reason=why)

@@ -6,6 +6,7 @@ first to come is served first, in batches as large as they can be, when a server
 
 from __future__ import annotations
 
+import copy
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from typing import Final
 
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
-from gateway.scheduling.servers import Server
+from gateway.scheduling.servers import Instance, Servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class OnArrival:
         self.max_batch = max_batch
         self._rule = rule
         self._max_waiting = max_waiting
-        self._servers = {name: Server(name, model) for name, model in servers.items()}
+        self._servers = Servers(servers)
         self._queue: list[tuple[float, int, Call]] = []  # by deadline
         self._serial = 0
         self._filled_s = 0.0
@@ -117,9 +118,13 @@ class OnArrival:
 
     @property
     def wake_s(self) -> float:
-        return self._queue[0][0] if self._queue and not self._up() else math.inf
+        return self._queue[0][0] if self._queue and not self._servers.up else math.inf
 
     def arrive(self, call: Call, now_s: float) -> list[Action]:
+        return [*self._enter(call, now_s), *self._release(now_s)]
+
+    def _enter(self, call: Call, now_s: float) -> list[Spill | Refuse]:
+        """Empty: it waits."""
         self._leak(now_s)
         backlog = self._backlog(call, now_s)
         may_leave = call.leave is Leave.FREELY and call.cloud is not None and self.cloud_room >= 1
@@ -131,7 +136,7 @@ class OnArrival:
         self._serial += 1
         insort(self._queue, (call.deadline_s, self._serial, call))
         self._filled_s += backlog.gpu_s
-        return self._release(now_s)
+        return []
 
     def changed(self, call: Call, now_s: float) -> list[Action]:
         """Where it goes was decided when it arrived; it only must not leave any more."""
@@ -157,44 +162,72 @@ class OnArrival:
         return self._release(now_s)
 
     def server_up(self, name: str, now_s: float) -> list[Action]:
-        self._servers[name].up = True
+        self._servers.stand(name, up=True)
         return self._release(now_s)
 
     def server_down(self, name: str, now_s: float) -> list[Action]:
-        self._servers[name].up = False
+        self._servers.stand(name, up=False)
         return self._release(now_s)
 
-    def _up(self) -> list[Server]:
-        return [s for s in self._servers.values() if s.up]
+    def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
+        self._servers.limit(name, calls)
+        return self._release(now_s)
+
+    def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
+        self._servers.grow(name, instances)
+        return self._release(now_s)
+
+    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+        return next((a for a in copy.deepcopy(self)._enter(call, now_s)), None)
+
+    def in_flight(self, name: str) -> int:
+        return self._servers.in_flight(name)
+
+    def model(self, name: str) -> BatchModel:
+        return self._servers.model_of(name)
+
+    def completion_s(self, call: Call, now_s: float) -> float:
+        return self._backlog(call, now_s).onprem_s
 
     def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
-        for server in self._servers.values():
-            ended = server.gone(call_id, now_s, answered)
-            if ended is not None:
-                return self._release(now_s) if ended else []
-        return []
+        return self._release(now_s) if self._servers.gone(call_id, now_s, answered) else []
 
     def _release(self, now_s: float) -> list[Action]:
         in_time = bisect_left(self._queue, (math.nextafter(now_s, math.inf),))  # due now is late
         late, self._queue = self._queue[:in_time], self._queue[in_time:]
         actions: list[Action] = [Refuse(call, "deadline_exceeded_in_queue") for _, _, call in late]
-        for server in self._up():
-            if self._queue and not server.bursts:
-                batch = tuple(call for _, _, call in self._queue[: self.max_batch])
-                del self._queue[: len(batch)]
-                server.send(batch, now_s, 0.0)
-                actions.append(Release(server.name, batch))
+        for instance in self._servers.up:
+            if self._queue and instance.due_s(now_s, 0.0) <= now_s:
+                batch = self._next_batch(instance)
+                if batch:
+                    self._servers.send(instance, batch, now_s, 0.0)
+                    actions.append(Release(instance.server, batch))
         return actions
 
+    def _next_batch(self, instance: Instance) -> tuple[Call, ...]:
+        """The first who may go there, as many as fit."""
+        taken: list[Call] = []
+        rows, left = self.max_batch, []
+        for entry in self._queue:
+            call = entry[2]
+            fits = call.rows <= rows or not taken
+            if fits and len(taken) < instance.standing.room and instance.server not in call.avoid:
+                taken.append(call)
+                rows -= call.rows
+            else:
+                left.append(entry)
+        self._queue = left
+        return tuple(taken)
+
     def _backlog(self, call: Call, now_s: float) -> Backlog:
-        up = self._up()
+        up = self._servers.up
         ahead = self._queue[: bisect_left(self._queue, (call.deadline_s,))]
         queued_s = sum(self._gpu_s(c) for _, _, c in ahead) / max(1, len(up))
-        start_s = min((s.free_s(now_s) - now_s for s in up), default=math.inf)
-        full_s = self._model().predict_s(self.max_batch)
+        start_s = self._servers.start_s(now_s) - now_s
+        full_s = self._servers.model.predict_s(self.max_batch)
         return Backlog(
             now_s=now_s,
-            onprem_s=start_s + queued_s + self._model().predict_s(call.work),
+            onprem_s=start_s + queued_s + self._servers.model.predict_s(call.work),
             queued_s=queued_s,
             backlog_s=sum(self._gpu_s(c) for _, _, c in self._queue) / max(1, len(up)),
             full_batch_s=full_s,
@@ -203,13 +236,10 @@ class OnArrival:
         )
 
     def _leak(self, now_s: float) -> None:
-        self._filled_s -= (now_s - self._leaked_s) * len(self._up())
+        self._filled_s -= (now_s - self._leaked_s) * len(self._servers.up)
         self._filled_s = max(0.0, self._filled_s)
         self._leaked_s = now_s
 
-    def _model(self) -> BatchModel:
-        return next(iter(self._servers.values())).model
-
     def _gpu_s(self, call: Call) -> float:
-        model = self._model()
-        return model.fixed_s / self.max_batch + model.per_work_s * call.work
+        model = self._servers.model
+        return model.fixed_s * call.rows / self.max_batch + model.per_work_s * call.work

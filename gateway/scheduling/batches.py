@@ -22,7 +22,8 @@ _SIGMA_OF_MAD = 1.4826  # of a normal distribution
 
 @dataclass(frozen=True, slots=True)
 class BatchError:
-    """How far the predictions were off, as shares of the measured time."""
+    """How far the predictions of the last batches were off, as shares of their time together: an
+    answer that is seen late makes one batch seem long and the next one short."""
 
     mean: float  # above 0: predicted longer than measured
     absolute: float
@@ -42,8 +43,11 @@ class BatchModel:
         self._scale = _COLD_CAUTION
         self._seen = 0
         self._recent: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
-        self._off: deque[float] = deque(maxlen=_WINDOW)
+        self._told: deque[tuple[float, float]] = deque(maxlen=_WINDOW)  # predicted, measured
         self._sigma_s = 0.0
+
+    def __deepcopy__(self, memo: object) -> BatchModel:
+        return self  # what is measured is nobody's own
 
     @property
     def cold(self) -> bool:
@@ -64,10 +68,11 @@ class BatchModel:
 
     @property
     def error(self) -> BatchError:
-        if not self._off:
+        if not self._told:
             return BatchError(0.0, 0.0, 0)
-        n = len(self._off)
-        return BatchError(sum(self._off) / n, sum(map(abs, self._off)) / n, self._seen)
+        took_s = sum(took for _, took in self._told)
+        off = [predicted - took for predicted, took in self._told]
+        return BatchError(sum(off) / took_s, sum(map(abs, off)) / took_s, self._seen)
 
     def predict_s(self, work: float) -> float:
         return (self._a + self._b * work) * self._scale
@@ -75,7 +80,7 @@ class BatchModel:
     def observe(self, work: float, took_s: float) -> None:
         if not (work > 0 and took_s > 0 and math.isfinite(took_s)):
             return
-        self._off.append(self.predict_s(work) / took_s - 1.0)
+        self._told.append((self.predict_s(work), took_s))
         self._seen += 1
         self._recent.append((work, took_s))
         self._n = self._n * _FADE + 1

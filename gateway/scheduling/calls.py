@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
+from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.latency import Tail
 
 
@@ -27,15 +29,23 @@ class Call:
     penalty: float  # cost of a missed budget, in the unit of `price`
     price: float = 0.0  # of its answer in the cloud, egress included
     work: float = 1.0  # in the unit of the batch model; an average call is 1
+    rows: int = 1  # places that it takes in a batch
     leave: Leave = Leave.NEVER
     restricted: bool = True  # by its data: for this class a share of the capacity is reserved
     cloud: Tail | None = None  # how long the cloud takes for a call of its size; None: no cloud
+    later_s: float = 0.0  # stands so much further back in the line: a less urgent priority
+    avoid: frozenset[str] = frozenset()  # servers that it must not go to: it failed there
+
+    def __deepcopy__(self, memo: object) -> Call:
+        return self  # a value
 
     def __post_init__(self) -> None:
         if self.restricted and self.leave is Leave.FREELY:
             raise ValueError("a restricted call may not leave")
         if not (math.isfinite(self.deadline_s) and self.work > 0 and self.penalty >= 0):
             raise ValueError("a call needs a finite deadline, work above 0 and a penalty")
+        if self.rows < 1:
+            raise ValueError("a call takes a place of a batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +75,34 @@ class Refuse:
 
 
 Action = Release | Spill | Refuse
+
+
+class Scheduling(Protocol):
+    """What the live gateway and the simulation drive. Every method takes the time in monotonic
+    seconds and returns what is to be done now, in this order; whoever gets an action must do it."""
+
+    cloud_room: float
+    max_batch: int
+
+    @property
+    def wake_s(self) -> float:
+        """When `tick` wants to be called, if nothing happens before; inf: never."""
+        ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    def arrive(self, call: Call, now_s: float) -> list[Action]: ...
+    def changed(self, call: Call, now_s: float) -> list[Action]: ...
+    def cancelled(self, call_id: int | str, now_s: float) -> list[Action]: ...
+    def completed(self, call_id: int | str, now_s: float) -> list[Action]: ...
+    def failed(self, call_id: int | str, now_s: float) -> list[Action]: ...
+    def tick(self, now_s: float) -> list[Action]: ...
+    def server_up(self, name: str, now_s: float) -> list[Action]: ...
+    def server_down(self, name: str, now_s: float) -> list[Action]: ...
+    def limit(self, name: str, calls: float, now_s: float) -> list[Action]: ...
+    def grow(self, name: str, instances: int, now_s: float) -> list[Action]: ...
+    def in_flight(self, name: str) -> int: ...
+    def model(self, name: str) -> BatchModel: ...
+    def completion_s(self, call: Call, now_s: float) -> float: ...
+    def would(self, call: Call, now_s: float) -> Spill | Refuse | None: ...

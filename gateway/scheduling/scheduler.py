@@ -9,44 +9,26 @@ back when there is room or is refused when it is provably late.
 
 from __future__ import annotations
 
+import copy
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
+from gateway.scheduling.batcher import Batcher
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
 from gateway.scheduling.demand import Demand
-from gateway.scheduling.servers import Server
+from gateway.scheduling.servers import Instance, Servers
 from gateway.scheduling.tuning import DEFAULT, Tuning
 from gateway.scheduling.waiting import NOBODY, Line, Place, Slot
 
 _TRIES = 3  # calls that may fail to come back at one batch's end
 _LATEST_LEAD = 0.5  # of a batch
+_ROWS_SHARE = 0.05  # of the newest call in the mean
 
 
-class Scheduling(Protocol):
-    """What the live gateway and the simulation drive. Every method takes the time in monotonic
-    seconds and returns what is to be done now, in this order; whoever gets an action must do it."""
-
-    cloud_room: float
-
-    @property
-    def wake_s(self) -> float:
-        """When `tick` wants to be called, if nothing happens before; inf: never."""
-        ...
-
-    @property
-    def waiting(self) -> int: ...
-
-    def arrive(self, call: Call, now_s: float) -> list[Action]: ...
-    def changed(self, call: Call, now_s: float) -> list[Action]: ...
-    def cancelled(self, call_id: int | str, now_s: float) -> list[Action]: ...
-    def completed(self, call_id: int | str, now_s: float) -> list[Action]: ...
-    def failed(self, call_id: int | str, now_s: float) -> list[Action]: ...
-    def tick(self, now_s: float) -> list[Action]: ...
-    def server_up(self, name: str, now_s: float) -> list[Action]: ...
-    def server_down(self, name: str, now_s: float) -> list[Action]: ...
+def _free_in_s(slot: Slot) -> float:
+    return slot.free_in_s
 
 
 class Scheduler:
@@ -70,18 +52,18 @@ class Scheduler:
         self.tuning = tuning
         self.lead_s = lead_s
         self.round_trip_s = round_trip_s
-        self._max_batch = max_batch
-        self._servers = {name: Server(name, model) for name, model in servers.items()}
-        self._up = list(self._servers.values())
-        self._model = self._up[0].model  # what a call's share of a batch is reckoned with
+        self._max_batch = max_batch  # rows
+        self._rows = 1.0  # of a call, on average
+        self._servers = Servers(servers)
+        self._model = self._servers.model
         self._line = Line()
         self._places: dict[int | str, Place] = {}  # of all who wait
         self._put_off: dict[int | str, Call] = {}  # of these, who are not in the line; oldest first
+        self._batcher = Batcher(self._line, self._places, self._put_off, tuning, max_batch)
         self._last_start: list[tuple[float, int, int | str]] = []  # heap, of who was put off
         self._serial = 0
         self._demand = Demand()
         self._room_made = False
-        self._starved = 0.0
         self._wake_s = math.inf
 
     @property
@@ -97,8 +79,8 @@ class Scheduler:
         return self._max_batch
 
     @max_batch.setter
-    def max_batch(self, calls: int) -> None:
-        self._max_batch = max(1, calls)
+    def max_batch(self, rows: int) -> None:
+        self._max_batch = self._batcher.max_batch = max(1, rows)
 
     # What happens
 
@@ -152,25 +134,50 @@ class Scheduler:
 
     def occupied(self, name: str, until_s: float, now_s: float) -> list[Action]:
         """The server works on something else until then, e.g. another model on the same GPU."""
-        self._servers[name].busy_until_s = until_s
+        self._servers.occupied(name, until_s)
         return self._decide(now_s)
+
+    def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
+        """At most so many calls are with that server at once; inf: as many as two batches hold."""
+        self._servers.limit(name, calls)
+        return self._decide(now_s)
+
+    def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
+        """So many of a server's instances execute batches side by side. It only grows."""
+        self._servers.grow(name, instances)
+        return self._decide(now_s)
+
+    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+        """What `arrive` would do to this call at once; None: it stays. Changes nothing."""
+        for action in copy.deepcopy(self).arrive(call, now_s):
+            if not isinstance(action, Release) and action.call.id == call.id:
+                return action
+        return None
+
+    def in_flight(self, name: str) -> int:
+        """Calls that were released to a server and have not ended."""
+        return self._servers.in_flight(name)
+
+    def model(self, name: str) -> BatchModel:
+        """What is known of a server's time."""
+        return self._servers.model_of(name)
 
     def completion_s(self, call: Call, now_s: float) -> float:
         """In how many seconds the call would be done if it arrived now; inf: no server is up."""
-        up = self._up
+        up = self._servers.up
         if not up:
             return math.inf
         ahead = self._line.works()[self._line.dues_s() <= call.deadline_s]
         model = up[0].model
-        ahead_s = len(ahead) * model.fixed_s / self._max_batch + ahead.sum() * model.per_work_s
-        start_s = min(s.free_s(now_s) for s in up) - now_s
+        ahead_s = len(ahead) * self._fixed_share_s + ahead.sum() * model.per_work_s
+        start_s = self._servers.start_s(now_s) - now_s
         return float(start_s + ahead_s / len(up) + model.predict_s(call.work))
 
     # The decision
 
     def _decide(self, now_s: float) -> list[Action]:
         actions: list[Action] = []
-        up = self._up
+        up = self._servers.up
         if self._line.calls:
             self._choose(up, now_s, actions)
         if self._put_off:
@@ -184,20 +191,22 @@ class Scheduler:
         self._wake_s = self._next_wake_s(up, now_s)
         return actions
 
-    def _choose(self, up: Sequence[Server], now_s: float, actions: list[Action]) -> None:
+    def _choose(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Until nobody in the line would be late, the least worthy before the first who would be
         goes."""
         line = self._line
         model = self._model
         slots = [Slot(s.free_s(now_s) - now_s, s.model.fixed_s, s.model.per_work_s) for s in up]
+        if len(slots) > len(line.calls):
+            slots = heapq.nsmallest(len(line.calls), slots, key=_free_in_s)
         stretch = self._demand.stretch(
             max(1, len(up)), self.tuning.reserve, self.tuning.margin, now_s, self._memory_s
         )
-        fixed_s = model.fixed_s / self._max_batch
+        fixed_s, calls = self._fixed_share_s, self._calls_a_batch
         while line.calls:
             last = len(line.calls) - 1
             if slots:
-                last = line.first_late(slots, self._max_batch, stretch, now_s)
+                last = line.first_late(slots, calls, stretch, now_s)
                 if last == NOBODY:
                     return
                 if line.hopeless(last, slots, now_s):
@@ -214,33 +223,34 @@ class Scheduler:
         else:
             self._set_aside(call)
 
-    def _set_aside(self, call: Call) -> None:
+    def _set_aside(self, call: Call, not_before_s: float = -math.inf) -> None:
         self._put_off[call.id] = call
         self._serial += 1
-        heapq.heappush(self._last_start, (self._last_start_s(call), self._serial, call.id))
+        last_s = max(self._last_start_s(call), not_before_s)
+        heapq.heappush(self._last_start, (last_s, self._serial, call.id))
 
     def _last_start_s(self, call: Call) -> float:
         return call.deadline_s - self._model.predict_s(call.work)
 
-    def _refuse_the_late(self, up: Sequence[Server], now_s: float, actions: list[Action]) -> None:
+    def _refuse_the_late(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Provably late: not even the next batch, with nobody else in it, would be in time."""
-        start_s = min((s.free_s(now_s) for s in up), default=now_s)
+        start_s = self._servers.start_s(now_s) if up else now_s
         heap = self._last_start
         while heap and heap[0][0] < start_s:
             _, _, call_id = heapq.heappop(heap)
             call = self._put_off.get(call_id)
             if call is None:
                 continue
-            if self._last_start_s(call) < start_s:
+            if call.deadline_s - self._servers.least_s(call.work, now_s) < start_s:
                 del self._put_off[call_id], self._places[call_id]
                 actions.append(Refuse(call, "deadline_unmeetable", self._retry_after_s(up, now_s)))
-            else:  # batches have become shorter
-                self._set_aside(call)
+            else:  # batches have become shorter, or nobody knows how long they are
+                self._set_aside(call, start_s)
 
-    def _bring_back(self, up: Sequence[Server], now_s: float, actions: list[Action]) -> None:
+    def _bring_back(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Who was put off tries again, the worthiest first."""
         worthiest = sorted(
-            self._put_off.values(), key=lambda c: c.penalty / self._gpu_s(c.work), reverse=True
+            self._put_off.values(), key=lambda c: c.penalty / self._gpu_s(c), reverse=True
         )
         failed = 0
         for call in worthiest:
@@ -259,91 +269,60 @@ class Scheduler:
 
     # Batches
 
-    def _release(self, up: Sequence[Server], now_s: float, actions: list[Action]) -> None:
-        due = [s for s in up if s.due_s(now_s, self._lead_s(s)) <= now_s]
-        for server in due if len(due) < 2 else sorted(due, key=lambda s: s.free_s(now_s)):
-            calls = self._next_batch(server, now_s)
-            if calls:
-                server.send(calls, now_s, self.round_trip_s)
-                actions.append(Release(server.name, calls))
-
-    def _next_batch(self, server: Server, now_s: float) -> tuple[Call, ...]:
-        start_s = server.free_s(now_s)
-        calls = self._line.pop_first(self._how_many(server, start_s)) if self._line.calls else []
-        if self._put_off:
-            self._add_put_off(calls, server, start_s)
-        for call in calls:
-            del self._places[call.id]
-        return tuple(calls)
-
-    def _how_many(self, server: Server, start_s: float) -> int:
-        """The first calls of the line, fewer than fit if one more would make the tightest late."""
-        works, dues = self._line.head(self._max_batch)
-        safe_s = server.model.per_work_s * self.tuning.batch_safety
-        end_s = start_s + server.model.fixed_s * self.tuning.batch_safety
-        tightest_s = math.inf
-        for count, (work, due_s) in enumerate(zip(works, dues, strict=True)):
-            end_s += work * safe_s
-            if count >= self.tuning.smallest_batch and end_s > tightest_s:
-                return count
-            tightest_s = min(tightest_s, due_s)
-        return len(works)
-
-    def _add_put_off(self, calls: list[Call], server: Server, start_s: float) -> None:
-        """Places that nobody else takes, and now and then one that somebody would have taken, go to
-        those who were put off, the oldest first (S4)."""
-        owed = self._starved + len(calls) * self.tuning.starved_share
-        self._starved = min(owed, 1.0)
-        room = 0 if self._line.calls else self._max_batch - len(calls)
-        if room == 0 and owed >= 1.0:
-            room = 1
-        tightest_s = min((call.deadline_s for call in calls), default=math.inf)
-        for call in list(self._put_off.values()):
-            if room == 0:
+    def _release(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
+        due = [i for i in up if i.due_s(now_s, self._lead_s(i)) <= now_s]
+        if len(due) > 1:
+            due.sort(key=lambda i: i.free_s(now_s) + i.model.predict_s(1.0))
+        for instance in due:
+            calls = self._batcher.next(instance, now_s)
+            if not self._places and not calls:
                 return
-            displaced = calls[-1:] if len(calls) == self._max_batch else []
-            work = sum(c.work for c in calls) - sum(c.work for c in displaced) + call.work
-            if start_s + server.model.predict_s(work) > min(tightest_s, call.deadline_s):
-                continue
-            for last in displaced:
-                calls.pop()
-                self._line.add(last, self._places[last.id])
-            calls.append(self._put_off.pop(call.id))
-            tightest_s = min(tightest_s, call.deadline_s)
-            room -= 1
-            self._starved = 0.0
+            if calls:
+                self._servers.send(instance, calls, now_s, self.round_trip_s)
+                actions.append(Release(instance.server, calls))
 
-    def _lead_s(self, server: Server) -> float:
-        if self.lead_s is None:
-            lead_s = 2 * self.round_trip_s + 2 * server.model.sigma_s
-        else:
-            lead_s = self.lead_s
-        return min(lead_s, _LATEST_LEAD * server.model.predict_s(self._max_batch))
+    def _lead_s(self, instance: Instance) -> float:
+        longest_s = _LATEST_LEAD * instance.model.predict_s(self._max_batch)
+        if self.lead_s is not None:
+            return min(self.lead_s, longest_s)
+        network_s = 2 * self.round_trip_s + 2 * instance.model.sigma_s
+        return min(network_s + instance.lead.share * longest_s, longest_s)
 
     # Bookkeeping
 
     def _stand(self, name: str, up: bool, now_s: float) -> list[Action]:
-        self._servers[name].up = up
-        self._up = [s for s in self._servers.values() if s.up]
+        self._servers.stand(name, up)
         return self._decide(now_s)
 
     @property
     def _memory_s(self) -> float:
         return self.tuning.reserve_batches * self._model.predict_s(self._max_batch)
 
-    def _gpu_s(self, work: float) -> float:
-        return self._model.fixed_s / self._max_batch + self._model.per_work_s * work
+    @property
+    def _calls_a_batch(self) -> int:
+        return max(1, round(self._max_batch / self._rows))
+
+    @property
+    def _fixed_share_s(self) -> float:
+        """Of a call, of what a full batch costs before its first call."""
+        return self._model.fixed_s / self._calls_a_batch
+
+    def _gpu_s(self, call: Call) -> float:
+        share = min(1.0, call.rows / self._max_batch)
+        return self._model.fixed_s * share + self._model.per_work_s * call.work
 
     def _join(self, call: Call, now_s: float) -> None:
         t = self.tuning
+        if call.rows != self._rows:
+            self._rows += _ROWS_SHARE * (call.rows - self._rows)
         budget_s = call.deadline_s - call.arrived_s
         due_s = call.arrived_s + budget_s * (t.restricted_budget if call.restricted else 1.0)
-        worth, gpu_s = call.penalty, self._gpu_s(call.work)
+        worth, gpu_s = call.penalty, self._gpu_s(call)
         if self._may_spill(call):
             worth = min(worth, self._cloud_cost(call, now_s))
         density_class = self._demand.class_of(worth / gpu_s)
         self._demand.arrived(density_class, gpu_s, now_s, self._memory_s)
-        key = min(due_s, call.arrived_s + t.patience_s)
+        key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
         self._places[call.id] = place = Place(key, due_s, density_class)
         self._line.add(call, place)
 
@@ -353,14 +332,10 @@ class Scheduler:
             self._line.pop(self._line.find(call_id, place.key))
 
     def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
-        for server in self._servers.values():
-            ended = server.gone(call_id, now_s, answered)
-            if ended is not None:
-                if not ended:
-                    return []
-                self._room_made = True
-                return self._decide(now_s)
-        return []
+        if not self._servers.gone(call_id, now_s, answered):
+            return []
+        self._room_made = True
+        return self._decide(now_s)
 
     def _may_spill(self, call: Call) -> bool:
         return call.leave is Leave.FREELY and call.cloud is not None and self.cloud_room >= 1
@@ -379,23 +354,23 @@ class Scheduler:
     def _turned_away(self, call: Call, now_s: float) -> list[Action]:
         if self._cloud_is_worth_it(call, now_s):
             return [self._spilled(call, "spill_queue")]
-        return [Refuse(call, "queue_full", self._retry_after_s(self._up, now_s))]
+        return [Refuse(call, "queue_full", self._retry_after_s(self._servers.up, now_s))]
 
-    def _retry_after_s(self, up: Sequence[Server], now_s: float) -> float:
+    def _retry_after_s(self, up: Sequence[Instance], now_s: float) -> float:
         """When what is in the line now will be done."""
         works = self._line.works()
         model = self._model
-        work_s = len(works) * model.fixed_s / self._max_batch + works.sum() * model.per_work_s
-        start_s = min((s.free_s(now_s) for s in up), default=now_s) - now_s
+        work_s = len(works) * self._fixed_share_s + works.sum() * model.per_work_s
+        start_s = self._servers.start_s(now_s) - now_s if up else 0.0
         return float(start_s + work_s / max(1, len(up)))
 
-    def _next_wake_s(self, up: Sequence[Server], now_s: float) -> float:
+    def _next_wake_s(self, up: Sequence[Instance], now_s: float) -> float:
         """A batch is due, or overdue, or somebody who was put off is late."""
         at_s = math.inf
         if self._places:
-            for server in up:
-                at_s = min(at_s, server.overdue_s(now_s))
-                due_s = server.due_s(now_s, self._lead_s(server))
+            for instance in up:
+                at_s = min(at_s, instance.overdue_s(now_s))
+                due_s = instance.due_s(now_s, self._lead_s(instance))
                 if due_s > now_s:
                     at_s = min(at_s, due_s)
         heap = self._last_start

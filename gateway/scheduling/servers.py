@@ -1,19 +1,45 @@
 """What a server is doing, as far as can be told from what was sent to it and what came back.
 
-All times are those at which the gateway sees things: a batch that goes to an idle server seems to
+A server executes batches one after the other, in each of its instances: copies of a model on one
+server (Triton's instance groups), or the places of a server that batches by itself, where every
+call has one of its own and no batch waits for its longest call (continuous batching).
+
+All times are those at which the gateway sees things: a batch that goes to an idle instance seems to
 begin a round trip after it was sent.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Call
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)
+_ANY = 1 << 30
+_STALE_S = 30.0  # figures that nobody renewed for so long prove nothing
+_LONGER, _SHORTER = (
+    0.125,
+    0.995,
+)  # the lead, after a burst that was split and after one that was not
+_SPLIT = 0.5  # of a batch of one call: answers that lie so far apart are of two batches
 _OVERDUE = 0.1  # of its time: how much longer than now a batch is taken to last that should be done
+
+
+@dataclass(slots=True)
+class Standing:
+    """What holds for all instances of one server."""
+
+    up: bool = True
+    most: float = math.inf  # calls that it takes at once, by slow start
+    in_flight: int = 0  # calls that were sent to it and have not ended
+    busy_until_s: float = -math.inf  # with something that is not this scheduler's
+
+    @property
+    def room(self) -> int:
+        return int(min(max(0.0, self.most - self.in_flight), _ANY))
 
 
 @dataclass(slots=True)
@@ -22,30 +48,61 @@ class Burst:
 
     work: float
     earliest_s: float  # when an idle server would begin it
+    calls: int
     left: set[int | str]
+    ahead: bool  # sent while another was running
+    first_end_s: float = math.inf
     whole: bool = True  # every call was answered: its time can be learnt from
 
 
 @dataclass(slots=True)
-class Server:
-    name: str
+class Lead:
+    """How much longer before the running batch's end the next one must be sent than the network
+    alone asks for, as a share of the longest lead: found by trial.
+
+    A burst takes its time to reach the server, call by call. If the running batch ends meanwhile,
+    the server begins with what is there, and the burst is executed in two parts: all of them pay
+    for the second. Its answers then come in two groups, a batch of one apart or more.
+    """
+
+    share: float = 0.0
+
+    def told(self, split: bool) -> None:
+        self.share = min(1.0, self.share + _LONGER) if split else self.share * _SHORTER
+
+
+@dataclass(slots=True)
+class Instance:
+    """One of those of a server that execute its batches."""
+
+    server: str
     model: BatchModel
-    up: bool = True
+    standing: Standing = field(default_factory=Standing)
     bursts: list[Burst] = field(default_factory=list)
+    overtaken: set[int | str] = field(default_factory=set)  # not answered, though later ones were
+    lead: Lead = field(default_factory=Lead)
     began_s: float = -math.inf  # when the running burst began
-    busy_until_s: float = -math.inf  # with something that is not this scheduler's
+    renewed_s: float = 0.0  # when a batch told its time last
+
+    def least_s(self, work: float, now_s: float) -> float:
+        """What a batch takes for certain: nothing, while the figures are few or old. What seems
+        too slow for every call would otherwise be sent none, and never show that it is not (D6)."""
+        sure = not self.model.cold and now_s - self.renewed_s <= _STALE_S
+        return self.model.predict_s(work) if sure else 0.0
 
     def send(self, calls: tuple[Call, ...], now_s: float, round_trip_s: float) -> None:
-        earliest_s = max(now_s + round_trip_s, self.busy_until_s)
+        earliest_s = max(now_s + round_trip_s, self.standing.busy_until_s)
         if not self.bursts:
             self.began_s = earliest_s
         work = sum(call.work for call in calls)
-        self.bursts.append(Burst(work, earliest_s, {call.id for call in calls}))
+        ids = {call.id for call in calls}
+        self.bursts.append(Burst(work, earliest_s, len(ids), ids, ahead=bool(self.bursts)))
+        self.standing.in_flight += len(calls)
 
     def free_s(self, now_s: float) -> float:
         """When everything that is with it should be done; never in the past."""
         if not self.bursts:
-            return max(now_s, self.busy_until_s)
+            return max(now_s, self.standing.busy_until_s)
         return self.running_end_s(now_s) + sum(
             self.model.predict_s(burst.work) for burst in self.bursts[1:]
         )
@@ -58,10 +115,10 @@ class Server:
 
     def due_s(self, now_s: float, lead_s: float) -> float:
         """When it should be sent its next batch; inf: not before something happens."""
-        if not self.up or len(self.bursts) >= _AT_MOST:
+        if len(self.bursts) >= _AT_MOST or not (self.standing.up and self.standing.room):
             return math.inf
         if not self.bursts:
-            return max(now_s, self.busy_until_s - lead_s)
+            return max(now_s, self.standing.busy_until_s - lead_s)
         if lead_s <= 0.0:
             return math.inf
         return max(now_s, self.began_s + self.model.predict_s(self.bursts[0].work) - lead_s)
@@ -73,21 +130,96 @@ class Server:
         took_s = self.model.predict_s(self.bursts[0].work)
         return max(self.began_s + took_s, now_s) + _OVERDUE * took_s
 
-    def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool | None:
-        """None: the call is not with this server. True: a batch has ended with it."""
+    def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
+        """One of its calls ended. True: a batch has ended with it."""
+        self.standing.in_flight -= 1
         for at, burst in enumerate(self.bursts):
             if call_id in burst.left:
                 burst.left.discard(call_id)
                 burst.whole &= answered
+                burst.first_end_s = min(burst.first_end_s, now_s)
                 if burst.left:
                     return False
                 self._ended(at, burst, now_s)
                 return True
-        return None
+        self.overtaken.discard(call_id)
+        return False
 
     def _ended(self, at: int, burst: Burst, now_s: float) -> None:
+        """Batches are executed in turn: what came before one that has ended is not running any
+        more, whatever became of the calls that were not answered."""
         if burst.whole and at == 0:
             self.model.observe(burst.work, now_s - self.began_s)
-        del self.bursts[at]
-        if at == 0 and self.bursts:
+            self.renewed_s = now_s
+            if burst.ahead:
+                one_s = self.model.predict_s(burst.work / burst.calls)
+                self.lead.told(split=now_s - burst.first_end_s > _SPLIT * one_s)
+        for earlier in self.bursts[:at]:
+            self.overtaken |= earlier.left
+        del self.bursts[: at + 1]
+        if self.bursts:
             self.began_s = max(now_s, self.bursts[0].earliest_s)
+
+
+class Servers:
+    """Those of one group, with all calls that they have."""
+
+    def __init__(self, models: Mapping[str, BatchModel]) -> None:
+        self._standings = {name: Standing() for name in models}
+        self._instances = [Instance(n, m, self._standings[n]) for n, m in models.items()]
+        self._with: dict[int | str, Instance] = {}
+        self.up = list(self._instances)
+
+    @property
+    def model(self) -> BatchModel:
+        """What a call's share of a batch is reckoned with, wherever it will be."""
+        return self._instances[0].model
+
+    def model_of(self, name: str) -> BatchModel:
+        return next(i.model for i in self._instances if i.server == name)
+
+    def stand(self, name: str, up: bool) -> None:
+        """A server that goes down gets no more batches; the calls that it has stay its own until
+        they are told of."""
+        self._standings[name].up = up
+        self._find_up()
+
+    def grow(self, name: str, instances: int) -> None:
+        """So many of a server's instances execute batches side by side. It only grows."""
+        own = [i for i in self._instances if i.server == name]
+        for _ in range(instances - len(own)):
+            self._instances.append(Instance(name, own[0].model, self._standings[name]))
+        self._find_up()
+
+    def limit(self, name: str, calls: float) -> None:
+        self._standings[name].most = calls
+
+    def occupied(self, name: str, until_s: float) -> None:
+        self._standings[name].busy_until_s = until_s
+
+    def in_flight(self, name: str) -> int:
+        """Calls that were released to a server and have not ended."""
+        return self._standings[name].in_flight
+
+    def send(
+        self, instance: Instance, calls: tuple[Call, ...], now_s: float, round_trip_s: float
+    ) -> None:
+        instance.send(calls, now_s, round_trip_s)
+        for call in calls:
+            self._with[call.id] = instance
+
+    def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
+        """A call ended, with a server or anywhere else. True: a batch has ended with it."""
+        instance = self._with.pop(call_id, None)
+        return instance is not None and instance.gone(call_id, now_s, answered)
+
+    def start_s(self, now_s: float) -> float:
+        """When the next batch could begin; inf: no server is up."""
+        return min((instance.free_s(now_s) for instance in self.up), default=math.inf)
+
+    def least_s(self, work: float, now_s: float) -> float:
+        """What a batch takes for certain, at the fastest that is up, or was."""
+        return min(instance.least_s(work, now_s) for instance in self.up or self._instances)
+
+    def _find_up(self) -> None:
+        self.up = [i for i in self._instances if i.standing.up]

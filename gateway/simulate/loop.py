@@ -17,9 +17,8 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.scheduling.calls import Action, Call, Leave, Release, Spill
+from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
 from gateway.scheduling.latency import CloudLatency
-from gateway.scheduling.scheduler import Scheduling
 from gateway.simulate.workload import Floats, Workload
 
 WAITING, ONPREM, CLOUD, REFUSED = range(4)

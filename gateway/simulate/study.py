@@ -11,8 +11,9 @@ import numpy as np
 from gateway import ambient
 from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
+from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.latency import CloudLatency
-from gateway.scheduling.scheduler import Scheduler, Scheduling
+from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning
 from gateway.simulate.loop import CLOUD, REFUSED, Outcome, Simulation, World
 from gateway.simulate.workload import Workload

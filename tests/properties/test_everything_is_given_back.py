@@ -8,7 +8,6 @@ from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.config import QueueSettings
 from tests.unit.harness import (
     BUSY,
     EMPTY,
@@ -29,9 +28,7 @@ from tests.unit.harness import (
 SLOW_TO_CLOSE = Plan(frames=3, open_s=0.05, frame_s=0.01, close_s=0.03)
 HANGS_IN_ITS_ANSWER = Plan(frames=3, hangs_at=1, close_s=0.03)
 PLANS = (SLOW_TO_CLOSE, HANGS_IN_ITS_ANSWER, FAILS, BUSY, REFUSES, EMPTY, cut_after(2))
-QUEUED = Setup(
-    queue=QueueSettings(in_flight_batches=1.0), classifier=ScriptedClassifier(takes_s=0.01)
-)
+QUEUED = Setup(classifier=ScriptedClassifier(takes_s=0.01))
 
 
 class KilledAt(Coroutine[Any, Any, Ended]):

@@ -41,7 +41,7 @@ ZONES = Guard(
     "zones=ONPREM_ONLY if found.restricted else request.zones",
     "zones=request.zones",
 )
-DISPATCH = Guard("dispatch.py", "if endpoint.zone not in zones:", "if False:")
+DISPATCH = Guard("dispatch.py", "if zone not in decision.zones:", "if False:")
 VERDICT = Guard("backends/__init__.py", "found.sensitivity is not Sensitivity.CLEAR", "False")
 DECIDED = Guard("backends/__init__.py", "Zone.CLOUD not in decision.zones", "False")
 DOOR = Guard("pipeline.py", "if self.found.restricted:\n            raise NotCleared", "")

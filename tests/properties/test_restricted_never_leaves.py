@@ -77,7 +77,7 @@ def test_restricted_calls_never_reach_the_cloud_under_ten_thousand_random_faults
     assert WORLDS * CALLS >= 10_000
     assert tally.restricted >= 6_000
     assert tally.clear_in_cloud >= 500, "no clear call ever spilled: this test could not fail"
-    assert tally.restricted_failed_over >= 100
+    assert tally.restricted_failed_over >= 50
     assert set(tally.ends) == {"served", "rejected", "shed", "expired", "failed", "cancelled"}
     assert tally.reasons["onprem_unavailable_restricted"] >= 200
-    assert tally.reasons["deadline_exceeded_in_queue"] >= 50
+    assert tally.reasons["deadline_unmeetable"] + tally.reasons["deadline_exceeded_in_queue"] >= 50

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import Action, Call, Leave, Release, Spill
+from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
 from gateway.scheduling.latency import Tail
-from gateway.scheduling.scheduler import Scheduler, Scheduling
+from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 
 BATCH = 4

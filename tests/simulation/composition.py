@@ -18,13 +18,16 @@ from gateway.backends import OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.canaries import infer as send_canary
 from gateway.catalog import Catalog, CatalogModel
-from gateway.config import EndpointSettings, LimitSettings, QueueSettings
+from gateway.config import EndpointSettings, LimitSettings, QueueSettings, RoutingSettings
 from gateway.deadline import Clock
 from gateway.dispatch import Dispatcher
-from gateway.fleet import Fleet, Place
+from gateway.fleet import Fleet
+from gateway.groups import Execution
 from gateway.pipeline import Pipeline
+from gateway.place import Place
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
+from gateway.schedulers import new_scheduler, weights
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.tending import Tending
 from gateway.types import Endpoint, Payload, ServedModel, Zone
@@ -98,9 +101,9 @@ class Composed:
             for lane in place.lanes.values():
                 if lane.in_flight < found:
                     found = lane.in_flight
-                queue = lane.queue
-                if queue is not None and queue.in_flight < found:
-                    found = queue.in_flight
+        for (_, servers), group in self.fleet.groups:
+            for name in servers:
+                found = min(found, group.scheduling.in_flight(name))
         return found
 
     def counts(self) -> Iterator[tuple[str, float]]:
@@ -111,9 +114,10 @@ class Composed:
             yield f"{name} in flight", place.in_flight
             for model, lane in place.lanes.items():
                 yield f"{name} {model} in flight", lane.in_flight
-                if lane.queue is not None:
-                    yield f"{name} {model} with the server", lane.queue.in_flight
-                    yield f"{name} {model} waiting", lane.queue.waiting
+        for (model, servers), group in self.fleet.groups:
+            yield f"{servers} {model} waiting", group.waiting
+            for name in servers:
+                yield f"{name} {model} with the server", group.scheduling.in_flight(name)
         yield "gauge of calls", _value_of(METRICS.in_flight) - self.gauge_before
         for pipeline in self.pipelines:
             yield "pipeline", len(pipeline._open) + len(pipeline._waiting)
@@ -132,22 +136,27 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         {e.name: _endpoint(e) for e in plan.endpoints},
     )  # fmt: skip
     places = {e.plan.name: _place(e, plan.probe_s) for e in endpoints}
-    queue = QueueSettings(
-        max_waiting=plan.max_waiting,
-        max_waiting_batches=plan.max_waiting_batches,
-        in_flight_batches=plan.in_flight_batches,
+    queue = QueueSettings(max_waiting=plan.max_waiting)
+    routing = RoutingSettings(
+        policy=plan.policy, margin=plan.margin, miss_penalty_usd=plan.miss_penalty_usd
     )
     limits = LimitSettings(
         max_concurrent=plan.max_concurrent, max_concurrent_per_tenant=plan.max_per_tenant
     )
     budgets = SpillBudgets(plan.spill_budget_usd, {}, clock)
     spill = SpillControl(SpillStop(False, None, clock), budgets)
-    fleet = Fleet(catalog, places, queue, METRICS, clock, spill)
+    fleet = Fleet(
+        catalog, places, METRICS, clock, weights(queue, routing), new_scheduler(queue, routing),
+        spill,
+    )  # fmt: skip
+    for model in MODELS:
+        for place in places.values():
+            told = Execution(plan.max_batch, plan.instances, plan.one_by_one)
+            place.on_execution(model, told)
     policy = Policy(
         spill=plan.spill,
         margin=plan.margin,
         miss_penalty_usd=plan.miss_penalty_usd,
-        max_waiting_batches=plan.max_waiting_batches,
         max_attempts=plan.max_attempts,
     )
     made = Composed(

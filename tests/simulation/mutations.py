@@ -73,7 +73,7 @@ _KNOWN = Change(
 )
 
 _LEAVES_AT_ONCE = Change(
-    "dispatch.py", "asyncio.get_running_loop().call_soon(self._leave)", "self._leave()"
+    "attempt.py", "asyncio.get_running_loop().call_soon(self._leave)", "self._leave()"
 )
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -98,21 +98,21 @@ MUTATIONS: tuple[Mutation, ...] = (
          "return self.open and used_usd + usd <= self._most_usd * (1 + _ROUNDING)",
          "return self.open"),
     # What is held is given back
-    _one("the turn is given back", "A2", "dispatch.py",
-         "            self.turn.release()\n", "            pass\n"),
-    _one("the turn of who leaves is given back", "A2 A3", "dispatch.py",
+    _one("the turn is given back", "A2", "attempt.py",
+         "            self.turn.release(self.answered)\n", "            pass\n"),
+    _one("the turn of who leaves is given back", "A2 A3", "attempt.py",
          '            await self.finish(None, "cancelled")\n            raise\n'
          "        except EgressForbidden:",
          "            raise\n        except EgressForbidden:"),
-    _one("the turn of who runs out of time is given back", "A2 A3", "dispatch.py",
+    _one("the turn of who runs out of time is given back", "A2 A3", "attempt.py",
          "            late = self._too_late()\n            await self.finish(late)\n",
          "            late = self._too_late()\n"),
-    _one("the turn of a connector's bug is given back", "A2 A3", "dispatch.py",
+    _one("the turn of a connector's bug is given back", "A2 A3", "attempt.py",
          '            await self.finish(None, "internal")\n            raise\n',
          "            raise\n"),
-    _one("money put aside is settled", "A2 S5", "dispatch.py",
+    _one("money put aside is settled", "A2 S5", "attempt.py",
          "            self.reserved.settle(self.price_usd())\n", "            pass\n"),
-    _one("calls in flight are counted down", "A2", "dispatch.py",
+    _one("calls in flight are counted down", "A2", "attempt.py",
          "            self.fleet.ended(self.endpoint, self.request.model)\n", "            pass\n"),
     _one("admission is left", "A2", "admission.py",
          "            self.inside -= 1\n", ""),
@@ -120,16 +120,16 @@ MUTATIONS: tuple[Mutation, ...] = (
          "        if self._settled:\n            return\n", ""),
     _one("who leaves a stream is settled", "A2", "pipeline.py",
          '            self._settle(Outcome.CANCELLED, "caller_left")\n', "            pass\n"),
-    _one("the upstream is closed", "A3", "dispatch.py",
+    _one("the upstream is closed", "A3", "attempt.py",
          "closing = None if self.stream is None else asyncio.ensure_future(self.stream.aclose())",
          "closing = None"),
     _one("a record before the answer", "B4", "accounting/account.py",
          "            if outcome is Outcome.SERVED and not self._recorded:\n",
          "            if False:\n"),
     # Time
-    _one("the deadline of the first frame", "D1", "dispatch.py",
+    _one("the deadline of the first frame", "D1", "attempt.py",
          "asyncio.timeout(max(0.0, self._patience_s())) as limit", "asyncio.timeout(1e5) as limit"),
-    _one("the deadline of later frames", "D1", "dispatch.py",
+    _one("the deadline of later frames", "D1", "attempt.py",
          "asyncio.timeout(max(0.0, attempt.request.deadline.remaining_s()))",
          "asyncio.timeout(1e5)"),
     _one("the deadline of the look", "D1", "pipeline.py",
@@ -137,15 +137,15 @@ MUTATIONS: tuple[Mutation, ...] = (
          "asyncio.timeout(1e5)"),
     _one("streams are cut at the end of a drain", "D1 A2", "pipeline.py",
          "            stream.cut(_stopping())\n", "            pass\n"),
-    _one("no caller waits for a slow close", "D1", "dispatch.py",
+    _one("no caller waits for a slow close", "D1", "attempt.py",
          "asyncio.wait((closing,), timeout=_CLOSES_IN_S)", "asyncio.wait((closing,))"),
     # Attempts
-    _one("the commit point", "A4", "dispatch.py",
+    _one("the commit point", "A4", "attempt.py",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
          "            raise\n\n    async def served_whole",
          "        except GatewayError as exc:\n            attempt.stream = await attempt._open()\n"
          "            return await anext(attempt.stream)\n\n    async def served_whole"),
-    _one("a broken stream is no whole one", "A4 A2", "dispatch.py",
+    _one("a broken stream is no whole one", "A4 A2", "attempt.py",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
          "            raise\n\n    async def served_whole",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
@@ -156,16 +156,16 @@ MUTATIONS: tuple[Mutation, ...] = (
          "if attempt.finished or attempt.sent_s is None", "if attempt.sent_s is None"),
     _one("the winner of a hedge whose caller has left", "A2 A3", "hedge.py",
          "        await answered.aclose()\n", ""),
-    _one("limits that have fired are left alone", "A6 A2", "fleet.py",
+    _one("limits that have fired are left alone", "A6 A2", "place.py",
          " and not limit.expired()", ""),
     # Limits
-    _one("room in the cloud when it is sent", "S2", "dispatch.py",
+    _one("room in the cloud when it is sent", "S2", "attempt.py",
          "        if away and not self.fleet.takes_another(",
          "        if away and self.fleet.places is None and self.fleet.takes_another("),
     Mutation(
         "the close goes out before who waits is sent", frozenset({"S2"}),
         (_LEAVES_AT_ONCE, Change(
-            "dispatch.py",
+            "attempt.py",
             "None if self.stream is None else asyncio.ensure_future(self.stream.aclose())",
             "None if self.stream is None else self.stream.aclose()",
         )),

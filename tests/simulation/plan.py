@@ -9,7 +9,9 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import get_args
 
+from gateway.config.routing import PolicyName
 from gateway.types import EVERYWHERE, ONPREM_ONLY, Zone
 
 START_S = 1000.0
@@ -133,9 +135,10 @@ class WorldPlan:
     calls: tuple[CallPlan, ...]
     max_attempts: int
     max_waiting: int
-    max_waiting_batches: float
-    in_flight_batches: float
     max_batch: int
+    instances: int
+    one_by_one: bool  # calls end on their own
+    policy: PolicyName
     max_concurrent: int
     max_per_tenant: int
     margin: float
@@ -152,6 +155,7 @@ class WorldPlan:
     unwritable: tuple[float, float] | None  # from, until: nothing can be recorded
 
 
+_RULES = tuple(name for name in get_args(PolicyName) if name != "best_set")
 FAULTS = tuple(mood for mood in Mood if mood is not Mood.ANSWERS)
 
 
@@ -167,9 +171,10 @@ def planned(seed: int) -> WorldPlan:
         calls=_calls(rng, horizon_s),
         max_attempts=rng.randint(1, 3),
         max_waiting=rng.choice((1, 3, 40)),
-        max_waiting_batches=rng.choice((0.5, 1.0, 3.0)),
-        in_flight_batches=rng.choice((1.0, 1.5, 2.0)),
         max_batch=rng.choice((1, 1, 2, 4)),
+        instances=rng.choice((1, 1, 2)),
+        one_by_one=rng.random() < 0.2,
+        policy="best_set" if rng.random() < 0.8 else rng.choice(_RULES),
         max_concurrent=rng.choice((4, 12, 1024)),
         max_per_tenant=rng.choice((3, 1024)),
         margin=rng.choice((1.0, 1.2, 3.0)),

@@ -153,8 +153,9 @@ class Witness:
     def _limit(self, endpoint: EndpointPlan) -> int:
         if endpoint.zone is Zone.CLOUD:
             return endpoint.max_in_flight
-        most = math.ceil(self._plan.max_batch * self._plan.in_flight_batches)
-        return max(1, min(most, endpoint.max_in_flight))
+        batches = 2 * self._plan.instances
+        overtaken = 2  # times the batches: of calls that were sent earlier and are not answered
+        return min(overtaken * batches * self._plan.max_batch, endpoint.max_in_flight)
 
     def ran(self, endpoint: EndpointPlan, number: int, model: str, how: str) -> None:
         """Nothing runs for the call there any more."""

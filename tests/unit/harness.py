@@ -20,15 +20,17 @@ from gateway.admission import Admission
 from gateway.backends import OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.catalog import Catalog, CatalogModel
-from gateway.config import EndpointSettings, LimitSettings, QueueSettings
+from gateway.config import EndpointSettings, LimitSettings, QueueSettings, RoutingSettings
 from gateway.deadline import Deadline
 from gateway.dispatch import Dispatcher
 from gateway.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
 from gateway.errors import UpstreamRefused as Refused
-from gateway.fleet import Fleet, Place
+from gateway.fleet import Fleet
 from gateway.pipeline import Classifier, Pipeline
+from gateway.place import Place
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
+from gateway.schedulers import new_scheduler, weights
 from gateway.spill import SpillControl
 from gateway.types import (
     EVERYWHERE,
@@ -279,6 +281,7 @@ def cloud(*plans: Plan, name: str = "cloud") -> Site:
 class Setup:
     policy: Policy = field(default_factory=Policy)
     queue: QueueSettings = field(default_factory=QueueSettings)
+    routing: RoutingSettings = field(default_factory=RoutingSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     spill: SpillControl | None = None
     retries: RetryBudget | None = None
@@ -314,7 +317,11 @@ class Rig:
         )
         self.metrics, self.log = Metrics(), MemoryLog()
         places = {site.name: _place(site) for site in sites}
-        self.fleet = Fleet(self.catalog, places, setup.queue, self.metrics, now_s, setup.spill)
+        self.fleet = Fleet(
+            self.catalog, places, self.metrics, now_s,
+            weights(setup.queue, setup.routing), new_scheduler(setup.queue, setup.routing),
+            setup.spill,
+        )  # fmt: skip
         self.fleet.assume_up()
         self.admission = Admission(setup.limits)
         self.accounts = Accounts(self.log, self.metrics, now_s, lambda: "policy")
@@ -368,9 +375,10 @@ class Rig:
             }
             for lane in place.lanes.values():
                 held |= {f"{name} lane": lane.in_flight, f"{name} probe": lane.breaker.probing}
-                if lane.queue is not None:
-                    held[f"{name} queue in flight"] = lane.queue.in_flight
-                    held[f"{name} queue waiting"] = lane.queue.waiting
+        for (_, servers), group in self.fleet.groups:
+            held[f"{servers} waiting"] = group.waiting
+            for name in servers:
+                held[f"{name} queue in flight"] = self.fleet.groups.in_flight(MODEL, name)
         return {what: count for what, count in held.items() if count}
 
 

@@ -33,7 +33,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "classify",
                 "backends",
                 "accounting",
-                "queue",
+                "group",
                 "admission",
                 "embedded",
                 "breaker",
@@ -41,9 +41,11 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "hedge",
                 "spill",
             },
-            {"health"},
+            {"health", "groups"},
+            {"place", "schedulers"},
             {"fleet", "pseudonyms"},
-            {"dispatch", "watch", "census", "canaries", "tending", "scraping"},
+            {"attempt", "watch", "census", "canaries", "tending", "scraping"},
+            {"dispatch"},
             {"pipeline"},
             {"fronts"},
             {"app"},
@@ -90,7 +92,7 @@ ACROSS = {
 DOORS = {
     "backends": {"", "egress", "kinds"},
     "classify": {"", "classifier", "names", "spans"},
-    "routing": {"policy", "estimate"},
+    "routing": {"estimate", "fit", "policy", "work"},
 }
 """What the rest of the gateway may import of a family; commands may look deeper."""
 

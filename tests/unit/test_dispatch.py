@@ -10,8 +10,8 @@ import pytest
 from gateway.config import QueueSettings
 from gateway.errors import (
     DeadlineExceeded,
+    NoEligibleEndpoint,
     OnpremUnavailable,
-    UpstreamError,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamUnreachable,
@@ -258,7 +258,7 @@ def test_calls_that_waited_for_an_endpoint_that_failed_do_not_go_there() -> None
         slow_failure = Plan(open_s=0.1, error=lambda: UpstreamFailed("500"))
         rig = Rig(
             onprem(slow_failure),
-            setup=Setup(queue=QueueSettings(in_flight_batches=1.0, max_waiting_batches=99.0)),
+            setup=Setup(queue=QueueSettings(lead_ms=0)),
         )
         return rig, await asyncio.gather(*(rig.call(request("restricted", 10.0)) for _ in range(9)))
 
@@ -352,10 +352,9 @@ def test_an_attempt_that_never_left_costs_nothing() -> None:
         states = rig.fleet.snapshot(call, restricted=False)
         decision = Policy().decide(call, found, states)
         rig.fleet.place("gpu").up = False
-        with pytest.raises(UpstreamError):
+        with pytest.raises(NoEligibleEndpoint):
             await rig.dispatcher.send(call, Known(found), decision, account)
-        (attempt,) = account.attempts
-        assert (attempt.result, attempt.price_usd) == ("down", 0.0)
+        assert account.attempts == []
         assert rig.sites["gpu"].connector.seen == []
 
     run(main())

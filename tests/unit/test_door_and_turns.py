@@ -81,7 +81,7 @@ def test_a_call_is_closed_before_the_one_that_takes_its_turn_is_sent() -> None:
     async def main() -> None:
         slow = Plan(frames=9, frame_s=0.05, close_s=0.02)
         site = Site("gpu", onprem().zone, _Counting(slow))
-        rig = Rig(site, setup=Setup(queue=QueueSettings(in_flight_batches=1.0)))
+        rig = Rig(site, setup=Setup(queue=QueueSettings(lead_ms=0)))
         calls = [request("clear", 5.0, streamed=True) for _ in range(3)]
         await asyncio.gather(*(rig.call(call, read=2) for call in calls))
         assert isinstance(site.connector, _Counting)
@@ -146,7 +146,7 @@ def test_hung_calls_give_their_turn_to_those_who_wait() -> None:
     async def main() -> None:
         gpu = ScriptedConnector(HANGS, HANGS_BEFORE_FIRST_FRAME, Plan())
         rig = Rig(Site("gpu", onprem().zone, gpu),
-                  setup=Setup(queue=QueueSettings(in_flight_batches=1.0)))  # fmt: skip
+                  setup=Setup(queue=QueueSettings(lead_ms=0)))  # fmt: skip
         calls = [request("restricted", budget_s) for budget_s in (0.1, 0.2, 1.0)]
         ended = await _all(rig, calls)
         assert [type(one.error) for one in ended] == [DeadlineExceeded] * 2 + [type(None)]
@@ -161,7 +161,7 @@ def test_who_leaves_while_the_loser_of_a_hedge_is_closed_leaves_nothing_behind()
     async def main() -> None:
         lingers = replace(HANGS_BEFORE_FIRST_FRAME, close_s=0.5)
         first = Site("first", onprem().zone, ScriptedConnector(Plan(), lingers), expected_ms=1.0)
-        other = Site("other", onprem().zone, ScriptedConnector(Plan()), expected_ms=20.0)
+        other = cloud(Plan())
         rig = Rig(first, other, setup=Setup(hedging=True, retries=RetryBudget(now_s)))
         await rig.call(request("clear", 5.0))
         task = asyncio.create_task(rig.call(request("clear", 5.0)))

@@ -82,7 +82,7 @@ def test_a_restricted_call_without_a_gpu_is_refused_and_never_leaves(state: str)
         rig = Rig(
             onprem(UNREACHABLE if state == "fails" else HANGS),
             cloud(),
-            setup=Setup(queue=QueueSettings(max_waiting=1, in_flight_batches=1.0)),
+            setup=Setup(queue=QueueSettings(max_waiting=1)),
         )
         waiting = []
         if state == "down":
@@ -298,7 +298,6 @@ def test_what_is_cut_ends_with_the_reason_and_not_as_if_its_caller_had_left(wher
     async def main() -> None:
         plan = Plan(frames=3, hangs_at=1) if where == "streaming" else HANGS
         setup = Setup(
-            queue=QueueSettings(in_flight_batches=1.0),
             classifier=ScriptedClassifier(takes_s=50.0 if where == "classified" else 0.0),
         )
         rig = Rig(onprem(plan), setup=setup)

@@ -10,13 +10,12 @@ import pytest
 from gateway.deadline import Deadline
 from gateway.errors import (
     DeadlineExceeded,
-    DeadlineUnmeetable,
     GatewayError,
     NoEligibleEndpoint,
     OnpremUnavailable,
     Saturated,
 )
-from gateway.routing.policy import Policy
+from gateway.routing.policy import Policy, leaving
 from gateway.types import (
     EVERYWHERE,
     ONPREM_ONLY,
@@ -75,12 +74,8 @@ LATE: dict[str, Any] = {"predicted_s": 9.0, "p50_s": 8.0, "waiting": 1}
         pytest.param([gpu()], "gpu", "onprem_only", id="no-cloud"),
         pytest.param([away()], "cloud", "cloud_only", id="no-gpu"),
         pytest.param([gpu(**DOWN), away()], "cloud", "spill_unavailable", id="down"),
-        pytest.param([gpu(**FULL), away()], "cloud", "spill_queue", id="full"),
-        pytest.param([gpu(waiting=4), away()], "cloud", "spill_queue", id="over-three-batches"),
-        pytest.param([gpu(waiting=2), away()], "gpu", "onprem_room", id="under-three-batches"),
-        pytest.param([gpu(**LATE), away()], "cloud", "spill_deadline", id="late"),
+        pytest.param([gpu(waiting=9), away()], "gpu", "onprem_room", id="its-queue-decides"),
         pytest.param([gpu(), away(predicted_s=5)], "gpu", "latency_critical", id="critical"),
-        pytest.param([gpu(waiting=4), away(predicted_s=5)], "gpu", "latency_critical", id="both"),
         pytest.param([gpu(), away(**DOWN)], "gpu", "onprem_only", id="cloud-down"),
     ],
 )
@@ -155,19 +150,6 @@ def test_a_clear_call_without_a_place_is_told_when_to_come_back(
     assert caught.value.retry_after_s == retry_s
 
 
-@pytest.mark.parametrize("kind", ["clear", "restricted"])
-def test_a_call_that_can_only_stay_and_is_provably_late_is_told_at_once(kind: str) -> None:
-    with pytest.raises(DeadlineUnmeetable) as caught:
-        Policy().decide(call(), found(kind), [gpu(**LATE)])
-    assert caught.value.reason == "deadline_unmeetable"
-    assert caught.value.retry_after_s == 9.0
-
-
-def test_nothing_is_provable_of_an_endpoint_that_has_not_been_seen_yet() -> None:
-    decision = Policy().decide(call(), found("restricted"), [gpu(**LATE, cold=True)])
-    assert decision.attempts
-
-
 @pytest.mark.parametrize("budget_s", [0.0, -1.0])
 def test_a_call_whose_budget_is_gone_goes_nowhere(budget_s: float) -> None:
     with pytest.raises(DeadlineExceeded):
@@ -177,7 +159,9 @@ def test_a_call_whose_budget_is_gone_goes_nowhere(budget_s: float) -> None:
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_at_most_so_many_endpoints_are_tried(most: int) -> None:
     states = [gpu(f"gpu{i}") for i in range(4)]
-    assert len(Policy(max_attempts=most).decide(call(), found("clear"), states).attempts) == most
+    decision = Policy(max_attempts=most).decide(call(), found("clear"), states)
+    assert decision.tries == most
+    assert len(decision.attempts) == 4
 
 
 def test_of_two_equal_endpoints_the_sooner_is_first() -> None:
@@ -196,6 +180,13 @@ def test_a_cheap_cloud_that_would_miss_the_budget_comes_after_a_dear_one_that_me
     states = [away("cheap", predicted_s=9.0, price_usd=0.001), away("dear", price_usd=0.02)]
     decision = Policy(miss_penalty_usd=0.05).decide(call(), found("clear"), states)
     assert decision.attempts[0].name == "dear"
+
+
+def test_a_call_that_its_queue_sends_away_goes_to_the_cloud_first_and_back_last() -> None:
+    states = [gpu(), away("dear", price_usd=0.02), away("cheap", price_usd=0.01)]
+    decision = leaving(Policy().decide(call(), found("clear"), states), "spill_deadline")
+    assert [e.name for e in decision.attempts] == ["cheap", "dear", "gpu"]
+    assert decision.reason == "spill_deadline"
 
 
 def test_the_decision_says_what_it_saw() -> None:

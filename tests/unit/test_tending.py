@@ -12,7 +12,7 @@ import pytest
 
 from gateway import canaries
 from gateway.errors import ModelDead, ModelFailed, OnpremUnavailable
-from gateway.fleet import Place
+from gateway.place import Place
 from gateway.tending import Tending
 from gateway.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
 from gateway.watch import Watch

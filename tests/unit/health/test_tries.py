@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import UpstreamUnreachable
-from gateway.fleet import Place
+from gateway.groups import Execution
+from gateway.place import Place
 from gateway.routing.policy import Policy
 from gateway.tending import Tending
 from gateway.types import DocumentCall, InferenceRequest, Operation, Payload, ServedModel, Zone
@@ -122,6 +123,7 @@ def test_what_is_back_gets_its_calls_by_degrees(zone: Zone) -> None:
     async def main() -> None:
         site = onprem(Plan(open_s=60.0)) if zone is Zone.ONPREM else cloud(Plan(open_s=60.0))
         rig = Rig(replace(site, max_in_flight=20), setup=Setup(max_batch=10))
+        rig.fleet.place(site.name).on_execution(MODEL, Execution(10, one_by_one=True))
         rig.fleet.lane(site.name, MODEL)
         await asyncio.sleep(10)
         rig.fleet.returned(site.name, MODEL)

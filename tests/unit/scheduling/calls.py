@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
+from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
 from gateway.scheduling.latency import Tail
-from gateway.scheduling.scheduler import Scheduler, Scheduling
+from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 
 FIXED_S, PER_WORK_S, BATCH = 0.008, 0.002, 16

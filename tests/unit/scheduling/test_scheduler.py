@@ -361,7 +361,7 @@ def test_without_a_server_a_restricted_call_is_refused_when_its_time_is_over() -
 
 def test_a_batch_that_failed_teaches_nothing_and_frees_its_server() -> None:
     seen, waits = Seen(), scheduler()
-    model = waits._servers["gpu-0"].model
+    model = waits.model("gpu-0")
     before = model.error.batches
     seen(waits.arrive(clear(), 0.0))
     seen(waits.arrive(clear(), 0.0))
@@ -377,7 +377,7 @@ def test_a_batch_teaches_its_time_from_when_it_began() -> None:
     seen(waits.tick(0.031))
     seen(finish(waits, seen.releases[0], 0.04))
     seen(finish(waits, seen.releases[1], 0.04 + 0.024))
-    model = waits._servers["gpu-0"].model
+    model = waits.model("gpu-0")
     assert model.predict_s(8.0) == pytest.approx(0.024, rel=0.01)
 
 

@@ -1,0 +1,305 @@
+"""One attempt: one endpoint that is sent the call, up to the last frame of its answer.
+
+Everything that an attempt holds (its turn, money put aside, the count of calls in flight, the
+upstream) is given back in `finish`, which happens once, on every way out (A2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from gateway.backends import Cleared
+from gateway.deadline import Clock
+from gateway.errors import (
+    DeadlineExceeded,
+    EgressForbidden,
+    GatewayError,
+    Saturated,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamGivenUp,
+    UpstreamRefused,
+    UpstreamSilent,
+)
+from gateway.fleet import Fleet, price_usd
+from gateway.group import Turn
+from gateway.place import Waiting
+from gateway.spill import Reserved
+from gateway.types import (
+    Attempt,
+    Classification,
+    Decision,
+    Endpoint,
+    Frame,
+    InferenceRequest,
+    ReplyStream,
+    ServedModel,
+    TensorCall,
+    Zone,
+)
+
+_CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
+
+
+class AttemptLog(Protocol):
+    """Keeps what was tried; the account of the call."""
+
+    def attempted(self, attempt: Attempt) -> None: ...
+    def decided(self, decision: Decision) -> None: ...
+
+
+class RunningAttempt:
+    """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        clock: Clock,
+        request: InferenceRequest,
+        found: Classification,
+        decision: Decision,
+        endpoint: Endpoint,
+        log: AttemptLog,
+        turn: Turn | None = None,
+    ) -> None:
+        self.fleet, self.clock, self.log = fleet, clock, log
+        self.request, self.found, self.decision = request, found, decision
+        self.endpoint = endpoint
+        self.served = endpoint.models[request.model]
+        self.turn = turn
+        self.answered = False  # whether its time tells how fast the server is
+        self.reserved: Reserved | None = None
+        self.stream: ReplyStream | None = None
+        self.sent_s: float | None = None
+        self.epoch: int | None = None  # None: no call has gone there
+        self.give_up_s = fleet.give_up_s(endpoint, request)
+
+    @property
+    def finished(self) -> bool:
+        return self.log is _NOWHERE
+
+    def beside(self, endpoint: Endpoint, found: Classification) -> RunningAttempt:
+        """Another try at the same call."""
+        return RunningAttempt(
+            self.fleet, self.clock, self.request, found, self.decision, endpoint, self.log
+        )
+
+    async def start(self) -> OpenedReply:
+        try:
+            self._still_available()
+            if self.endpoint.zone is Zone.CLOUD:
+                self.reserved = self.fleet.reserve(self.request, self.served)
+            self.epoch = self.fleet.started(self.endpoint, self.request.model)
+            self.sent_s = self.clock()
+            waiting = Waiting(self.request.model, self.found.restricted)
+            async with asyncio.timeout(max(0.0, self._patience_s())) as limit:
+                with self.fleet.waiting_for(self.endpoint, waiting, limit):
+                    self.stream = await self._open()
+                    first = await self._first(self.stream)
+        except StopAsyncIteration:
+            error = UpstreamFailed("the endpoint ended its answer before it began")
+            await self.finish(error)
+            raise error from None
+        except TimeoutError:
+            late = self._too_late()
+            await self.finish(late)
+            raise late from None
+        except GatewayError as exc:
+            await self.finish(exc)
+            raise
+        except asyncio.CancelledError:  # the caller left
+            await self.finish(None, "cancelled")
+            raise
+        except EgressForbidden:
+            await self.finish(None, "egress_forbidden")
+            raise
+        except BaseException:  # a connector's bug
+            await self.finish(None, "internal")
+            raise
+        return OpenedReply(self, first)
+
+    def _too_late(self) -> GatewayError:
+        if self.request.deadline.passed():
+            return DeadlineExceeded("the latency budget ran out before the answer began")
+        if why := self.fleet.refuses(self.endpoint, self.request.model):
+            return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
+        if self.clock() - (self.sent_s or 0.0) >= self.give_up_s:
+            return UpstreamSilent("the endpoint gave no answer in many times its usual time")
+        return UpstreamGivenUp("the endpoint became slow before it answered", reason="slow")
+
+    def _patience_s(self) -> float:
+        return min(self.request.deadline.remaining_s(), self.give_up_s)
+
+    async def _first(self, stream: ReplyStream) -> Frame | None:
+        """None: on a stream a decoupled model may end a call without any answer."""
+        if not (self.request.streamed and isinstance(self.request.payload, TensorCall)):
+            return await anext(stream)
+        return await anext(stream, None)
+
+    def _still_available(self) -> None:
+        """An endpoint may fail while a call waits in its queue or at another one; then the call
+        tries its next place at once instead of an endpoint that is known to be out (A6)."""
+        why = self.fleet.refuses(self.endpoint, self.request.model) or self._better_elsewhere()
+        if why:
+            raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
+        away = self.endpoint.zone is Zone.CLOUD
+        if away and not self.fleet.takes_another(self.endpoint.name, self.request.model):
+            raise Saturated(  # others were decided on in the same moment, or came while it waited
+                "the cloud has as many calls as it takes", reason="queue_full", retry_after_s=1.0
+            )
+
+    def _better_elsewhere(self) -> str:
+        if self.found.restricted or self.decision.attempts[-1] is self.endpoint:
+            return ""
+        lane = self.fleet.lane(self.endpoint.name, self.request.model)
+        return "slow" if lane.health.state == "slow" else ""
+
+    async def _open(self) -> ReplyStream:
+        place = self.fleet.place(self.endpoint.name)
+        if self.endpoint.zone is Zone.CLOUD:
+            if place.cloud is None:
+                raise EgressForbidden(self.request.id)
+            return await place.cloud.infer(
+                Cleared(self.request, self.found, self.decision), self.served
+            )
+        if place.onprem is None:
+            raise EgressForbidden(self.request.id)
+        return await place.onprem.infer(self.request, self.served)
+
+    async def finish(self, error: GatewayError | None, result: str = "") -> None:
+        """Give the turn back, close the upstream, tell fleet and account; acts once."""
+        log, self.log = self.log, _NOWHERE
+        if log is _NOWHERE:
+            return
+        took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
+        closing = None if self.stream is None else asyncio.ensure_future(self.stream.aclose())
+        self.answered = error is None and not result
+        if closing is not None:  # nobody takes this place before the close has gone out (S2)
+            asyncio.get_running_loop().call_soon(self._leave)
+        if self.reserved is not None:
+            self.reserved.settle(self.price_usd())
+        self._tell_fleet(error, result, took_s)
+        log.attempted(self.as_attempt(result or (error.reason if error else "served"), took_s))
+        if closing is None:
+            self._leave()
+        else:  # it goes on by itself when it takes longer, or when the caller leaves
+            done, _ = await asyncio.wait((closing,), timeout=_CLOSES_IN_S)
+            for closed in done:
+                closed.result()
+
+    def _leave(self) -> None:
+        if self.turn is not None:
+            self.turn.release(self.answered)
+        if self.epoch is not None:
+            self.fleet.ended(self.endpoint, self.request.model)
+
+    def as_attempt(self, result: str, took_s: float) -> Attempt:
+        return Attempt(
+            endpoint=self.endpoint.name,
+            zone=self.endpoint.zone,
+            zones=self.decision.zones,
+            result=result,
+            queued_s=self.turn.queued_s if self.turn else 0.0,
+            took_s=took_s,
+            price_usd=self.price_usd(),
+        )
+
+    def price_usd(self) -> float:
+        return 0.0 if self.epoch is None else price_usd(self.served, self.tokens())
+
+    def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
+        if self.epoch is None:
+            return
+        fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
+        if error is None and not result:
+            fleet.succeeded(endpoint, self.request, self.epoch, took_s)
+        elif isinstance(error, UpstreamRefused):
+            fleet.abandoned(endpoint, model, self.epoch)
+        elif isinstance(error, UpstreamError) or (
+            isinstance(error, DeadlineExceeded) and took_s >= self._fair_s()
+        ):
+            fleet.failed(endpoint, model, self.epoch, error, self.sent_s or 0.0)
+        else:
+            fleet.abandoned(endpoint, model, self.epoch)
+
+    def _fair_s(self) -> float:
+        """A deadline that passes says something of the endpoint only when it was a fair one."""
+        times = self.fleet.lane(self.endpoint.name, self.request.model).times
+        return 4 * times.quantile_s(0.95)
+
+    def tokens(self) -> int | None:
+        found = getattr(self.stream, "total_tokens", None)
+        return found if isinstance(found, int) else None
+
+
+class _Nowhere:
+    def attempted(self, attempt: Attempt) -> None:
+        raise AssertionError("an attempt was finished twice")
+
+    def decided(self, decision: Decision) -> None:
+        raise AssertionError("an attempt was finished twice")
+
+
+_NOWHERE = _Nowhere()
+
+
+class OpenedReply:
+    """A committed reply. Every frame comes within the deadline; closing cancels the upstream."""
+
+    def __init__(self, attempt: RunningAttempt, first: Frame | None) -> None:
+        self._attempt = attempt
+        self._first: Frame | None = first
+        self._done = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._attempt.endpoint
+
+    @property
+    def served(self) -> ServedModel:
+        return self._attempt.served
+
+    @property
+    def total_tokens(self) -> int | None:
+        return self._attempt.tokens()
+
+    def so_far(self) -> Attempt:
+        attempt = self._attempt
+        return attempt.as_attempt("streaming", attempt.clock() - (attempt.sent_s or 0.0))
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        attempt = self._attempt
+        if self._done or attempt.stream is None:
+            raise StopAsyncIteration
+        try:
+            async with asyncio.timeout(max(0.0, attempt.request.deadline.remaining_s())):
+                return await anext(attempt.stream)
+        except StopAsyncIteration:
+            await self._finish(None)
+            raise
+        except TimeoutError:
+            late = DeadlineExceeded("the latency budget ran out while the answer was streaming")
+            await self._finish(late)
+            raise late from None
+        except GatewayError as exc:
+            await self._finish(exc)
+            raise
+
+    async def served_whole(self) -> None:
+        """The first frame was the whole answer."""
+        await self._finish(None)
+
+    async def aclose(self) -> None:
+        await self._finish(None, "cancelled")
+
+    async def _finish(self, error: GatewayError | None, result: str = "") -> None:
+        self._done = True
+        await self._attempt.finish(error, result)

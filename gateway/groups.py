@@ -1,0 +1,263 @@
+"""The queues of every model, and what their schedulers are told of a call and of the cloud.
+
+A group is the on-prem servers that may serve a call, mostly all of its model's. It has one queue:
+two queues in front of one server do not see each other (docs/simulation.md).
+
+Where a model's calls end one by one (generation, streams), every call counts as a batch of its own
+in one of many instances, and its server makes what batches it likes: one long answer would else
+keep the next batch from being sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.deadline import Clock
+from gateway.group import ServerGroup, Surroundings
+from gateway.routing.work import WorkMeter
+from gateway.scheduling.batches import BatchModel
+from gateway.scheduling.calls import Call, Leave, Scheduling
+from gateway.scheduling.latency import CloudLatency
+from gateway.types import InferenceRequest
+
+_FIXED_SHARE = 0.8
+"""Of the expected time of a call alone, until batches have been seen: what a batch costs before its
+first call. Cautious: it promises little from batching."""
+_FIXED_ALONE = 0.2  # the same of calls that end one by one, whose time is in their length
+_AHEAD = 2  # batches' worth of calls with a server that makes the batches: the running and the next
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a server executes a model's calls."""
+
+    rows: int = 1  # of its largest batch
+    instances: int = 1  # batches side by side
+    one_by_one: bool = False  # calls end on their own, whatever batch they were in
+
+
+@dataclass(frozen=True, slots=True)
+class Abroad:
+    """A cloud endpoint that a call may go to now."""
+
+    endpoint: str
+    price_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What a missed budget costs, and what a step of priority does."""
+
+    miss_penalty_usd: float = 0.05
+    restricted_factor: float = 10.0  # of the penalty: it has nowhere else to go
+    priority_share: float = 0.8  # of the penalty, for each step
+    aging_s: float = 10.0  # further back in the line, for each step
+
+
+NewScheduler = Callable[[Mapping[str, BatchModel], int, bool], Scheduling]
+"""Of servers, the rows of a batch, and whether the next batch is sent before the last has ended."""
+
+
+Key = tuple[str, tuple[str, ...]]
+"""A model and its servers."""
+
+
+class Groups:
+    def __init__(
+        self,
+        weights: Weights,
+        new_scheduler: NewScheduler,
+        expected_s: Callable[[str], float],
+        declared: Callable[[str, str], Execution],
+        look_around: Callable[[str, Sequence[str]], Surroundings],
+        clock: Clock,
+    ) -> None:
+        """`expected_s`: of an endpoint, the service time that its settings expect. `declared`: of a
+        model and a server, what they say of its execution."""
+        self._weights = weights
+        self._new_scheduler = new_scheduler
+        self._expected_s = expected_s
+        self._declared = declared
+        self._look_around = look_around
+        self._clock = clock
+        self._groups: dict[Key, ServerGroup] = {}
+        self._executions: dict[tuple[str, str], Execution] = {}
+        self._meters: dict[str, WorkMeter] = {}
+        self._clouds: dict[tuple[str, str], CloudLatency] = {}
+
+    def of(self, model: str, servers: Sequence[str]) -> ServerGroup:
+        key = (model, tuple(servers))
+        found = self._groups.get(key)
+        if found is None:
+            found = self._groups[key] = self._new(key)
+        return found
+
+    def __iter__(self) -> Iterator[tuple[Key, ServerGroup]]:
+        return iter(self._groups.items())
+
+    def _new(self, key: Key) -> ServerGroup:
+        model, servers = key
+        alone = self._one_by_one(key)
+        rows = 1 if alone else max(self.execution(model, name).rows for name in servers)
+        scheduler = self._new_scheduler(
+            {name: self._batch_model(name, alone) for name in servers}, rows, not alone
+        )
+        for name in servers:
+            scheduler.grow(name, self._side_by_side(model, name, alone), self._clock())
+        return ServerGroup(scheduler, lambda: self._look_around(model, servers), self._clock)
+
+    def _batch_model(self, server: str, alone: bool) -> BatchModel:
+        expected_s = self._expected_s(server)
+        fixed = _FIXED_ALONE if alone else _FIXED_SHARE
+        return BatchModel(expected_s * fixed, expected_s * (1 - fixed))
+
+    def _one_by_one(self, key: Key) -> bool:
+        model, servers = key
+        return any(self.execution(model, name).one_by_one for name in servers)
+
+    def _side_by_side(self, model: str, server: str, alone: bool) -> int:
+        found = self.execution(model, server)
+        return _AHEAD * found.rows * found.instances if alone else found.instances
+
+    def window(self, model: str, server: str) -> int:
+        """Calls that a server has at most: those of the running batches and of the next."""
+        found = self.execution(model, server)
+        return _AHEAD * found.rows * found.instances
+
+    def execution(self, model: str, server: str) -> Execution:
+        found = self._executions.get((model, server))
+        if found is None:
+            found = self._executions[model, server] = self._declared(model, server)
+        return found
+
+    def learn(self, model: str, server: str, told: Execution) -> None:
+        """What a server says of itself; what was declared may say more. Where its calls turn out to
+        end one by one, those that come from now on have a new queue; else queues grow, and never
+        shrink."""
+        before = self.execution(model, server)
+        execution = Execution(
+            max(before.rows, told.rows),
+            max(before.instances, told.instances),
+            before.one_by_one or told.one_by_one,
+        )
+        if before == execution:
+            return
+        self._executions[model, server] = execution
+        self._meters.pop(model, None)
+        for key in [k for k in self._groups if k[0] == model and server in k[1]]:
+            if before.one_by_one != execution.one_by_one:
+                del self._groups[key]
+            else:
+                self._widen(key)
+
+    def _widen(self, key: Key) -> None:
+        model, servers = key
+        group, alone = self._groups[key], self._one_by_one(key)
+        if not alone:
+            rows = max(self.execution(model, name).rows for name in servers)
+            group.scheduling.max_batch = max(group.scheduling.max_batch, rows)
+        for name in servers:
+            group.grow(name, self._side_by_side(model, name, alone))
+
+    def shun(self, model: str, server: str) -> None:
+        for (name, servers), group in tuple(self._groups.items()):
+            if name == model and server in servers:
+                group.shun(server)
+
+    def in_flight(self, model: str, server: str) -> int:
+        return sum(
+            group.scheduling.in_flight(server)
+            for (name, servers), group in self._groups.items()
+            if name == model and server in servers
+        )
+
+    def report(self) -> list[dict[str, object]]:
+        """For /status: every queue, and what is known of its servers' batches."""
+        return [
+            {
+                "model": model,
+                "waiting": group.waiting,
+                "servers": {name: _batches(group.scheduling, name) for name in servers},
+            }
+            for (model, servers), group in self._groups.items()
+        ]
+
+    def completion_s(self, key: Key, call: Call) -> float:
+        return self.of(*key).scheduling.completion_s(call, self._clock())
+
+    def call(
+        self,
+        request: InferenceRequest,
+        restricted: bool,
+        clouds: Iterable[Abroad],
+        avoid: frozenset[str] = frozenset(),
+    ) -> Call:
+        """What the scheduler is told of a request. Where it may leave, the cheapest place counts,
+        its chance to be late included."""
+        meter = self._meter(request.model)
+        work, penalty = meter.of(request), self._penalty_usd(request, restricted)
+        left_s = request.deadline.remaining_s()
+        places = [] if restricted else [
+            (c.price_usd, self._cloud(c.endpoint, request.model).tail(work)) for c in clouds
+        ]  # fmt: skip
+        price, tail = min(
+            places, key=lambda p: p[0] + penalty * p[1].late(left_s), default=(0.0, None)
+        )
+        return Call(
+            id=request.id,
+            arrived_s=request.received_s,
+            deadline_s=request.deadline.at_s,
+            penalty=penalty,
+            price=price,
+            work=work,
+            rows=meter.rows(request),
+            leave=Leave.FREELY if tail is not None else Leave.NEVER,
+            restricted=restricted,
+            cloud=tail,
+            later_s=request.priority * self._weights.aging_s,
+            avoid=avoid,
+        )
+
+    def _penalty_usd(self, request: InferenceRequest, restricted: bool) -> float:
+        weights = self._weights
+        usd = weights.miss_penalty_usd * weights.priority_share**request.priority
+        return usd * (weights.restricted_factor if restricted else 1.0)
+
+    def _meter(self, model: str) -> WorkMeter:
+        found = self._meters.get(model)
+        if found is None:
+            rows = (e.rows for (name, _), e in self._executions.items() if name == model)
+            found = self._meters[model] = WorkMeter(max(rows, default=1) > 1)
+        return found
+
+    def entered(self, model: str, call: Call) -> None:
+        """One more call, by which work is measured from now on."""
+        self._meter(model).seen(call.work)
+
+    def answered_abroad(self, endpoint: str, request: InferenceRequest, took_s: float) -> None:
+        work = self._meter(request.model).of(request)
+        self._cloud(endpoint, request.model).observe(work, took_s)
+
+    def _cloud(self, endpoint: str, model: str) -> CloudLatency:
+        found = self._clouds.get((endpoint, model))
+        if found is None:
+            found = self._clouds[endpoint, model] = CloudLatency(self._expected_s(endpoint))
+        return found
+
+    def close(self) -> None:
+        for group in self._groups.values():
+            group.close()
+
+
+def _batches(scheduling: Scheduling, server: str) -> dict[str, object]:
+    model = scheduling.model(server)
+    error = model.error
+    return {
+        "in_flight": scheduling.in_flight(server),
+        "batches": error.batches,
+        "fixed_s": round(model.fixed_s, 6),
+        "per_work_s": round(model.per_work_s, 6),
+        "error": round(error.mean, 4) if error.batches else None,
+        "absolute_error": round(error.absolute, 4) if error.batches else None,
+    }

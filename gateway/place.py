@@ -1,0 +1,81 @@
+"""One endpoint with its door, and each model that it serves: what is known of them now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gateway import ambient
+from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
+from gateway.breaker import Breaker
+from gateway.config import EndpointSettings
+from gateway.groups import Execution
+from gateway.health.lane import LaneHealth
+from gateway.health.patience import Figures
+from gateway.health.statistics import ServerStatistics
+from gateway.routing.estimate import ServiceTimes
+
+
+@dataclass(slots=True)
+class Lane:
+    """One model on one endpoint."""
+
+    breaker: Breaker
+    times: ServiceTimes
+    health: LaneHealth
+    in_flight: int = 0
+
+    def figures(self) -> Figures:
+        times = self.times
+        return Figures(times.quantile_s(0.5), times.quantile_s(0.99), times.sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call that waits for its answer to begin."""
+
+    model: str
+    restricted: bool
+
+
+@dataclass(slots=True)
+class Place:
+    """One endpoint with its door."""
+
+    settings: EndpointSettings
+    connector: Probed  # its doors alone can send calls through it
+    onprem: OnPremBackend | None
+    cloud: CloudBackend | None
+    inspector: Inspector | None
+    up: bool = False
+    in_flight: int = 0
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
+    limits: dict[asyncio.Timeout, Waiting] = field(default_factory=dict)  # of who waits, in order
+    statistics: ServerStatistics | None = None  # where the server tells any
+    back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
+    on_execution: Callable[[str, Execution], None] = lambda model, execution: None
+
+    def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
+        """A frozen server keeps its connections open: who waits for it is told at once."""
+        now_s = ambient.loop_s()
+        for limit, waiting in self.limits.items():
+            if which(waiting) and not limit.expired():  # one that has just fired cannot be moved
+                limit.reschedule(now_s)
+
+    @property
+    def heard(self) -> int:
+        """Grows with every answer of the endpoint."""
+        return sum(lane.health.heard_count for lane in self.lanes.values())
+
+    def went_down(self) -> None:
+        self.up = False
+        for lane in self.lanes.values():
+            lane.health.put_out()
+        self.give_up_waiting()
+
+    def came_up(self) -> None:
+        self.up = True
+        for lane in self.lanes.values():
+            lane.health.came_up()

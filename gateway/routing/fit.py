@@ -1,0 +1,24 @@
+"""What an endpoint can serve at all, whatever its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gateway.types import DocumentCall, Endpoint, InferenceRequest, TensorCall
+
+
+def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
+    """Tensors go to Triton and KServe services, documents to OpenAI services and to Triton."""
+    return endpoint.kind != ("kserve" if isinstance(request.payload, DocumentCall) else "openai")
+
+
+def asked_version(request: InferenceRequest) -> str:
+    """Empty when the caller names none."""
+    return request.payload.version if isinstance(request.payload, TensorCall) else ""
+
+
+def able(request: InferenceRequest, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
+    for endpoint in endpoints:
+        granted = endpoint.models[request.model].grants(asked_version(request))
+        if granted and speaks(request, endpoint):
+            yield endpoint

@@ -1,0 +1,75 @@
+"""How much work a call is, before anybody has done it.
+
+A server's batch takes `a + b * work` seconds, so only ratios count: 1 is an average call of its
+model. Tensors: rows. Documents: tokens in and out, of which those in cost a tenth (prefill runs in
+parallel, decoding does not), against the mean of the model's last calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.types import DocumentCall, InferenceRequest, TensorCall
+
+_CHARACTERS_A_TOKEN = 4.0
+_OUT_UNLESS_SAID = 256.0  # tokens
+_IN_WEIGHT = 0.1
+_MEMORY = 0.99
+_LEAST, _MOST = 0.05, 50.0
+
+
+class WorkMeter:
+    """Of one model; remembers what an average call is."""
+
+    def __init__(self, batched: bool) -> None:
+        self._batched = batched  # the first dimension of its tensors counts rows
+        self._mean = 0.0
+
+    def rows(self, request: InferenceRequest) -> int:
+        """Places that the call takes in a batch."""
+        payload = request.payload
+        if not self._batched:
+            return 1
+        if isinstance(payload, DocumentCall):
+            texts = payload.document.get("input")
+            return max(1, len(texts)) if isinstance(texts, list) and _embeds(payload) else 1
+        return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
+
+    def of(self, request: InferenceRequest) -> float:
+        """In average calls."""
+        if isinstance(request.payload, TensorCall):
+            return float(self.rows(request))
+        tokens = _tokens(request.payload)
+        self._mean = self._mean or tokens
+        return min(_MOST, max(_LEAST, tokens / self._mean))
+
+    def seen(self, work: float) -> None:
+        """One more call, which the mean counts from now on."""
+        self._mean *= _MEMORY + (1 - _MEMORY) * work
+
+
+def _tokens(call: DocumentCall) -> float:
+    document = call.document
+    said = (document.get(k) for k in ("max_completion_tokens", "max_output_tokens", "max_tokens"))
+    out = next((float(n) for n in said if isinstance(n, int) and n > 0), _OUT_UNLESS_SAID)
+    if _embeds(call):
+        out = 0.0
+    return _characters(document) / _CHARACTERS_A_TOKEN * _IN_WEIGHT + out + 1.0
+
+
+def _embeds(call: DocumentCall) -> bool:
+    return call.operation.value == "embeddings"
+
+
+def _characters(value: Any) -> int:
+    """Of every string in it."""
+    found, left = 0, [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            found += len(item)
+        elif isinstance(item, dict):
+            left.extend(item.values())
+        elif isinstance(item, list):
+            left.extend(item)
+    return found

@@ -1,0 +1,39 @@
+"""What the settings make of the queues: the policy that decides, and what it weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gateway.config import QueueSettings, RoutingSettings
+from gateway.groups import NewScheduler, Weights
+from gateway.scheduling.arrival import RULES, OnArrival
+from gateway.scheduling.batches import BatchModel
+from gateway.scheduling.calls import Scheduling
+from gateway.scheduling.scheduler import Scheduler
+from gateway.scheduling.tuning import DEFAULT
+
+BEST_SET = "best_set"
+_ROUND_TRIP_S = 0.001  # until the first batches have told
+
+
+def weights(queue: QueueSettings, routing: RoutingSettings) -> Weights:
+    return Weights(
+        miss_penalty_usd=routing.miss_penalty_usd,
+        restricted_factor=routing.restricted_factor,
+        aging_s=queue.aging_s,
+    )
+
+
+def new_scheduler(queue: QueueSettings, routing: RoutingSettings) -> NewScheduler:
+    """The scheduler of a new queue: the set of calls that stays, or a rule on arrival."""
+    tuning = replace(DEFAULT, margin=routing.margin, max_waiting=queue.max_waiting)
+    lead_s = None if queue.lead_ms is None else queue.lead_ms / 1000
+
+    def best_set(servers: Mapping[str, BatchModel], rows: int, ahead: bool) -> Scheduling:
+        return Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, _ROUND_TRIP_S)
+
+    def by_rule(servers: Mapping[str, BatchModel], rows: int, ahead: bool) -> Scheduling:
+        return OnArrival(servers, rows, RULES[routing.policy], queue.max_waiting)
+
+    return best_set if routing.policy == BEST_SET else by_rule

@@ -1,0 +1,107 @@
+"""Which of those who wait make the next batch of a server."""
+
+from __future__ import annotations
+
+import math
+
+from gateway.scheduling.calls import Call
+from gateway.scheduling.servers import Instance
+from gateway.scheduling.tuning import Tuning
+from gateway.scheduling.waiting import Line, Place
+
+
+class Batcher:
+    """Takes calls out of what its scheduler keeps: the line, and those who were put off."""
+
+    def __init__(
+        self,
+        line: Line,
+        places: dict[int | str, Place],
+        put_off: dict[int | str, Call],
+        tuning: Tuning,
+        max_batch: int,
+    ) -> None:
+        """`max_batch` is in rows."""
+        self.max_batch = max_batch
+        self._line = line
+        self._places = places
+        self._put_off = put_off
+        self._tuning = tuning
+        self._starved = 0.0
+
+    def next(self, instance: Instance, now_s: float) -> tuple[Call, ...]:
+        start_s = instance.free_s(now_s)
+        calls: list[Call] = []
+        if self._line.calls:
+            most = instance.standing.room
+            calls = self._take(instance, min(self._how_many(instance, start_s), most))
+        if self._put_off:
+            self._add_put_off(calls, instance, start_s, now_s)
+        for call in calls:
+            del self._places[call.id]
+        return tuple(calls)
+
+    def _take(self, instance: Instance, count: int) -> list[Call]:
+        """The first of the line that may go to this instance."""
+        line = self._line
+        if not any(instance.server in call.avoid for call in line.calls[:count]):
+            return line.pop_first(count)
+        taken: list[Call] = []
+        at = 0
+        while at < len(line.calls) and len(taken) < count:
+            if instance.server in line.calls[at].avoid:
+                at += 1
+            else:
+                taken.append(line.pop(at))
+        return taken
+
+    def _how_many(self, instance: Instance, start_s: float) -> int:
+        """The first calls of the line, fewer than fit if one more would make the tightest late."""
+        works, dues = self._line.head(self.max_batch)
+        rows = self.max_batch
+        safe_s = instance.model.per_work_s * self._tuning.batch_safety
+        end_s = start_s + instance.model.fixed_s * self._tuning.batch_safety
+        tightest_s = math.inf
+        for count, (work, due_s) in enumerate(zip(works, dues, strict=True)):
+            end_s += work * safe_s
+            rows -= self._line.calls[count].rows
+            if rows < 0:  # one that is larger than a batch has its own
+                return max(1, count)
+            if count >= self._tuning.smallest_batch and end_s > tightest_s:
+                return count
+            tightest_s = min(tightest_s, due_s)
+        return len(works)
+
+    def _add_put_off(
+        self, calls: list[Call], instance: Instance, start_s: float, now_s: float
+    ) -> None:
+        """Places that nobody else takes, and now and then one that somebody would have taken, go to
+        those who were put off, the oldest first (S4)."""
+        owed = self._starved + len(calls) * self._tuning.starved_share
+        self._starved = min(owed, 1.0)
+        rows = self.max_batch - sum(call.rows for call in calls)
+        room = 0 if self._line.calls else rows
+        if room <= 0 and owed >= 1.0:
+            room = 1
+        room = min(room, instance.standing.room - len(calls))
+        tightest_s = min((call.deadline_s for call in calls), default=math.inf)
+        for call in list(self._put_off.values()):
+            if room <= 0:
+                return
+            if instance.server in call.avoid:
+                continue
+            displaced = calls[-1:] if call.rows > rows else []
+            work = sum(c.work for c in calls) - sum(c.work for c in displaced) + call.work
+            freed = sum(c.rows for c in displaced)
+            if call.rows > rows + freed and len(calls) > len(displaced):
+                continue
+            if start_s + instance.least_s(work, now_s) > min(tightest_s, call.deadline_s):
+                continue
+            for last in displaced:
+                calls.pop()
+                self._line.add(last, self._places[last.id])
+            calls.append(self._put_off.pop(call.id))
+            tightest_s = min(tightest_s, call.deadline_s)
+            rows += freed - call.rows
+            room -= call.rows
+            self._starved = 0.0

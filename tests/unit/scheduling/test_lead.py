@@ -1,0 +1,78 @@
+"""The next batch is sent early enough to be a whole on the server when the running one ends."""
+
+from __future__ import annotations
+
+from gateway.scheduling.calls import Action
+from gateway.scheduling.scheduler import Scheduler
+from gateway.scheduling.servers import Lead
+from gateway.scheduling.tuning import Tuning
+from tests.unit.scheduling.calls import BATCH, FIXED_S, PER_WORK_S, Seen, restricted, steady_model
+
+PLAIN = Tuning(margin=1.0, batch_safety=1.0, reserve=0.0, restricted_budget=1.0)
+
+
+class Backlog:
+    """A server that always has a batch running, and many calls that wait. Bursts that are sent
+    less than `needs_s` before the running batch ends are executed in two parts."""
+
+    def __init__(self, needs_s: float) -> None:
+        self.waits = Scheduler({"gpu": steady_model()}, BATCH, PLAIN, None, 0.001)
+        self.seen = Seen()
+        self.needs_s = needs_s
+        self.now_s = 0.0
+        self.sent_s: list[float] = []
+        self._come()
+
+    def _come(self) -> None:
+        while self.waits.waiting < 3 * BATCH:
+            self._told(self.waits.arrive(restricted(60.0, self.now_s), self.now_s))
+
+    def _told(self, actions: list[Action]) -> None:
+        before = len(self.seen.releases)
+        self.seen(actions)
+        self.sent_s += [self.now_s] * (len(self.seen.releases) - before)
+
+    def run(self, batches: int) -> list[bool]:
+        """Of each batch, whether it was split."""
+        found: list[bool] = []
+        start_s, split = 0.0, False
+        for at in range(batches):
+            calls = self.seen.releases[at].calls
+            took_s = FIXED_S + PER_WORK_S * len(calls)
+            end_s = start_s + took_s * (1.5 if split else 1.0)
+            while self.waits.wake_s < end_s:
+                self.now_s = self.waits.wake_s
+                self._told(self.waits.tick(self.now_s))
+            for number, call in enumerate(calls):
+                first_part = split and number < len(calls) // 2
+                self.now_s = end_s - took_s / 2 if first_part else end_s
+                self._told(self.waits.completed(call.id, self.now_s))
+            self._come()
+            start_s, split = end_s, end_s - self.sent_s[at + 1] < self.needs_s
+            found.append(split)
+        return found
+
+
+def test_a_burst_that_was_split_is_sent_earlier_the_next_time_until_none_is() -> None:
+    backlog = Backlog(needs_s=0.012)
+    split = backlog.run(100)
+    assert any(split[1:3]), "twice a round trip of one millisecond is too late for this server"
+    assert sum(split[20:]) <= 4
+
+
+def test_a_server_that_takes_bursts_at_once_is_sent_them_as_late_as_the_network_allows() -> None:
+    backlog = Backlog(needs_s=0.0015)
+    split = backlog.run(30)
+    assert not any(split[1:]), "the first batch goes to an idle server"
+
+
+def test_the_lead_grows_quickly_and_shrinks_slowly() -> None:
+    lead = Lead()
+    for _ in range(100):
+        lead.told(split=True)
+    assert lead.share == 1.0
+    lead.told(split=False)
+    assert 0.99 < lead.share < 1.0
+    for _ in range(1000):
+        lead.told(split=False)
+    assert lead.share < 0.01

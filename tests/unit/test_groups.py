@@ -1,0 +1,217 @@
+"""What the queues are told of calls, of servers and of the cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from gateway.config import QueueSettings, RoutingSettings
+from gateway.group import ServerNow, Surroundings
+from gateway.groups import Abroad, Execution, Groups, Weights
+from gateway.schedulers import new_scheduler, weights
+from gateway.scheduling.arrival import RULES, OnArrival
+from gateway.scheduling.batches import BatchModel
+from gateway.scheduling.calls import Leave, Scheduling
+from gateway.scheduling.scheduler import Scheduler
+from gateway.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
+from tests.unit.harness import MODEL, now_s, request, run
+
+WEIGHTS = Weights(miss_penalty_usd=0.05, restricted_factor=10.0, priority_share=0.5, aging_s=7.0)
+
+
+@dataclass
+class Made:
+    """What a queue was made with."""
+
+    rows: int
+    ahead: bool
+    names: tuple[str, ...]
+    first_s: float  # expected before its first call
+
+
+class Rig:
+    def __init__(self, **executions: Execution) -> None:
+        self.made: list[Made] = []
+        self.groups = Groups(
+            WEIGHTS,
+            self._new,
+            lambda name: 0.1,
+            lambda model, server: executions.get(server, Execution()),
+            self._around,
+            now_s,
+        )
+
+    def _new(self, servers: Mapping[str, BatchModel], rows: int, ahead: bool) -> Scheduling:
+        first_s = next(iter(servers.values())).fixed_s
+        self.made.append(Made(rows, ahead, tuple(servers), first_s))
+        return Scheduler(servers, rows)
+
+    @staticmethod
+    def _around(model: str, servers: Sequence[str]) -> Surroundings:
+        return Surroundings([ServerNow(name, True) for name in servers], 0.0)
+
+
+def asked(**changes: Any) -> InferenceRequest:
+    return replace(request("clear", 5.0), **changes)
+
+
+def said(text: str, **limits: int) -> DocumentCall:
+    turns = [{"role": "user", "content": text}]
+    return DocumentCall(Operation.CHAT, {"messages": turns, **limits}, False)
+
+
+# Servers
+
+
+def test_calls_that_end_together_make_batches_and_the_next_is_sent_ahead() -> None:
+    async def main() -> None:
+        rig = Rig(gpu=Execution(rows=8, instances=2))
+        rig.groups.of(MODEL, ("gpu",))
+        (made,) = rig.made
+        assert (made.rows, made.ahead, made.names) == (8, True, ("gpu",))
+        assert made.first_s == pytest.approx(0.104)
+        assert rig.groups.window(MODEL, "gpu") == 32
+
+    run(main())
+
+
+def test_calls_that_end_one_by_one_are_batches_of_their_own() -> None:
+    """One long answer keeps no other from being sent."""
+
+    async def main() -> None:
+        rig = Rig(gpu=Execution(rows=4, one_by_one=True))
+        group = rig.groups.of(MODEL, ("gpu",))
+        assert (rig.made[0].rows, rig.made[0].ahead) == (1, False)
+        calls = [rig.groups.call(asked(id=f"{i}"), True, ()) for i in range(9)]
+        turns = [await group.enter(call, asked().deadline) for call in calls[:8]]
+        assert rig.groups.in_flight(MODEL, "gpu") == 8
+        turns[3].release(answered=True)
+        await group.enter(calls[8], asked().deadline)
+        assert rig.groups.in_flight(MODEL, "gpu") == 8
+        rig.groups.close()
+
+    run(main())
+
+
+def test_what_a_server_says_of_itself_widens_its_queue_and_never_narrows_it() -> None:
+    async def main() -> None:
+        rig = Rig(gpu=Execution(rows=4))
+        group = rig.groups.of(MODEL, ("gpu",))
+        rig.groups.learn(MODEL, "gpu", Execution(rows=16, instances=3))
+        assert group.scheduling.max_batch == 16
+        rig.groups.learn(MODEL, "gpu", Execution(rows=2))
+        assert rig.groups.execution(MODEL, "gpu") == Execution(16, 3)
+        assert rig.groups.of(MODEL, ("gpu",)) is group
+
+    run(main())
+
+
+def test_calls_that_turn_out_to_end_one_by_one_have_a_new_queue_and_the_old_one_empties() -> None:
+    async def main() -> None:
+        rig = Rig(gpu=Execution(rows=4))
+        group = rig.groups.of(MODEL, ("gpu",))
+        turn = await group.enter(rig.groups.call(asked(), True, ()), asked().deadline)
+        rig.groups.learn(MODEL, "gpu", Execution(rows=4, one_by_one=True))
+        assert rig.groups.of(MODEL, ("gpu",)) is not group
+        turn.release(answered=True)
+        assert group.scheduling.in_flight("gpu") == 0
+        rig.groups.close()
+
+    run(main())
+
+
+# Calls
+
+
+def test_a_missed_budget_costs_more_of_restricted_calls_and_less_of_later_priorities() -> None:
+    async def main() -> None:
+        groups = Rig().groups
+        told = [
+            groups.call(asked(priority=priority), restricted, ())
+            for restricted, priority in ((False, 0), (True, 0), (False, 2))
+        ]
+        assert [call.penalty for call in told] == pytest.approx([0.05, 0.5, 0.0125])
+        assert [call.later_s for call in told] == [0.0, 0.0, 14.0]
+
+    run(main())
+
+
+def test_a_restricted_call_never_leaves_whatever_clouds_there_are() -> None:
+    async def main() -> None:
+        groups = Rig().groups
+        clouds = (Abroad("cloud", 0.0),)
+        assert groups.call(asked(), True, clouds).leave is Leave.NEVER
+        assert groups.call(asked(), False, clouds).leave is Leave.FREELY
+        assert groups.call(asked(), False, ()).leave is Leave.NEVER
+
+    run(main())
+
+
+def test_the_cheapest_cloud_counts_with_its_chance_to_be_late() -> None:
+    async def main() -> None:
+        groups = Rig().groups
+        for _ in range(600):
+            groups.answered_abroad("late", asked(), 9.0)
+            groups.answered_abroad("quick", asked(), 0.1)
+        cheap_and_late, dear = Abroad("late", 0.001), Abroad("quick", 0.02)
+        assert groups.call(asked(), False, (cheap_and_late, dear)).price == 0.02
+        assert groups.call(asked(), False, (cheap_and_late,)).price == 0.001
+        long = replace(asked(), deadline=request("clear", 60.0).deadline)
+        assert groups.call(long, False, (cheap_and_late, dear)).price == 0.001
+
+    run(main())
+
+
+def test_rows_are_work_and_places_where_the_first_dimension_counts_them() -> None:
+    async def main() -> None:
+        batched, plain = Rig(gpu=Execution(rows=16)).groups, Rig().groups
+        batched.of(MODEL, ("gpu",))
+        call = asked(payload=TensorCall((Tensor("x", "FP32", (5, 2), bytes(40)),)))
+        told = batched.call(call, True, ())
+        assert (told.rows, told.work) == (5, 5.0)
+        told = plain.call(call, True, ())
+        assert (told.rows, told.work) == (1, 1.0)
+
+    run(main())
+
+
+def test_work_of_a_conversation_is_in_average_calls() -> None:
+    async def main() -> None:
+        groups = Rig().groups
+        first = groups.call(asked(payload=said("short", max_tokens=100)), True, ())
+        assert first.work == 1.0
+        for _ in range(300):
+            groups.entered(MODEL, first)
+        twice = groups.call(asked(payload=said("short", max_tokens=200)), True, ())
+        assert twice.work == pytest.approx(2.0, rel=0.02)
+        for _ in range(2000):
+            call = groups.call(asked(payload=said("short", max_tokens=200)), True, ())
+            groups.entered(MODEL, call)
+        again = groups.call(asked(payload=said("short", max_tokens=200)), True, ())
+        assert again.work == pytest.approx(1.0, rel=0.02)
+
+    run(main())
+
+
+# Settings
+
+
+@pytest.mark.parametrize("policy", RULES)
+def test_a_simple_rule_can_take_the_place_of_the_policy(policy: Any) -> None:
+    made = new_scheduler(QueueSettings(), RoutingSettings(policy=policy))
+    assert isinstance(made({"gpu": BatchModel(0.1, 0.01)}, 4, True), OnArrival)
+
+
+def test_the_settings_reach_the_scheduler() -> None:
+    queue = QueueSettings(max_waiting=7, lead_ms=5.0, aging_s=3.0)
+    routing = RoutingSettings(margin=1.5, miss_penalty_usd=0.2, restricted_factor=4.0)
+    made = new_scheduler(queue, routing)
+    ahead, not_ahead = (made({"gpu": BatchModel(0.1, 0.01)}, 4, ahead) for ahead in (True, False))
+    assert isinstance(ahead, Scheduler)
+    assert isinstance(not_ahead, Scheduler)
+    assert (ahead.lead_s, not_ahead.lead_s) == (0.005, 0.0)
+    assert (ahead.tuning.max_waiting, ahead.tuning.margin) == (7, 1.5)
+    assert weights(queue, routing) == Weights(0.2, 4.0, aging_s=3.0)
