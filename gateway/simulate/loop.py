@@ -2,6 +2,10 @@
 
 It drives the gateway's own scheduler on a virtual clock. With several gateways one of them owns the
 servers of the model and decides; the others forward to it, which costs a hop each way.
+
+Where the cloud has a limit or fails, an attempt there may come to nothing. The call then goes where
+`gateway.dispatch` would send it: back into the queue as one that does not leave again, while it has
+a try left, a second try is in hand and a server could still make it.
 """
 
 from __future__ import annotations
@@ -10,18 +14,21 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.errors import DeadlineExceeded
 from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
 from gateway.scheduling.latency import CloudLatency
+from gateway.simulate.abroad import Abroad, Ending
 from gateway.simulate.workload import Floats, Workload
 
-WAITING, ONPREM, CLOUD, REFUSED = range(4)
+WAITING, ONPREM, CLOUD, REFUSED, FAILED = range(5)
+_LOOK_EVERY_S = 0.05  # as the live queue: the cloud opens and closes without a call ending
 
 _Event = Callable[[float], None]
 
@@ -34,18 +41,27 @@ class World:
     batch_spread: float = 0.0  # sigma of a lognormal factor on a batch's time
     gateways: int = 1
     hop_s: float = 0.0005  # one way between two gateways
+    aging_s: float = 10.0  # by which a step of priority sets a call back
     seed: int = 0
 
 
 @dataclass(slots=True)
+class VirtualClock:
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass(slots=True)
 class _ModelServer:
-    busy: bool = False
-    queue: deque[tuple[int, ...]] = field(default_factory=deque)
+    busy: int = 0  # places that execute
+    queue: deque[tuple[tuple[int, ...], float]] = field(default_factory=deque)  # and when sent
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How every call ended; `done_s` is inf for a refused one."""
+    """How every call ended; `done_s` is inf for one that was not answered."""
 
     place: NDArray[np.int64]
     done_s: Floats
@@ -62,13 +78,21 @@ class Simulation:
         servers: Sequence[str],
         cloud: CloudLatency,
         world: World | None = None,
+        abroad: Abroad | None = None,
+        clock: VirtualClock | None = None,
     ) -> None:
+        """Without `abroad` the cloud takes every call and answers it."""
         self._workload = calls
         self._scheduler = scheduler
         self._world = world = world or World()
         self._rng = np.random.default_rng(world.seed)
         self._servers = {name: _ModelServer() for name in servers}
+        self._slots = calls.mode.max_batch if calls.mode.alone else 1
         self._cloud = cloud
+        self._abroad = abroad
+        self._clock = clock or VirtualClock()
+        self._looks = False
+        self._tried = [0] * len(calls)  # attempts that went out and failed
         self._events: list[tuple[float, int, _Event]] = []
         self._order = count()
         self._timer_s = math.inf
@@ -90,12 +114,14 @@ class Simulation:
         while at < n or self._events:
             if at < n and (not self._events or arrivals[at][0] <= self._events[0][0]):
                 now_s, call = arrivals[at]
-                self._do(self._scheduler.arrive(call, now_s), now_s)
+                self._look(now_s)
+                self._arrives(call, now_s)
                 at += 1
                 if tell is not None and at % every == 0:
                     tell(at / n)
             else:
                 now_s, _, event = heapq.heappop(self._events)
+                self._look(now_s)
                 event(now_s)
             self._set_timer(now_s)
         return Outcome(
@@ -110,8 +136,10 @@ class Simulation:
         """Each with the time at which the owner hears of it. Its answer needs the hop back."""
         w = self._workload
         columns = zip(
-            w.arrive_s.tolist(), w.budget_s.tolist(), w.penalty.tolist(), w.price.tolist(),
-            w.restricted.tolist(), self._work, self._hop_s, strict=True,
+            w.arrive_s.tolist(), w.budget_s.tolist(), w.penalty.tolist(), w.told_price.tolist(),
+            w.restricted.tolist(), self._work, self._hop_s,
+            (~w.restricted & ~w.stays & w.leaves).tolist(),
+            (w.priority * self._world.aging_s).tolist(), strict=True,
         )  # fmt: skip
         return [
             (
@@ -123,18 +151,40 @@ class Simulation:
                     penalty=penalty,
                     price=price,
                     work=work,
-                    leave=Leave.NEVER if restricted else Leave.FREELY,
+                    leave=Leave.FREELY if leaves else Leave.NEVER,
                     restricted=restricted,
-                    cloud=self._cloud.tail(work),
+                    cloud=self._cloud.tail(work) if leaves else None,
+                    later_s=later_s,
                 ),
             )
-            for at, (arrive_s, budget_s, penalty, price, restricted, work, hop_s) in enumerate(
-                columns
-            )
-        ]
+            for at, (
+                arrive_s, budget_s, penalty, price, restricted, work, hop_s, leaves, later_s,
+            ) in enumerate(columns)
+        ]  # fmt: skip
 
     def _at(self, when_s: float, event: _Event) -> None:
         heapq.heappush(self._events, (when_s, next(self._order), event))
+
+    def _look(self, now_s: float) -> None:
+        """What the live queue looks at before every decision."""
+        self._clock.now_s = now_s
+        if self._abroad is not None:
+            self._scheduler.cloud_room = self._abroad.room()
+            if not self._looks and self._scheduler.waiting:
+                self._looks = True
+                self._at(now_s + _LOOK_EVERY_S, self._look_again)
+
+    def _look_again(self, now_s: float) -> None:
+        self._looks = False
+        self._do(self._scheduler.tick(now_s), now_s)
+        self._look(now_s)
+
+    def _arrives(self, call: Call, now_s: float) -> None:
+        if self._abroad is not None:
+            self._abroad.retries.called()
+            if not self._abroad.open:
+                call = _staying(call)
+        self._do(self._scheduler.arrive(call, now_s), now_s)
 
     def _set_timer(self, now_s: float) -> None:
         wake_s = self._scheduler.wake_s
@@ -153,18 +203,60 @@ class Simulation:
     def _do(self, actions: list[Action], now_s: float) -> None:
         for action in actions:
             if isinstance(action, Release):
-                ids = tuple(int(call.id) for call in action.calls)
-                for call_id in ids:
-                    self._end(call_id, ONPREM)
-                self._at(now_s + self._world.network_s, partial(self._reach, action.server, ids))
+                self._release(action, now_s)
             elif isinstance(action, Spill):
-                call_id = int(action.call.id)
-                self._end(call_id, CLOUD)
-                took_s = self._cloud_s[call_id]
-                self._done_s[call_id] = now_s + took_s + self._hop_s[call_id]
-                self._at(now_s + took_s, partial(self._cloud_answered, call_id))
+                self._leave(action.call, now_s)
             else:
-                self._end(int(action.call.id), REFUSED)
+                call_id = int(action.call.id)
+                self._end(call_id, REFUSED)
+                if self._abroad is not None and self._tried[call_id]:
+                    self._abroad.retries.give_back()
+
+    def _release(self, action: Release, now_s: float) -> None:
+        ids = tuple(int(call.id) for call in action.calls)
+        for call_id in ids:
+            self._end(call_id, ONPREM)
+        reached = partial(self._reach, action.server, ids, now_s)
+        self._at(now_s + self._world.network_s, reached)
+
+    def _leave(self, call: Call, now_s: float) -> None:
+        call_id = int(call.id)
+        self._end(call_id, CLOUD)
+        takes_s = self._cloud_s[call_id]
+        if self._abroad is None:
+            self._done_s[call_id] = now_s + takes_s + self._hop_s[call_id]
+            self._at(now_s + takes_s, partial(self._cloud_answered, call_id))
+            return
+        ending = self._abroad.send(takes_s, call.deadline_s - now_s)
+        if ending is None:
+            self._at(now_s, partial(self._come_back, call))
+        else:
+            self._at(now_s + ending.after_s, partial(self._cloud_ended, call, ending))
+
+    def _cloud_ended(self, call: Call, ending: Ending, now_s: float) -> None:
+        assert self._abroad is not None
+        call_id = int(call.id)
+        self._abroad.ended(ending, ending.after_s)
+        if ending.error is None:
+            self._done_s[call_id] = now_s + self._hop_s[call_id]
+            self._cloud.observe(call.work, ending.after_s)
+        elif not isinstance(ending.error, DeadlineExceeded):
+            self._tried[call_id] += 1
+            self._come_back(call, now_s)
+
+    def _come_back(self, call: Call, now_s: float) -> None:
+        """The cloud failed it, or was closed when it came to the door."""
+        assert self._abroad is not None
+        abroad, call_id = self._abroad, int(call.id)
+        tried, left_s = self._tried[call_id], call.deadline_s - now_s
+        another = tried < abroad.tries
+        another &= any(abroad.worth_another(name, left_s) for name in self._servers)
+        if another and (not tried or abroad.retries.take()):
+            self._place[call_id] = WAITING
+            abroad.counts.returned += 1
+            self._do(self._scheduler.arrive(_staying(call), now_s), now_s)
+        else:
+            self._place[call_id] = FAILED
 
     def _end(self, call_id: int, place: int) -> None:
         if self._place[call_id] != WAITING:
@@ -173,36 +265,42 @@ class Simulation:
 
     # The world
 
-    def _reach(self, name: str, ids: tuple[int, ...], now_s: float) -> None:
+    def _reach(self, name: str, ids: tuple[int, ...], sent_s: float, now_s: float) -> None:
         server = self._servers[name]
-        server.queue.append(ids)
-        if not server.busy:
+        server.queue.append((ids, sent_s))
+        if server.busy < self._slots:
             self._begin(name, server, now_s)
 
     def _begin(self, name: str, server: _ModelServer, now_s: float) -> None:
-        ids = server.queue.popleft()
+        ids, sent_s = server.queue.popleft()
         mode = self._workload.mode
         took_s = mode.fixed_s + mode.per_work_s * sum(self._work[i] for i in ids)
         if self._world.batch_spread:
             took_s *= float(self._rng.lognormal(0.0, self._world.batch_spread))
-        server.busy = True
-        self._busy_s += took_s
+        server.busy += 1
+        self._busy_s += took_s / self._slots
         self._batches += 1
         self._at(now_s + took_s, partial(self._batch_ended, name))
-        answered = partial(self._answered, ids)
+        answered = partial(self._answered, name, ids, sent_s)
         self._at(now_s + took_s + self._world.network_s, answered)
 
     def _batch_ended(self, name: str, now_s: float) -> None:
         server = self._servers[name]
-        server.busy = False
+        server.busy -= 1
         if server.queue:
             self._begin(name, server, now_s)
 
-    def _answered(self, ids: tuple[int, ...], now_s: float) -> None:
+    def _answered(self, name: str, ids: tuple[int, ...], sent_s: float, now_s: float) -> None:
         for call_id in ids:
             self._done_s[call_id] = now_s + self._hop_s[call_id]
+            if self._abroad is not None:
+                self._abroad.served_here(name, now_s - sent_s)
         for call_id in ids:
             self._do(self._scheduler.completed(call_id, now_s), now_s)
 
     def _cloud_answered(self, call_id: int, now_s: float) -> None:
         self._cloud.observe(self._work[call_id], self._cloud_s[call_id])
+
+
+def _staying(call: Call) -> Call:
+    return replace(call, leave=Leave.NEVER, cloud=None, price=0.0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gateway import ambient
 from gateway.scheduling.arrival import RULES, OnArrival
@@ -15,12 +16,25 @@ from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning
-from gateway.simulate.loop import CLOUD, REFUSED, Outcome, Simulation, World
+from gateway.simulate.abroad import Abroad, Counts
+from gateway.simulate.loop import (
+    CLOUD,
+    FAILED,
+    ONPREM,
+    REFUSED,
+    Outcome,
+    Simulation,
+    VirtualClock,
+    World,
+)
+from gateway.simulate.site import Site
+from gateway.simulate.weather import Weather
 from gateway.simulate.workload import Workload
+
+Bools = NDArray[np.bool_]
 
 POLICY: Final = "policy"  # the gateway's own, among the baselines
 NAMES: Final = (POLICY, *RULES)
-_RTT_S: Final = 0.09
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,16 @@ class Attainment:
     all: float
     restricted: float | None
     clear: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CloudFigures:
+    """What became of the attempts in a cloud that has limits or fails."""
+
+    attempts: Counts
+    failed: int  # calls that got no answer: nobody was left who could try them
+    in_trouble: Attainment | None  # of the calls that arrived in an outage or a slow spell
+    cost_in_trouble: float | None  # of each of these, cloud and penalties, in mean cloud calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +71,7 @@ class Figures:
     utilisation: float
     mean_batch: float
     took_s: float  # of the simulation itself
+    cloud: CloudFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +81,14 @@ class Run:
     tuning: Tuning = DEFAULT
     world: World = field(default_factory=World)
     lead_s: float | None = 0.0
+    weather: Weather = field(default_factory=Weather)
+    site: Site | None = None  # of a settings file; its scheduler decides, not `tuning`
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    figures: Figures
+    outcome: Outcome
 
 
 def simulate(
@@ -65,18 +98,55 @@ def simulate(
     run: Run | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> Figures:
+    return replay(calls, name, least_cost, run, tell).figures
+
+
+def replay(
+    calls: Workload,
+    name: str,
+    least_cost: float | None = None,
+    run: Run | None = None,
+    tell: Callable[[float], None] | None = None,
+) -> Result:
     run = run or Run()
+    clock = VirtualClock()
+    made = (_assumed if run.site is None else _stated)(calls, name, run, clock)
+    began_s = ambient.monotonic_s()
+    outcome = Simulation(
+        calls, made.scheduler, made.servers, made.cloud, made.world, made.abroad, clock
+    ).run(tell)
+    took_s = ambient.monotonic_s() - began_s
+    figures = _figures(calls, outcome, least_cost, took_s)
+    if made.abroad is not None:
+        cloud = _cloud_figures(calls, outcome, made.abroad.counts, run.weather)
+        figures = replace(figures, cloud=cloud)
+    return Result(figures, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    scheduler: Scheduling
+    servers: tuple[str, ...]
+    cloud: CloudLatency
+    abroad: Abroad | None
+    world: World
+
+
+def _assumed(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
+    """Without settings: the batch model knows its servers, and the cloud takes every call unless
+    the weather says otherwise."""
     mode = calls.mode
-    servers = [f"server-{i + 1}" for i in range(calls.servers)]
-    models = {s: BatchModel(mode.fixed_s, mode.per_work_s) for s in servers}
+    site = Site.assumed(mode, calls.servers)
+    models = {s: BatchModel(mode.fixed_s, mode.per_work_s) for s in site.servers}
+    abroad = None
+    if not run.weather.fair:
+        abroad = Abroad(site, site.fleet(clock, mode), run.weather, clock)
     cloud = CloudLatency(
-        _RTT_S + (0.0 if mode.cloud_by_work else mode.cloud_s),
+        mode.rtt_s + (0.0 if mode.cloud_by_work else mode.cloud_s),
         mode.cloud_s if mode.cloud_by_work else 0.0,
     )
     scheduler = _scheduler(name, models, mode.max_batch, run)
-    began_s = ambient.monotonic_s()
-    outcome = Simulation(calls, scheduler, servers, cloud, run.world).run(tell)
-    return _figures(calls, outcome, least_cost, ambient.monotonic_s() - began_s)
+    return _Made(scheduler, site.servers, cloud, abroad, run.world)
 
 
 def _scheduler(name: str, models: Mapping[str, BatchModel], max_batch: int, run: Run) -> Scheduling:
@@ -87,19 +157,34 @@ def _scheduler(name: str, models: Mapping[str, BatchModel], max_batch: int, run:
     return OnArrival(models, max_batch, RULES[name])
 
 
+def _stated(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
+    """What the gateway makes of the settings."""
+    assert run.site is not None
+    site = run.site.sized(calls.servers)
+    if name != POLICY:
+        site = site.following(name)
+    fleet = site.fleet(clock, calls.mode)
+    scheduler = fleet.groups.of(site.model, site.servers).scheduling
+    for server in fleet.around(site.model, site.servers).servers:
+        scheduler.limit(server.name, server.most, 0.0)
+    world = replace(run.world, aging_s=site.weights.aging_s)
+    if site.cloud is None:
+        return _Made(scheduler, site.servers, CloudLatency(1.0), None, world)
+    cloud = CloudLatency(site.settings.endpoints[site.cloud].expected_ms / 1000)
+    return _Made(scheduler, site.servers, cloud, Abroad(site, fleet, run.weather, clock), world)
+
+
 def _figures(calls: Workload, outcome: Outcome, least_cost: float | None, took_s: float) -> Figures:
-    met = outcome.done_s <= calls.arrive_s + calls.budget_s + 1e-9
+    met = in_time(calls, outcome)
     in_cloud = outcome.place == CLOUD
     cloud_cost = float(calls.price[in_cloud].sum())
     missed_cost = float(calls.penalty[~met].sum())
-    onprem = int((outcome.done_s < np.inf).sum() - in_cloud.sum())
+    onprem = int((outcome.place == ONPREM).sum())
     regret = None if least_cost is None else (cloud_cost + missed_cost - least_cost) / len(calls)
     return Figures(
         calls=len(calls),
         regret=regret,
-        attainment=Attainment(
-            float(met.mean()), _mean(met[calls.restricted]), _mean(met[~calls.restricted])
-        ),
+        attainment=attainment(met, calls.restricted),
         cloud_cost=cloud_cost,
         missed_cost=missed_cost,
         spilled=int(in_cloud.sum()),
@@ -111,5 +196,28 @@ def _figures(calls: Workload, outcome: Outcome, least_cost: float | None, took_s
     )
 
 
-def _mean(met: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float | None:
+def _cloud_figures(
+    calls: Workload, outcome: Outcome, counts: Counts, weather: Weather
+) -> CloudFigures:
+    failed = int((outcome.place == FAILED).sum())
+    then = np.zeros(len(calls), dtype=np.bool_)
+    for from_s, to_s in weather.spans:
+        then |= (calls.arrive_s >= from_s) & (calls.arrive_s < to_s)
+    if not then.any():
+        return CloudFigures(counts, failed, None, None)
+    met = in_time(calls, outcome)
+    cost = calls.price * (outcome.place == CLOUD) + calls.penalty * ~met
+    found = attainment(met[then], calls.restricted[then])
+    return CloudFigures(counts, failed, found, float(cost[then].mean()))
+
+
+def in_time(calls: Workload, outcome: Outcome) -> Bools:
+    return np.asarray(outcome.done_s <= calls.arrive_s + calls.budget_s + 1e-9)
+
+
+def attainment(met: Bools, restricted: Bools) -> Attainment:
+    return Attainment(float(met.mean()), _mean(met[restricted]), _mean(met[~restricted]))
+
+
+def _mean(met: Bools) -> float | None:
     return float(met.mean()) if len(met) else None

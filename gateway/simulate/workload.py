@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 PENALTIES: Final = (10.0, 5.0, 3.0)  # of a missed budget by urgency tier, in mean cloud calls
 RESTRICTED_PENALTY: Final = 2.0  # times
-_RTT_S, _RTT_SPREAD, _SERVE_SPREAD = 0.09, 0.35, 0.4
+_RTT_SPREAD, _SERVE_SPREAD = 0.35, 0.4
 _SAMPLES = 200_000  # of the cloud's latency, for P(cloud latency > budget)
 
 
@@ -36,6 +36,14 @@ class Mode:
     slot_s: float  # of the bound
     cloud_s: float  # median service time of the cloud
     cloud_by_work: bool
+    rtt_s: float = 0.09  # median, to the cloud and back
+    alone: bool = False  # calls end one by one, each in one of `max_batch` places of a server
+
+    def least_gpu_s(self, work: Floats) -> Floats:
+        """Of a server's time, in the best case: a call's share of a full batch."""
+        if self.alone:
+            return (self.fixed_s + self.per_work_s * work) / self.max_batch
+        return self.fixed_s / self.max_batch + self.per_work_s * work
 
 
 MODES: Final[Mapping[str, Mode]] = {
@@ -72,13 +80,19 @@ class Workload:
     arrive_s: Floats
     work: Floats
     gpu_s: Floats  # the least GPU time of a call: its share of a full batch
+    tokens: Floats
     price: Floats  # in mean cloud calls, as every cost here
+    told_price: Floats  # what the decision takes it for, before the answer is there
     budget_s: Floats
     tier: NDArray[np.int64]
     restricted: NDArray[np.bool_]
     penalty: Floats
     cloud_s: Floats
     alternative: Floats  # the expected cost of not serving it on the premises
+    priority: NDArray[np.int64]
+    stays: NDArray[np.bool_]  # clear, and yet it may not leave: its caller or its key says so
+    leaves: bool = True  # there is a cloud, and calls may go there
+    unit_usd: float = 0.002  # the mean cloud call
 
     def __len__(self) -> int:
         return len(self.arrive_s)
@@ -130,24 +144,36 @@ def build(
     rng = np.random.default_rng(zlib.crc32(f"{trace.name}/{seed}".encode()))
     n = len(trace.seconds)
     work, price = _work(trace, mode), _price(trace)
-    gpu_s = mode.fixed_s / mode.max_batch + mode.per_work_s * work
+    gpu_s = mode.least_gpu_s(work)
     since_s = trace.seconds - trace.seconds[0]
     arrive_s = since_s * (gpu_s.sum() / (load * mode.servers)) / since_s[-1]
     tier = rng.choice(3, n, p=mix.tiers)
     restricted = rng.random(n) < mix.restricted
     budget_s = np.array(mode.budgets_s)[tier]
     penalty = np.array(PENALTIES)[tier] * np.where(restricted, RESTRICTED_PENALTY, 1.0)
-    rtt_s = rng.lognormal(np.log(_RTT_S), _RTT_SPREAD, n)
+    rtt_s = rng.lognormal(np.log(mode.rtt_s), _RTT_SPREAD, n)
     serve_s = rng.lognormal(np.log(mode.cloud_s), _SERVE_SPREAD, n)
     cloud_s = rtt_s + serve_s * (work if mode.cloud_by_work else 1.0)
-    latencies = cloud_latencies(mode, work)
-    late = 1.0 - np.searchsorted(latencies, budget_s, side="right") / len(latencies)
-    alternative = np.where(restricted, penalty, np.minimum(price + penalty * late, penalty))
-    return Workload(
+    return reckoned(Workload(
         mode=mode, servers=servers or mode.servers, arrive_s=arrive_s, work=work, gpu_s=gpu_s,
-        price=price, budget_s=budget_s, tier=tier, restricted=restricted, penalty=penalty,
-        cloud_s=cloud_s, alternative=alternative,
-    )  # fmt: skip
+        tokens=trace.tokens_in + trace.tokens_out, price=price, told_price=price,
+        budget_s=budget_s, tier=tier, restricted=restricted, penalty=penalty, cloud_s=cloud_s,
+        alternative=penalty, priority=np.zeros(n, dtype=np.int64),
+        stays=np.zeros(n, dtype=np.bool_),
+    ))  # fmt: skip
+
+
+def reckoned(calls: Workload) -> Workload:
+    """With what it costs not to serve each of them on the premises."""
+    return replace(calls, alternative=alternatives(calls))
+
+
+def alternatives(calls: Workload) -> Floats:
+    latencies = cloud_latencies(calls.mode, calls.work)
+    late = 1.0 - np.searchsorted(latencies, calls.budget_s, side="right") / len(latencies)
+    away = np.minimum(calls.price + calls.penalty * late, calls.penalty)
+    stays = calls.restricted | calls.stays | (not calls.leaves)
+    return np.where(stays, calls.penalty, away)
 
 
 def _work(trace: Trace, mode: Mode) -> Floats:
@@ -172,6 +198,6 @@ def _mean(tokens: Floats) -> float:
 def cloud_latencies(mode: Mode, work: Floats) -> Floats:
     """A sorted sample of what the cloud takes over all calls."""
     rng = np.random.default_rng(7)
-    rtt_s = rng.lognormal(np.log(_RTT_S), _RTT_SPREAD, _SAMPLES)
+    rtt_s = rng.lognormal(np.log(mode.rtt_s), _RTT_SPREAD, _SAMPLES)
     serve_s = rng.lognormal(np.log(mode.cloud_s), _SERVE_SPREAD, _SAMPLES)
     return np.sort(rtt_s + serve_s * (rng.choice(work, _SAMPLES) if mode.cloud_by_work else 1.0))
