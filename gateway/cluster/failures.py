@@ -1,0 +1,111 @@
+"""Failures over the hop: what the owner met is raised again by the gateway that forwarded."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from gateway.errors import (
+    DeadlineExceeded,
+    DeadlineUnmeetable,
+    GatewayError,
+    ModelDead,
+    ModelFailed,
+    Saturated,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamGivenUp,
+    UpstreamRefused,
+    UpstreamSilent,
+    UpstreamUnreachable,
+)
+
+_CODE = re.compile(r"[a-z][a-z_]{2,39}")
+_PLAIN: dict[str, type[GatewayError]] = {
+    kind.__name__: kind
+    for kind in (
+        DeadlineExceeded,
+        DeadlineUnmeetable,
+        ModelDead,
+        Saturated,
+        UpstreamBusy,
+        UpstreamFailed,
+        UpstreamGivenUp,
+        UpstreamSilent,
+        UpstreamUnreachable,
+    )
+}
+"""What a queue and one try on the premises can end with, and is made of nothing but words."""
+
+
+def packed(error: GatewayError) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": _kind(error),
+        "message": error.message,
+        "reason": error.reason,
+        "retry_after_s": error.retry_after_s,
+    }
+    if isinstance(error, UpstreamRefused | ModelFailed):
+        told |= {"grpc": error.grpc_status, "body": _text(error.body)}
+    if isinstance(error, UpstreamRefused):
+        told["http"] = error.http_status
+    if isinstance(error, ModelFailed):
+        told["response"] = _text(error.response)
+    return told
+
+
+def raised(told: dict[str, Any]) -> GatewayError:
+    """The error to raise. What nobody knows here is a failure of the endpoint."""
+    try:
+        return _raised(told)
+    except (KeyError, TypeError, ValueError):
+        return UpstreamFailed("the owner of the server met what it could not tell")
+
+
+def _raised(told: dict[str, Any]) -> GatewayError:
+    kind, message = told.get("kind"), str(told.get("message", ""))
+    if kind == UpstreamRefused.__name__:
+        return UpstreamRefused(
+            message,
+            http_status=int(told["http"]),
+            grpc_status=str(told["grpc"]),
+            body=_bytes(told["body"]),
+        )
+    if kind == ModelFailed.__name__:
+        return ModelFailed(
+            message,
+            grpc_status=str(told["grpc"]),
+            body=_bytes(told["body"]),
+            response=_bytes(told["response"]),
+        )
+    known = _PLAIN.get(str(kind))
+    if known is None:
+        return UpstreamFailed("the owner of the server met what it could not tell")
+    again_s = told.get("retry_after_s")
+    return known(
+        message,
+        reason=code(told["reason"], known.reason),
+        retry_after_s=None if again_s is None else float(again_s),
+    )
+
+
+def code(told: object, instead: str) -> str:
+    """A reason code as the peer told it: they are labels of metrics, and never hold content."""
+    return told if isinstance(told, str) and _CODE.fullmatch(told) else instead
+
+
+def _kind(error: GatewayError) -> str:
+    for kind in type(error).__mro__:
+        if kind in (UpstreamRefused, ModelFailed) or kind.__name__ in _PLAIN:
+            return kind.__name__
+    return (UpstreamFailed if isinstance(error, UpstreamError) else GatewayError).__name__
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else base64.b64encode(raw).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

@@ -1,0 +1,282 @@
+"""What goes between two gateways for one call, as bytes.
+
+A call: the length of a JSON head, the head, and behind it the document, or the raw bytes of the
+tensors one after the other. Nothing in it says where a call may go: who gets it can only serve it
+on the premises. Times are relative, since no two clocks agree.
+
+An answer is a row of messages, each a letter for its kind, a length and a body: one that says what
+became of the call in the queue, and after `GRANTED` the frames as the server wrote them, then `END`
+or `FAILED`.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import struct
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway import strictjson
+from gateway.errors import MalformedBody, UpstreamFailed
+from gateway.types import (
+    DocumentCall,
+    Frame,
+    GrpcMessage,
+    JsonBody,
+    Operation,
+    Parameter,
+    Payload,
+    RequestedOutput,
+    RestBody,
+    ServerEvent,
+    Tensor,
+    TensorCall,
+    WireProtocol,
+)
+
+_LENGTH = struct.Struct(">I")
+_HEADER = struct.Struct(">cI")
+_REST = struct.Struct(">q")  # the length of the JSON part; -1: there is no other part
+MOST_MESSAGE_BYTES = 1 << 30
+_MAX_DEPTH = 256  # the caller's own limit has been kept already
+
+
+@dataclass(frozen=True, slots=True)
+class Abroad:
+    """What the cloud costs this call, for a call that may leave from where it came."""
+
+    price_usd: float
+    latencies_s: tuple[float, ...]  # quantiles of the cloud's answers to calls of its size
+    room: float  # calls that the doors over there take now
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """One call, as its gateway hands it to the owner of its servers."""
+
+    id: str
+    protocol: WireProtocol
+    tenant: str
+    model: str
+    payload: Payload = field(repr=False)
+    left_s: float  # of the latency budget
+    waited_s: float  # since it arrived
+    priority: int
+    restricted: bool
+    abroad: Abroad | None  # None: it may not leave
+    avoid: frozenset[str] = frozenset()
+    traceparent: str = ""
+
+
+def pack_call(call: Forwarded) -> tuple[bytes, ...]:
+    payload, tail = _pack_payload(call.payload)
+    abroad = call.abroad
+    head = {
+        "id": call.id,
+        "protocol": call.protocol.value,
+        "tenant": call.tenant,
+        "model": call.model,
+        "left_s": call.left_s,
+        "waited_s": call.waited_s,
+        "priority": call.priority,
+        "restricted": call.restricted,
+        "abroad": None if abroad is None else [abroad.price_usd, abroad.latencies_s, abroad.room],
+        "avoid": sorted(call.avoid),
+        "traceparent": call.traceparent,
+        "payload": payload,
+    }
+    text = json.dumps(head, separators=(",", ":")).encode()
+    return (_LENGTH.pack(len(text)), text, *tail)
+
+
+def unpack_call(message: bytes) -> Forwarded:
+    """Raises MalformedBody."""
+    try:
+        (size,) = _LENGTH.unpack_from(message)
+        if size > len(message) - _LENGTH.size:
+            raise ValueError("too short")
+        head = json.loads(message[_LENGTH.size : _LENGTH.size + size])
+        call = _call(head, memoryview(message)[_LENGTH.size + size :])
+    except (ValueError, KeyError, TypeError, struct.error):
+        raise MalformedBody("this is not a forwarded call") from None
+    if call.restricted and call.abroad is not None:
+        raise MalformedBody("a restricted call may not leave")
+    latencies_s = () if call.abroad is None else call.abroad.latencies_s or (0.0,)
+    room = 0.0 if call.abroad is None else call.abroad.room
+    numbers = (*latencies_s, call.left_s, call.waited_s, room)
+    if not all(map(math.isfinite, numbers)) or min((*latencies_s, 1.0)) <= 0:
+        raise MalformedBody("this is not a forwarded call")
+    return call
+
+
+def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
+    abroad = head["abroad"]
+    return Forwarded(
+        id=str(head["id"]),
+        protocol=WireProtocol(head["protocol"]),
+        tenant=str(head["tenant"]),
+        model=str(head["model"]),
+        payload=_payload(head["payload"], tail),
+        left_s=float(head["left_s"]),
+        waited_s=float(head["waited_s"]),
+        priority=int(head["priority"]),
+        restricted=head["restricted"] is not False,
+        abroad=None if abroad is None else Abroad(
+            float(abroad[0]), tuple(float(s) for s in abroad[1]), float(abroad[2])
+        ),
+        avoid=frozenset(str(name) for name in head["avoid"]),
+        traceparent=str(head["traceparent"]),
+    )  # fmt: skip
+
+
+def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+    if isinstance(payload, DocumentCall):
+        body = strictjson.dumps(payload.document)
+        return {"operation": payload.operation.value, "streamed": payload.streamed}, (body,)
+    told = {
+        "inputs": [
+            [t.name, t.datatype, t.shape, len(t.data), dict(t.parameters)] for t in payload.inputs
+        ],
+        "outputs": [[o.name, dict(o.parameters)] for o in payload.outputs],
+        "parameters": dict(payload.parameters),
+        "id": payload.id,
+        "version": payload.version,
+        "streamed": payload.streamed,
+    }
+    return told, tuple(t.data for t in payload.inputs)
+
+
+def _payload(told: dict[str, Any], tail: memoryview) -> Payload:
+    streamed = bool(told["streamed"])
+    if "operation" in told:
+        document = strictjson.load_object(bytes(tail), _MAX_DEPTH)
+        return DocumentCall(Operation(told["operation"]), document, streamed)
+    inputs, at = [], 0
+    for name, datatype, shape, size, parameters in told["inputs"]:
+        data = bytes(tail[at : at + int(size)])
+        if len(data) != size:
+            raise ValueError("too short")
+        at += len(data)
+        shape = tuple(int(n) for n in shape)
+        inputs.append(Tensor(str(name), str(datatype), shape, data, _parameters(parameters)))
+    if at != len(tail):
+        raise ValueError("too long")
+    return TensorCall(
+        tuple(inputs),
+        tuple(RequestedOutput(str(name), _parameters(more)) for name, more in told["outputs"]),
+        _parameters(told["parameters"]),
+        str(told["id"]),
+        str(told["version"]),
+        streamed,
+    )
+
+
+def _parameters(told: dict[str, Any]) -> Mapping[str, Parameter]:
+    if not all(isinstance(value, bool | int | float | str) for value in told.values()):
+        raise ValueError("not a parameter")
+    return told
+
+
+# Answers
+
+
+class Kind(enum.Enum):
+    GRANTED = b"G"  # a turn at a server, to which it goes now
+    LEAVE = b"L"  # it is to leave: clear, and no room here
+    NO_SERVER = b"N"
+    NOT_OWNER = b"O"  # somebody else decides on these servers
+    FAILED = b"X"
+    END = b"E"
+    REST, GRPC, JSON, EVENT = b"R", b"M", b"J", b"S"  # frames
+
+
+def pack(kind: Kind, *body: bytes) -> bytes:
+    return b"".join((_HEADER.pack(kind.value, sum(map(len, body))), *body))
+
+
+def pack_words(kind: Kind, words: object) -> bytes:
+    return pack(kind, json.dumps(words, separators=(",", ":")).encode())
+
+
+def pack_frame(frame: Frame) -> bytes:
+    if isinstance(frame, RestBody):
+        length = -1 if frame.header_length is None else frame.header_length
+        return pack(Kind.REST, _REST.pack(length), frame.body)
+    if isinstance(frame, GrpcMessage):
+        return pack(Kind.GRPC, frame.message)
+    if isinstance(frame, JsonBody):
+        return pack(Kind.JSON, frame.body)
+    name = frame.event.encode()
+    return pack(Kind.EVENT, _LENGTH.pack(len(name)), name, frame.data)
+
+
+def unpack_frame(kind: Kind, body: bytes) -> Frame:
+    """Raises UpstreamFailed."""
+    try:
+        return _frame(kind, body)
+    except (struct.error, UnicodeDecodeError):
+        raise UpstreamFailed("the owner of the server answered nonsense") from None
+
+
+def _frame(kind: Kind, body: bytes) -> Frame:
+    if kind is Kind.REST:
+        (length,) = _REST.unpack_from(body)
+        return RestBody(body[_REST.size :], None if length < 0 else length)
+    if kind is Kind.GRPC:
+        return GrpcMessage(body)
+    if kind is Kind.JSON:
+        return JsonBody(body)
+    if kind is Kind.EVENT:
+        (length,) = _LENGTH.unpack_from(body)
+        at = _LENGTH.size + length
+        return ServerEvent(body[at:], body[_LENGTH.size : at].decode())
+    raise UpstreamFailed("the owner of the server answered out of turn")
+
+
+def unpack_words(body: bytes) -> dict[str, Any]:
+    """Raises UpstreamFailed."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UpstreamFailed("the owner of the server answered nonsense")
+    return found
+
+
+class Messages:
+    """Chunks of an answer in, whole messages out."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._held = bytearray()
+
+    async def next(self) -> tuple[Kind, bytes] | None:
+        """None: the answer has ended, between two messages. Raises UpstreamFailed."""
+        while (found := self._taken()) is None:
+            chunk = await anext(self._chunks, b"")
+            if not chunk:
+                if self._held:
+                    raise UpstreamFailed("the owner of the server broke off within a message")
+                return None
+            self._held += chunk
+        return found
+
+    def _taken(self) -> tuple[Kind, bytes] | None:
+        if len(self._held) < _HEADER.size:
+            return None
+        letter, size = _HEADER.unpack_from(self._held)
+        end = _HEADER.size + size
+        if size > MOST_MESSAGE_BYTES:
+            raise UpstreamFailed("the owner of the server sent a message that is too large")
+        if len(self._held) < end:
+            return None
+        body = bytes(self._held[_HEADER.size : end])
+        del self._held[:end]
+        try:
+            return Kind(letter), body
+        except ValueError:
+            raise UpstreamFailed("the owner of the server answered nonsense") from None

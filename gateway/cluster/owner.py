@@ -1,0 +1,231 @@
+"""The owner's side of a forwarded call: its own queue, one of its servers, and the answer back.
+
+A forwarded call cannot leave the premises from here, by the types alone: it comes in with the
+on-prem zone only, and what is known of its data here is that it is restricted, whatever its own
+gateway found, so that nobody can make a `Cleared` of it. Where it would spill, its own gateway is
+told so. It is not forwarded again either: there is no way from here to a peer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from dataclasses import replace
+
+from gateway import ambient
+from gateway.accounting.metrics import Metrics
+from gateway.attempt import OpenedReply, RunningAttempt
+from gateway.cluster import Say
+from gateway.cluster.failures import packed
+from gateway.cluster.membership import pack_told
+from gateway.cluster.messages import (
+    Abroad,
+    Forwarded,
+    Kind,
+    pack,
+    pack_frame,
+    pack_words,
+    unpack_call,
+)
+from gateway.cluster.ownership import Ownership, of_one_owner
+from gateway.cluster.view import View
+from gateway.deadline import Clock, Deadline
+from gateway.errors import GatewayError
+from gateway.fleet import Fleet
+from gateway.group import NoServer, Spilled, Turn
+from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.latency import Tail
+from gateway.types import (
+    ONPREM_ONLY,
+    Attempt,
+    Classification,
+    Decision,
+    Endpoint,
+    InferenceRequest,
+    Sensitivity,
+)
+
+_ROOM_HOLDS_S = 5.0
+
+
+class _NotOwner(Exception):
+    """Somebody else decides on these servers, now or from now on."""
+
+
+class Owner:
+    def __init__(
+        self,
+        fleet: Fleet,
+        ownership: Ownership,
+        view: View,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._fleet = fleet
+        self._ownership = ownership
+        self._view = view
+        self._metrics = metrics
+        self._clock = clock
+        self._ids = itertools.count(1)
+        self._waiting: set[asyncio.Timeout] = set()
+        self._open = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._tails: dict[tuple[str, str, int], Tail] = {}
+        self._rooms: dict[tuple[str, str], tuple[float, float]] = {}
+        fleet.room_elsewhere = self._room
+
+    async def state(self, peer: str, told: bytes) -> bytes:
+        return pack_told(self._view.told)
+
+    async def answer(self, peer: str, message: bytes, say: Say) -> None:
+        """Everything that comes of one forwarded call, the last word included."""
+        self._open += 1
+        self._quiet.clear()
+        result = "cancelled"
+        try:
+            result = await self._answer(peer, message, say)
+        finally:
+            self._metrics.cluster_received.labels(peer, result).inc()
+            self._open -= 1
+            if not self._open:
+                self._quiet.set()
+
+    def leave(self) -> None:
+        """This gateway stops: who waits here is handed back, to wait at the next owner."""
+        now_s = ambient.loop_s()
+        for limit in self._waiting:
+            if not limit.expired():
+                limit.reschedule(now_s)
+
+    async def quiet(self) -> None:
+        """Returns when no forwarded call is open."""
+        await self._quiet.wait()
+
+    async def _answer(self, peer: str, message: bytes, say: Say) -> str:
+        try:
+            told = unpack_call(message)
+            request = self._request(told)
+            turn = await self._turn(peer, told, request)
+        except Spilled as spilled:
+            await say(pack_words(Kind.LEAVE, {"why": spilled.why}))
+            return "leave"
+        except NoServer:
+            await say(pack(Kind.NO_SERVER))
+            return "no_server"
+        except _NotOwner:
+            await say(pack(Kind.NOT_OWNER, pack_told(self._view.told)))
+            return "not_owner"
+        except GatewayError as exc:
+            await say(pack_words(Kind.FAILED, packed(exc)))
+            return "refused"
+        return await self._serve(request, turn, say)
+
+    async def _turn(self, peer: str, told: Forwarded, request: InferenceRequest) -> Turn:
+        domain, servers = of_one_owner(self._ownership, self._fleet.group_of(request))
+        if domain is None or not self._view.acts_for(domain):
+            raise _NotOwner
+        call = self._call(peer, told, request)
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._waiting.add(limit)
+                try:
+                    return await self._fleet.enter(request, call, servers)
+                finally:
+                    self._waiting.discard(limit)
+        except TimeoutError:
+            raise _NotOwner from None
+
+    def _request(self, told: Forwarded) -> InferenceRequest:
+        now_s = self._clock()
+        return InferenceRequest(
+            id=told.id,
+            protocol=told.protocol,
+            tenant=told.tenant,
+            model=told.model,
+            payload=told.payload,
+            deadline=Deadline(now_s + told.left_s, self._clock),
+            priority=told.priority,
+            zones=ONPREM_ONLY,
+            traceparent=told.traceparent,
+            received_s=now_s - told.waited_s,
+        )
+
+    def _call(self, peer: str, told: Forwarded, request: InferenceRequest) -> Call:
+        """As the queue sees it; what the cloud would cost is as its own gateway says."""
+        call = self._fleet.call(request, told.restricted, (), told.avoid)
+        call = replace(call, id=f"{peer}/{next(self._ids)}")  # callers may choose the same ids
+        if told.abroad is None:
+            return call
+        self._rooms[request.model, peer] = (told.abroad.room, self._clock())
+        return replace(
+            call,
+            leave=Leave.FREELY,
+            price=told.abroad.price_usd,
+            cloud=self._tail(peer, request.model, call.work, told.abroad),
+        )
+
+    def _room(self, model: str) -> float:
+        """By what the gateways that forward have said lately."""
+        since_s = self._clock() - _ROOM_HOLDS_S
+        told = (said for (of, _), said in self._rooms.items() if of == model)
+        return sum(room for room, at_s in told if at_s >= since_s)
+
+    def _tail(self, peer: str, model: str, work: float, abroad: Abroad) -> Tail:
+        """One for all calls of a peer that are about as large: schedulers keep them for good."""
+        step = round(math.log2(work))
+        found = self._tails.get((peer, model, step))
+        if found is None:
+            found = self._tails[peer, model, step] = Tail(abroad.latencies_s[0])
+        found.learn(abroad.latencies_s)
+        return found
+
+    async def _serve(self, request: InferenceRequest, turn: Turn, say: Say) -> str:
+        endpoint = self._fleet.endpoint(turn.server)
+        attempt = RunningAttempt(
+            self._fleet, self._clock, request, unknown(request), staying(endpoint), endpoint,
+            _Unlogged(), turn,
+        )  # fmt: skip
+        try:
+            granted = {"server": turn.server, "queued_s": turn.queued_s}
+            await say(pack_words(Kind.GRANTED, granted))
+            opened = await attempt.start()
+        except GatewayError as exc:
+            await say(pack_words(Kind.FAILED, packed(exc)))
+            return "failed"
+        except BaseException:
+            await attempt.finish(None, "cancelled")  # it may not even have begun
+            raise
+        return await self._pass_on(request, opened, say)
+
+    async def _pass_on(self, request: InferenceRequest, opened: OpenedReply, say: Say) -> str:
+        try:
+            async for frame in opened:
+                await say(pack_frame(frame))
+        except GatewayError as exc:
+            await say(pack_words(Kind.FAILED, packed(exc)))
+            return "failed"
+        finally:
+            await opened.aclose()
+        await say(pack_words(Kind.END, {"tokens": opened.total_tokens}))
+        return "served"
+
+
+def unknown(request: InferenceRequest) -> Classification:
+    """Nothing is known here of the data but that it may not leave from here."""
+    return Classification(request.id, Sensitivity.RESTRICTED, "forwarded")
+
+
+def staying(endpoint: Endpoint) -> Decision:
+    return Decision((endpoint,), "forwarded", ONPREM_ONLY)
+
+
+class _Unlogged:
+    """The call's own gateway keeps its record."""
+
+    def attempted(self, attempt: Attempt) -> None:
+        pass
+
+    def decided(self, decision: Decision) -> None:
+        pass
