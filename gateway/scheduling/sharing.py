@@ -1,0 +1,254 @@
+"""Several models on one GPU: whether they take turns, and whose turn it is.
+
+A GPU executes batches of different models side by side. Where it has room for both, that is a gain;
+where it has not, each takes longer, and who has calls that cannot wait is held up by whoever sends
+most. Then the gateway lets one batch go at a time, of the model whose first call is due first, and
+every model's queue counts the arrivals of all when it keeps capacity for dearer ones.
+
+Which of both a server is, is learnt: a batch that had the GPU to itself tells what it needs, one
+that met others what it lost. The contention is the time that both sides lose, per second in which
+two were there: 0 if they do not disturb each other, 1 if they get as much done as in turns. Now and
+then a few batches go the other way, so that the figure stays true.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.scheduling.batches import BatchModel
+from gateway.scheduling.demand import Demand, Stretch
+
+ALONE: Final = 0.1  # of a batch's time beside others, at most: it tells what it needs by itself
+_BESIDE: Final = 0.25  # at least: it tells what it lost
+_FADE: Final = 0.98  # per batch that told what it lost: the last 50 count, as hosts are noisy
+_ENOUGH: Final = 16.0  # of them, before anything is concluded
+_LATELY: Final = 0.15  # of the newest of those that were alone in the mean
+_TURNS_FROM, _TURNS_UNTIL = 0.8, 0.7  # contention at which turns begin, and end
+_MOST: Final = 2.0  # contention
+_TRIAL: Final = 2  # batches that go the other way
+_PERIOD, _LONGEST_PERIOD = 32, 512  # batches from one trial to the next: twice as many every time
+_CLEAR_TURNS, _CLEAR_APART = 0.9, 0.6  # contention beyond which nothing is in doubt; else the first
+_UNSURE: Final = 8  # batches, of which half go either way, until enough is known
+_SHORT_S: Final = 0.01  # batches of such models take no turns: each costs a network time or two
+_OVERDUE: Final = 0.1  # of its time: how much longer a batch is taken to last that should be done
+_GIVEN_UP: Final = 1.0  # of its time: one that is overdue by so much holds up its own model alone
+
+
+@dataclass(slots=True)
+class _Needs:
+    """What one model's batches take by themselves."""
+
+    model: BatchModel
+    lately: float = 1.0  # times that, at the last few: a host that is slow now is so for all
+
+    def told(self, work: float, took_s: float) -> None:
+        if not self.model.cold:
+            self.lately += _LATELY * (took_s / self.model.predict_s(work) - self.lately)
+        self.model.observe(work, took_s)
+
+    def predict_s(self, work: float) -> float:
+        return self.model.predict_s(work) * self.lately
+
+
+class Contention:
+    """How much time batches of different models cost each other, on one GPU."""
+
+    __slots__ = ("_beside_s", "_lost_s", "_n", "_needs")
+
+    def __init__(self) -> None:
+        self._needs: dict[int, _Needs] = {}  # by model
+        self._n = self._lost_s = self._beside_s = 0.0
+
+    @property
+    def value(self) -> float | None:
+        """None: nothing is known."""
+        if self._n < _ENOUGH:
+            return None
+        return min(max(2.0 * self._lost_s / self._beside_s, 0.0), _MOST)
+
+    def needs(self, model: int) -> BatchModel | None:
+        """What its batches take by themselves; None: too few were alone."""
+        found = self._needs.get(model)
+        return None if found is None or found.model.cold else found.model
+
+    def observe(
+        self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
+    ) -> None:
+        """`expected`: what is thought of the model's batches, whoever else was there."""
+        needs = self._needs.get(model)
+        if needs is None:
+            prior = BatchModel(expected.fixed_s, expected.per_work_s)
+            needs = self._needs[model] = _Needs(prior)
+        if beside_s <= ALONE * took_s:
+            needs.told(work, took_s)
+        elif beside_s >= _BESIDE * took_s and not needs.model.cold:
+            lost_s = took_s - needs.predict_s(work)
+            self._n = self._n * _FADE + 1.0
+            self._lost_s = self._lost_s * _FADE + min(max(lost_s, -beside_s), beside_s)
+            self._beside_s = self._beside_s * _FADE + beside_s
+
+
+@dataclass(slots=True)
+class _Model:
+    """One of those on the GPU."""
+
+    due_s: float = math.inf  # of the first call that it could send now; inf: it has none
+    until_s: float = -math.inf  # when what it has there should be done
+    needs_s: float = 0.0  # of the batch that is running
+    busy: bool = False
+    memory_s: float = 0.0  # over which its arrivals are counted
+    batch_s: float = 0.0  # what its batches take of late
+
+
+@dataclass(slots=True)
+class SharedGpu:
+    """The models of one GPU, each by the number that `join` gave it."""
+
+    contention: Contention = field(default_factory=Contention)
+    demand: Demand = field(default_factory=Demand)  # of all of them
+    shared: bool = False  # there is more than one
+    _models: list[_Model] = field(default_factory=list)
+    _turns: bool = False
+    _long: bool = False  # batches of one of them are worth a turn
+    _sent: int = 0  # batches
+    _period: int = _PERIOD
+    _trial: int = _PERIOD  # after so many batches
+    _busy: int = 0
+    _beside_s: float = 0.0
+    _seen_s: float = 0.0
+    _passed: bool = False  # the turn, from one model to another
+
+    def join(self) -> int:
+        self._models.append(_Model())
+        self.shared = len(self._models) > 1
+        return len(self._models) - 1
+
+    @property
+    def turns(self) -> bool:
+        """Whether batches of different models go one at a time."""
+        return self._turns and self._long
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """The same of the next batch, which may be one that goes the other way."""
+        if not self._long:
+            return False
+        if self.contention.value is None:
+            return self._sent % _UNSURE < _UNSURE / 2
+        return self._turns != (self._sent >= self._trial)
+
+    # What the models tell
+
+    def wants(self, model: int, due_s: float) -> None:
+        """The first call that it could send now is due then; inf: there is none."""
+        self._models[model].due_s = due_s
+
+    def asked(
+        self, model: int, density: float, gpu_s: float, now_s: float, memory_s: float
+    ) -> None:
+        """A call of it came, which needs so much of this GPU. The longest memory holds for all."""
+        self._models[model].memory_s = memory_s
+        self.demand.arrived(self.demand.class_of(density), gpu_s, now_s, self._memory_s)
+
+    def sent(self) -> None:
+        self._sent += 1
+        if self._sent >= self._trial + _TRIAL:
+            longer = min(2 * self._period, _LONGEST_PERIOD)
+            self._period = _PERIOD if self._in_doubt else longer
+            self._trial = self._sent + self._period
+
+    def runs(self, model: int, needs_s: float, until_s: float, now_s: float) -> None:
+        """A batch of it has begun, or another was sent behind it."""
+        found = self._models[model]
+        if not found.busy:
+            self._advance(now_s)
+            found.busy = True
+            self._busy += 1
+        found.needs_s, found.until_s = needs_s, until_s
+
+    def idle(self, model: int, now_s: float) -> None:
+        found = self._models[model]
+        if found.busy:
+            self._advance(now_s)
+            found.busy = False
+            self._passed |= self.shared
+            self._busy -= 1
+
+    def told(
+        self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
+    ) -> None:
+        """A batch ended that worked beside others for so long."""
+        found = self._models[model]
+        found.batch_s += _LATELY * (took_s - found.batch_s) if found.batch_s else took_s
+        self._long = self.shared and any(m.batch_s > _SHORT_S for m in self._models)
+        self.contention.observe(model, expected, work, took_s, beside_s)
+        value = self.contention.value
+        if value is not None:
+            turns = value >= (_TURNS_UNTIL if self._turns else _TURNS_FROM)
+            if turns != self._turns:
+                self._turns, self._period = turns, _PERIOD
+                self._trial = self._sent + _PERIOD
+
+    @property
+    def _in_doubt(self) -> bool:
+        value = self.contention.value
+        return value is None or _CLEAR_APART < value < _CLEAR_TURNS
+
+    # What they ask
+
+    def beside_s(self, now_s: float) -> float:
+        """A clock that runs while there are two, twice as fast with three: of who is busy all the
+        while, the difference of two readings is how long others were there."""
+        self._advance(now_s)
+        return self._beside_s
+
+    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch:
+        return self.demand.stretch(1, reserve, margin, now_s, self._memory_s)
+
+    @property
+    def _memory_s(self) -> float:
+        return max(m.memory_s for m in self._models)
+
+    def taken_until_s(self, model: int, now_s: float) -> float:
+        """When the others that are there should be done."""
+        return max(
+            (self._until_s(m, now_s) for m in self._others(model) if m.busy), default=-math.inf
+        )
+
+    def given_up_s(self, model: int) -> float:
+        """When nobody waits any more for what the others have there."""
+        return max(
+            (m.until_s + _GIVEN_UP * m.needs_s for m in self._others(model) if m.busy),
+            default=-math.inf,
+        )
+
+    def may(self, model: int, due_s: float) -> bool:
+        """Whether no other's call is due before. If one is, that model is to be told."""
+        first = all(due_s <= m.due_s for m in self._others(model))
+        self._passed |= not first
+        return first
+
+    def whose_turn(self) -> int | None:
+        """Who is to be told, once, that it may send its batch."""
+        if not self._passed:
+            return None
+        self._passed = False
+        due_s, model = min((m.due_s, n) for n, m in enumerate(self._models))
+        return model if due_s < math.inf else None
+
+    def _others(self, model: int) -> list[_Model]:
+        return [*self._models[:model], *self._models[model + 1 :]]
+
+    @staticmethod
+    def _until_s(model: _Model, now_s: float) -> float:
+        late_s = now_s - model.until_s
+        if late_s <= 0.0:
+            return model.until_s
+        return -math.inf if late_s > _GIVEN_UP * model.needs_s else now_s + _OVERDUE * model.needs_s
+
+    def _advance(self, now_s: float) -> None:
+        if now_s > self._seen_s:
+            self._beside_s += (now_s - self._seen_s) * max(0, self._busy - 1)
+            self._seen_s = now_s
