@@ -1,0 +1,307 @@
+"""Deadlines."""
+
+from __future__ import annotations
+
+from tests.behaviours import Behaviour, guard
+
+_DISPATCH = "unit/test_dispatch.py::"
+_DOOR = "unit/test_door_and_turns.py::"
+_GROUP = "unit/test_group.py::"
+_LINE = "unit/scheduling/test_scheduler.py::"
+_HEADERS = "unit/test_budget.py::"
+_BURSTS = "unit/test_bursts.py::"
+_RECOVERY = "unit/test_recovery.py::"
+_GRPC = "unit/backends/test_oip_grpc.py::"
+_FRONT = "unit/fronts/test_http.py::"
+_HEDGE = "unit/test_hedge.py::"
+
+D1 = Behaviour(
+    "D1",
+    "What the caller says of its time (`x-latency-budget-ms`, `grpc-timeout`, its key) becomes "
+    "one deadline, and no wait for anything outlives it by more than 50 ms.",
+    (
+        guard(
+            "the wait for the answer", "attempt.py",
+            "asyncio.timeout(max(0.0, self._patience_s())) as limit",
+            "asyncio.timeout(1e5) as limit",
+            _DISPATCH + "test_a_call_to_an_endpoint_that_hangs_ends_at_its_deadline",
+        ),
+        guard(
+            "the wait for the next frame", "attempt.py",
+            "min(request.deadline.remaining_s(), patience_s)", "patience_s",
+            _DISPATCH + "test_a_stream_that_outlives_its_budget_ends_with_the_deadline",
+        ),
+        guard(
+            "the wait in the queue", "group.py",
+            "asyncio.timeout(max(0.0, deadline.remaining_s()))", "asyncio.timeout(1e5)",
+            _GROUP + "test_a_wait_ends_with_its_deadline_whatever_is_decided",
+        ),
+        guard(
+            "the look for personal data", "pipeline.py",
+            "asyncio.timeout(max(0.0, self._request.deadline.remaining_s()))",
+            "asyncio.timeout(1e5)",
+            _DOOR + "test_a_look_that_never_ends_takes_no_longer_than_the_budget",
+        ),
+        guard(
+            "the wait for an endpoint to close", "attempt.py",
+            "asyncio.wait((closing,), timeout=_CLOSES_IN_S)", "asyncio.wait((closing,))",
+            _DOOR + "test_an_upstream_that_is_slow_to_close_keeps_no_caller",
+        ),
+        guard(
+            "the wait for a server that is about to be back", "fleet.py",
+            "min(self.health.restart_wait_s, request.deadline.remaining_s() - need_s)", "1e5",
+            _RECOVERY + "test_a_wait_in_vain_ends_while_the_caller_can_still_be_told",
+        ),
+        guard(
+            "a body that trickles in", "fronts/http.py",
+            "asyncio.timeout(_reading_s(request.headers, limits))", "asyncio.timeout(1e5)",
+            _FRONT + "test_a_body_that_trickles_costs_the_budget",
+        ),
+        guard(
+            "gRPC's own bound on the pipeline", "fronts/grpc_calls.py",
+            "asyncio.timeout(max(0.0, remaining_s) + GRACE_S)", "asyncio.timeout(1e5)",
+            "unit/fronts/test_grpc_front.py::"
+            "test_a_pipeline_that_hangs_does_not_outlive_the_deadline",
+        ),
+        guard(
+            "the tightest of what is stated counts", "fronts/intake.py",
+            "return min(s for s in stated if s is not None)",
+            "return max(s for s in stated if s is not None)",
+            "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
+        ),
+    ),
+    also=("scenarios/test_lifecycle.py::test_a_budget_that_runs_out_mid_stream_ends_it_in_band",),
+)  # fmt: skip
+
+D2 = Behaviour(
+    "D2",
+    "A budget that makes no sense (nothing, negative, not a number, over the maximum) is the "
+    "caller's error: 400 or INVALID_ARGUMENT, and never first in the queue.",
+    (
+        guard(
+            "zero, negative and infinite", "budget.py",
+            "    if not math.isfinite(seconds) or seconds <= 0:\n", "    if False:\n",
+            _HEADERS + "test_a_header_that_makes_no_sense_is_refused",
+            _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
+        ),
+        guard(
+            "over the maximum", "budget.py", "    if seconds > max_s:\n", "    if False:\n",
+            _HEADERS + "test_a_header_that_makes_no_sense_is_refused",
+            _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
+        ),
+        guard(
+            "what overflows", "budget.py",
+            "    except OverflowError:\n", "    except ZeroDivisionError:\n",
+            _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
+        ),
+        guard(
+            "what only Python takes for a number", "budget.py",
+            ' or not text.isascii() or "_" in text', "",
+            _HEADERS + "test_a_header_that_makes_no_sense_is_refused",
+        ),
+        guard(
+            "true is no number", "budget.py", "isinstance(raw, bool) or not", "not",
+            _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
+        ),
+    ),
+    also=(
+        "scenarios/test_budget_headers.py::test_a_budget_that_makes_no_sense_is_refused",
+        "scenarios/test_budget_headers.py::test_a_v2_timeout_that_makes_no_sense_is_refused",
+    ),
+)  # fmt: skip
+
+D3 = Behaviour(
+    "D3",
+    "The endpoint is told what is left of the budget, and a call that expires or whose caller "
+    "leaves is cancelled there within 100 ms.",
+    (
+        guard(
+            "`grpc-timeout`", "backends/oip_grpc.py",
+            '            "timeout": _remaining_s(request.deadline),\n',
+            '            "timeout": None,\n',
+            _GRPC + "test_triton_gets_the_remaining_time_twice",
+            _GRPC + "test_a_passed_deadline_ends_a_hung_call_and_reaches_the_server",
+        ),
+        guard(
+            "Triton's parameter `timeout`", "backends/triton_grpc.py",
+            "        timeout_us=max(1, int(request.deadline.remaining_s() * 1e6)),\n", "",
+            _GRPC + "test_triton_gets_the_remaining_time_twice",
+        ),
+        guard(
+            "the same over REST", "backends/open_inference.py",
+            "        return max(1, int(deadline.remaining_s() * 1_000_000))\n",
+            "        return None\n",
+            "unit/backends/test_rest_server.py::"
+            "test_a_server_that_understands_it_is_told_what_is_left",
+        ),
+        guard(
+            "closing a stream cancels it", "backends/oip_grpc.py",
+            "        self._call.cancel()  # harmless once it has ended\n", "",
+            _GRPC + "test_closing_a_stream_cancels_it_upstream_at_once",
+        ),
+        guard(
+            "an HTTP caller who leaves", "fronts/http.py",
+            "        self.left = True\n        self._task.cancel()\n",
+            "        self.left = False\n",
+            _FRONT + "test_a_caller_that_leaves_cancels_its_call",
+            _FRONT + "test_a_stream_is_closed_when_its_caller_leaves",
+        ),
+    ),
+    also=(
+        _GRPC + "test_cancelling_the_open_cancels_it_upstream_at_once",
+        "scenarios/test_grpc_surface.py::"
+        "test_a_call_whose_deadline_passes_is_cancelled_in_the_model",
+        "scenarios/test_grpc_surface.py::"
+        "test_a_call_that_its_caller_cancels_is_cancelled_in_the_model",
+    ),
+)  # fmt: skip
+
+D4 = Behaviour(
+    "D4",
+    "A clear call that on-prem cannot answer in time, and the cloud can, leaves before it is sent "
+    "to any server (`spill_deadline`). A restricted one waits, the tightest deadline first, or is "
+    "refused as soon as it is late for certain (`deadline_unmeetable`).",
+    (
+        guard(
+            "who would be late leaves at once", "scheduling/scheduler.py",
+            "        call = self._line.pop(at)\n        if self._cloud_is_worth_it(call, now_s):\n",
+            "        call = self._line.pop(at)\n        if False:\n",
+            _BURSTS + "test_who_would_be_late_leaves_before_it_is_sent",
+            _GROUP + "test_a_clear_call_that_would_be_late_is_sent_away_at_once",
+            _LINE + "test_when_one_would_be_late_the_one_worth_least_leaves_at_once",
+        ),
+        guard(
+            "with its reason", "scheduling/scheduler.py",
+            "        if self._cloud_is_worth_it(call, now_s):\n"
+            '            actions.append(self._spilled(call, "spill_deadline"))\n',
+            "        if self._cloud_is_worth_it(call, now_s):\n"
+            '            actions.append(self._spilled(call, "spill_queue"))\n',
+            _BURSTS + "test_who_would_be_late_leaves_before_it_is_sent",
+            _GROUP + "test_a_clear_call_that_would_be_late_is_sent_away_at_once",
+        ),
+        guard(
+            "only to a cloud that would make it", "scheduling/scheduler.py",
+            "return self._may_spill(call) and self._cloud_cost(call, now_s) < call.penalty",
+            "return self._may_spill(call)",
+            _LINE + "test_a_call_that_the_cloud_could_not_make_any_more_does_not_leave",
+        ),
+        guard(
+            "only a call that may leave", "scheduling/scheduler.py",
+            "return call.leave is Leave.FREELY and call.cloud is not None and",
+            "return call.cloud is not None and",
+            _LINE + "test_only_a_call_that_may_leave_leaves",
+        ),
+        guard(
+            "a restricted call may not", "groups.py",
+            "        places = [] if restricted else [\n", "        places = [\n",
+            "unit/test_groups.py::"
+            "test_a_restricted_call_never_leaves_whatever_clouds_there_are",
+        ),
+        guard(
+            "who is late for certain is refused at once", "scheduling/scheduler.py",
+            "return call.deadline_s - self._servers.least_s(call.work, now_s) < start_s",
+            "return call.deadline_s < now_s",
+            _GROUP
+            + "test_a_call_that_is_provably_late_is_told_at_once_and_when_there_will_be_room",
+            _LINE + "test_a_call_is_refused_when_it_is_provably_late_and_not_before",
+        ),
+    ),
+    also=(
+        "scenarios/test_lifecycle.py::"
+        "test_a_burst_of_clear_calls_spills_and_restricted_ones_wait",
+    ),
+)  # fmt: skip
+
+D5 = Behaviour(
+    "D5",
+    "Another attempt starts only where it can finish, by the median time of its endpoint, and all "
+    "attempts of a call share its one deadline.",
+    (
+        guard(
+            "another attempt can finish", "dispatch.py",
+            "        return request.deadline.allows(p50_s)\n", "        return True\n",
+            _DISPATCH + "test_no_attempt_starts_that_cannot_finish",
+            _DISPATCH + "test_no_attempt_in_the_cloud_starts_that_cannot_finish",
+        ),
+        guard(
+            "on the premises", "dispatch.py",
+            "        if route.last is not None:\n            route.avoid |=",
+            "        if False:\n            route.avoid |=",
+            _DISPATCH + "test_no_attempt_starts_that_cannot_finish",
+            _DISPATCH + "test_another_attempt_waits_for_a_server_that_can_finish_"
+            "and_takes_none_that_cannot",
+        ),
+        guard(
+            "in the cloud", "dispatch.py",
+            "if route.last is not None and not self._worth_another(route.request, endpoint):",
+            "if False:",
+            _DISPATCH + "test_no_attempt_in_the_cloud_starts_that_cannot_finish",
+        ),
+        guard(
+            "beside another", "dispatch.py",
+            "if not (allowed and self._worth_another(attempt.request, endpoint)):",
+            "if not allowed:",
+            _HEDGE + "test_a_place_that_cannot_finish_in_time_is_no_second_try",
+        ),
+        guard(
+            "after a wait for a server to be back", "health/recovery.py",
+            "        return deadline.allows(_SURE * back_in_s + need_s)\n", "        return True\n",
+            _RECOVERY + "test_else_it_is_refused_at_once_and_told_when_to_come_back",
+        ),
+        guard(
+            "attempts share the deadline", "attempt.py",
+            "return min(self.request.deadline.remaining_s(), self.give_up_s)",
+            "return min(\n            self.request.deadline.at_s - self.request.received_s,"
+            " self.give_up_s\n        )",
+            _DISPATCH + "test_attempts_share_the_one_deadline",
+        ),
+    ),
+)  # fmt: skip
+
+D6 = Behaviour(
+    "D6",
+    "Where little has been seen the gateway is careful: an endpoint that nobody knows counts with "
+    "what the settings expect, neither best nor excluded, and nothing is concluded from old "
+    "figures. No call is sent anywhere only to find out.",
+    (
+        guard(
+            "what the settings expect", "routing/estimate.py",
+            "            return self._expected_s\n", "            return 0.0\n",
+            "unit/test_estimate.py::test_before_the_first_observation_the_expectation_counts",
+            "unit/test_fleet.py::test_an_unknown_endpoint_costs_what_the_settings_expect",
+        ),
+        guard(
+            "old figures prove nothing", "routing/estimate.py",
+            "        return self._clock() - self._renewed_s > _STALE_S\n", "        return False\n",
+            "unit/test_estimate.py::"
+            "test_what_was_not_seen_again_for_half_a_minute_proves_nothing_but_still_ranks",
+        ),
+        guard(
+            "nobody is refused by few or old figures", "scheduling/servers.py",
+            "sure = not self.model.cold and now_s - self.renewed_s <= _STALE_S", "sure = True",
+            "unit/test_fleet.py::test_a_slow_spell_does_not_have_restricted_calls_refused_for_ever",
+        ),
+        guard(
+            "no second try beside a first of unknown times", "dispatch.py",
+            "        if times.cold:\n", "        if False:\n",
+            _HEDGE + "test_without_figures_nobody_is_late",
+        ),
+        guard(
+            "more patience while times are unknown", "health/patience.py",
+            "(_COLD_FACTOR if cold else 1.0)", "1.0",
+            "unit/health/test_lane.py::"
+            "test_nothing_is_concluded_soon_while_service_times_are_unknown",
+            "unit/health/test_tries.py::"
+            "test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewhere",
+        ),
+        guard(
+            "slow is told from a sufficient sample", "health/lane.py",
+            "slow = found.sample >= self.settings.least_sample and took_s >", "slow = took_s >",
+            "unit/health/test_lane.py::"
+            "test_slow_is_many_times_the_usual_of_a_sufficient_sample",
+        ),
+    ),
+    also=("unit/scheduling/test_latency.py::test_until_something_was_seen_the_expectation_stands",),
+)  # fmt: skip
+
+DEADLINES = (D1, D2, D3, D4, D5, D6)

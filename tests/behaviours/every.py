@@ -1,0 +1,19 @@
+"""All of them, in the order of the page."""
+
+from __future__ import annotations
+
+from tests.behaviours import Behaviour
+from tests.behaviours.admission import ADMISSION
+from tests.behaviours.deadlines import DEADLINES
+from tests.behaviours.failover import FAILOVER
+from tests.behaviours.spill import SPILL
+
+EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
+    ("Deadlines", DEADLINES),
+    ("Spilling and queueing", SPILL),
+    ("Admission, failover and streams", (*ADMISSION, *FAILOVER)),
+)
+
+
+def every() -> tuple[Behaviour, ...]:
+    return tuple(one for _, some in EVERY for one in some)

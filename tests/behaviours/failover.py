@@ -1,0 +1,294 @@
+"""Streams, failover and hedges."""
+
+from __future__ import annotations
+
+from tests.behaviours import Behaviour, guard
+
+_DISPATCH = "unit/test_dispatch.py::"
+_STREAMS = "unit/test_silent_streams.py::"
+_FRONT = "unit/fronts/test_http.py::"
+_BREAKER = "unit/test_breaker.py::"
+_HEDGE = "unit/test_hedge.py::"
+_CLOSED = "unit/test_closed_cloud.py::"
+_TENDING = "unit/test_tending.py::"
+
+_BROKEN = (
+    "        except GatewayError as exc:\n            await self._finish(exc)\n"
+    "            raise\n\n    async def served_whole"
+)
+
+A4 = Behaviour(
+    "A4",
+    "Before the first byte of an answer another endpoint may be tried, after it none. An answer "
+    "that breaks then ends with an error within the stream, never as if it were whole, and "
+    "nothing of it is said twice.",
+    (
+        guard(
+            "no second attempt after the first frame", "attempt.py", _BROKEN,
+            "        except GatewayError as exc:\n"
+            "            attempt.stream = await attempt._open()\n"
+            "            return await anext(attempt.stream)\n\n    async def served_whole",
+            _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
+            "and_no_second_answer",
+        ),
+        guard(
+            "a broken stream is no whole one", "attempt.py", _BROKEN,
+            "        except GatewayError as exc:\n            await self._finish(exc)\n"
+            "            raise StopAsyncIteration from None\n\n    async def served_whole",
+            _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
+            "and_no_second_answer",
+        ),
+        guard(
+            "no `[DONE]` behind an error", "fronts/openai_events.py",
+            " and never `[DONE]` behind it.\"\"\"\n        self._ended = True\n",
+            " and never `[DONE]` behind it.\"\"\"\n",
+            "unit/fronts/test_openai_front.py::"
+            "test_a_broken_stream_tells_it_in_band_and_never_done",
+        ),
+        guard(
+            "the error is in the event stream", "fronts/openai_events.py",
+            "            return self._broken_off(error)\n",
+            "            raise StopAsyncIteration\n",
+            "unit/fronts/test_openai_front.py::"
+            "test_a_broken_stream_tells_it_in_band_and_never_done",
+        ),
+        guard(
+            "a provider's stream that is cut is not whole", "backends/openai.py",
+            "        if not self.ended and (self._open or not self._finished):\n",
+            "        if False:\n",
+            "unit/backends/test_openai_connector.py::test_a_cut_stream_never_looks_whole",
+        ),
+        guard(
+            "who waits for a frame of an endpoint that goes out is told", "attempt.py",
+            "            with fleet.waiting_for(attempt.endpoint, waiting, t):\n",
+            "            if waiting:\n",
+            _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
+        ),
+        guard(
+            "a stream that goes on is left alone", "place.py",
+            "                if waiting.begun:\n", "                if False:\n",
+            _STREAMS + "test_a_stream_that_goes_on_when_its_endpoint_is_out_may_end",
+        ),
+        guard(
+            "a stream of a model that became slow goes on", "fleet.py",
+            " and not w.restricted and not w.begun", " and not w.restricted",
+            _STREAMS + "test_a_stream_of_a_model_that_became_slow_may_end",
+        ),
+    ),
+    also=(
+        _FRONT + "test_a_stream_that_breaks_has_no_end",
+        "scenarios/test_lifecycle.py::test_a_budget_that_runs_out_mid_stream_ends_it_in_band",
+        "scenarios/test_frozen_streams.py::test_a_stream_from_a_triton_that_freezes_"
+        "ends_in_band_and_not_as_if_it_were_whole",
+    ),
+)  # fmt: skip
+
+A5 = Behaviour(
+    "A5",
+    "Another endpoint is tried when one cannot be reached, answers 429 or 5xx, or falls silent; "
+    "not after a 4xx or a refusal, and never more often than the settings and the second tries in "
+    "hand allow.",
+    (
+        guard(
+            "a refusal is final", "dispatch.py",
+            "            except (UpstreamRefused, DeadlineExceeded):\n",
+            "            except DeadlineExceeded:\n",
+            _DISPATCH + "test_what_another_endpoint_could_not_mend_does_not_fail_over",
+        ),
+        guard(
+            "a failure of the endpoint is not", "dispatch.py",
+            "            except (UpstreamError, Saturated, SpillClosed) as exc:\n",
+            "            except (Saturated, SpillClosed) as exc:\n",
+            _DISPATCH + "test_a_failure_of_the_endpoint_fails_over",
+        ),
+        guard(
+            "no more endpoints than the settings say", "dispatch.py",
+            "        if self.sent >= self.decision.tries or not", "        if not",
+            _DISPATCH + "test_no_more_endpoints_are_tried_than_the_policy_says",
+        ),
+        guard(
+            "second tries are few", "retries.py",
+            "        if self._left < 1.0:\n            return False\n", "",
+            "unit/test_retries.py::"
+            "test_when_everything_fails_the_tries_are_at_most_a_tenth_over_the_reserve",
+        ),
+        guard(
+            "and are asked for", "dispatch.py",
+            "                if not route.paid:\n                    break\n", "",
+            _CLOSED + "test_a_call_is_tried_again_only_while_second_tries_are_in_hand",
+            _CLOSED
+            + "test_under_total_failure_the_tries_are_at_most_a_tenth_more_than_the_calls",
+        ),
+        guard(
+            "429 is busy", "backends/openai_failures.py",
+            "    if status == 429:\n", "    if False:\n",
+            "unit/backends/test_openai_connector.py::test_a_status_has_its_class",
+        ),
+        guard(
+            "a try without an answer is given up", "attempt.py",
+            "return min(self.request.deadline.remaining_s(), self.give_up_s)",
+            "return self.request.deadline.remaining_s()",
+            "unit/health/test_tries.py::"
+            "test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewhere",
+        ),
+        guard(
+            "a stream that stops is given up", "attempt.py",
+            "min(request.deadline.remaining_s(), patience_s)", "request.deadline.remaining_s()",
+            _STREAMS + "test_a_stream_that_stops_is_given_up_long_before_a_far_deadline",
+        ),
+        guard(
+            "but not where frames take long", "health/patience.py",
+            "return max(settings.stream_idle_s, settings.response_factor * gap_s)",
+            "return settings.stream_idle_s",
+            _STREAMS + "test_where_frames_take_long_a_stream_may_be_silent_for_long",
+        ),
+    ),
+)  # fmt: skip
+
+A6 = Behaviour(
+    "A6",
+    "An endpoint that fails too often is left alone, for all calls, those included that wait for "
+    "it; one call or canary at a time finds out whether it is back. Where nothing is left calls "
+    "fail at once.",
+    (
+        guard(
+            "three failures in a row open it", "breaker.py",
+            "        if self.in_a_row >= _FAILURES_IN_A_ROW:\n            return True\n", "",
+            _BREAKER + "test_three_failures_in_a_row_open_it_and_two_do_not",
+        ),
+        guard(
+            "a rate with a least sample", "breaker.py",
+            "failures >= _LEAST_FAILURES and failures", "failures",
+            _BREAKER + "test_half_of_the_calls_failing_opens_it_once_there_are_ten",
+        ),
+        guard(
+            "one probe at a time", "breaker.py",
+            "return not self.by_canary and self.dwelt and not busy",
+            "return not self.by_canary and self.dwelt",
+            _BREAKER + "test_after_the_cool_down_one_call_alone_is_let_through",
+        ),
+        guard(
+            "only canaries bring back what they can reach", "breaker.py",
+            "return not self.by_canary and self.dwelt", "return self.dwelt",
+            "unit/health/test_lane.py::test_only_canaries_bring_back_what_they_can_reach",
+        ),
+        guard(
+            "calls from before the opening tell nothing", "breaker.py",
+            "        if epoch != self.epoch:\n            return\n", "",
+            _BREAKER
+            + "test_calls_from_before_the_opening_neither_close_it_nor_pass_for_the_probe",
+        ),
+        guard(
+            "what is out is not asked", "routing/filters.py",
+            'return None if state.available else (state.unavailable_why or "unavailable")',
+            "return None",
+            "unit/test_filters.py::test_what_is_out_is_not_asked",
+        ),
+        guard(
+            "who waits when it goes out goes elsewhere", "attempt.py",
+            "        why = self.fleet.refuses(self.endpoint, self.request.model) or "
+            "self._better_elsewhere()\n",
+            "        why = self._better_elsewhere()\n",
+            "unit/test_door_and_turns.py::"
+            "test_a_call_that_is_at_the_door_when_its_cloud_goes_out_is_not_sent_there",
+        ),
+        guard(
+            "who waits for an answer is told", "place.py",
+            "            lane.health.put_out()\n        self.give_up_waiting()\n",
+            "            lane.health.put_out()\n",
+            _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
+        ),
+        guard(
+            "a call with no other place waits for a canary that is about to pass",
+            "health/lane.py",
+            "        self.silent, self.hopeful = False, True\n",
+            "        self.silent, self.hopeful = False, False\n",
+            _TENDING + "test_a_call_waits_for_the_canary_of_a_server_that_is_up_again",
+        ),
+        guard(
+            "a slow spell that is over hides no hang", "fleet.py",
+            "        lane.times.forget_over(lane.health.slow_s(lane.times.quantile_s(0.5)))\n", "",
+            _TENDING + "test_a_slow_spell_that_is_over_does_not_hide_a_hang_that_follows",
+        ),
+        guard(
+            "an embedded server that answers nothing is started again", "embedded/pulse.py",
+            "            unanswered = unanswered + 1 if silent and expected() else 0\n",
+            "            unanswered = 0\n",
+            "unit/test_embedded_triton.py::"
+            "test_a_server_that_answers_nothing_is_killed_and_started_again",
+        ),
+    ),
+    also=(
+        _TENDING + "test_a_passing_probe_never_brings_back_what_canaries_do_not",
+        "scenarios/test_healing.py::test_a_server_that_stays_stopped_is_started_again",
+    ),
+)  # fmt: skip
+
+A7 = Behaviour(
+    "A7",
+    "A second try beside a late first one (a hedge) is off by default, only for calls without any "
+    "effect, only where the call may go and within its tries; the loser is cancelled, and paid "
+    "for.",
+    (
+        guard(
+            "off by default", "config/routing.py",
+            "    hedge: bool = Field(\n        False,", "    hedge: bool = Field(\n        True,",
+            "unit/test_default_settings.py::test_calls_are_not_hedged_unless_the_settings_say_so",
+        ),
+        guard(
+            "the switch is asked", "dispatch.py",
+            "            if self._hedging and route.may_hedge", "            if route.may_hedge",
+            _HEDGE + "test_it_is_off_unless_it_is_asked_for",
+        ),
+        guard(
+            "only calls without effect", "dispatch.py",
+            "route.may_hedge and has_no_effect(route.request):", "route.may_hedge:",
+            _HEDGE + "test_a_call_with_an_effect_is_sent_once",
+        ),
+        guard(
+            "only in the allowed zones", "dispatch.py",
+            "            allowed = endpoint.zone in attempt.decision.zones\n",
+            "            allowed = True\n",
+            _HEDGE + "test_a_place_outside_the_allowed_zones_is_no_second_try",
+        ),
+        guard(
+            "the door is asked", "dispatch.py",
+            "                    await clearance.to_leave()\n                except NotCleared:\n"
+            "                    return None\n",
+            "                    pass\n                except NotCleared:\n"
+            "                    return None\n",
+            _HEDGE + "test_a_second_try_in_the_cloud_is_read_in_full_first",
+        ),
+        guard(
+            "within the tries of a call", "dispatch.py",
+            "return bool(self.clouds) and self.sent + 2 <= self.decision.tries",
+            "return bool(self.clouds)",
+            _HEDGE + "test_where_one_endpoint_may_be_tried_there_is_no_second_beside_it",
+        ),
+        guard(
+            "it is one of them", "dispatch.py",
+            "            route.sent += 1\n            return attempt.beside(",
+            "            return attempt.beside(",
+            _HEDGE + "test_a_try_beside_another_is_one_of_those_that_a_call_has",
+        ),
+        guard(
+            "it is taken from the second tries in hand", "dispatch.py",
+            " or attempt.sent_s is None or not self._retries.take():",
+            " or attempt.sent_s is None:",
+            _HEDGE + "test_hedges_are_taken_from_the_second_tries_in_hand",
+        ),
+        guard(
+            "the loser is cancelled", "hedge.py",
+            "    for task in losers:\n        task.cancel()\n", "",
+            _HEDGE + "test_whoever_answers_first_counts_and_the_other_is_cancelled_and_paid_for",
+        ),
+        guard(
+            "and paid for", "attempt.py",
+            "return 0.0 if self.epoch is None else price_usd(self.served, self.tokens())",
+            "return price_usd(self.served, self.tokens()) if self.answered else 0.0",
+            _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
+        ),
+    ),
+)  # fmt: skip
+
+FAILOVER = (A4, A5, A6, A7)

@@ -1,0 +1,50 @@
+"""docs/behaviours.md, from what is known of each behaviour."""
+
+from __future__ import annotations
+
+from tests.behaviours import Behaviour
+from tests.behaviours.every import EVERY
+from tests.simulation.mutations import ROOT
+
+PAGE = ROOT / "docs" / "behaviours.md"
+
+_HEAD = """\
+# Behaviours
+
+What must hold of the gateway's decisions whatever happens, by the short ids that comments and tests
+refer to. *Where* names the files with the guards that make it hold; each of them has been taken out
+alone (one that stands behind another, together with it), and the tests beside it failed. What is
+printed in *italics* tests the whole, beside them.
+
+This page is written by `python -m tests.behaviours --write` from `tests/behaviours/`, where each
+guard is listed with the change that takes it out. `python -m tests.behaviours` takes them out
+again, one after the other in a copy, and says which tests notice (half an hour; `--only D4` for one
+id). A test keeps the page and the list true: that every test and every guard is still there.
+
+The placement of restricted calls has proofs of its own: the
+[two guards](decisions/004-two-guards.md), and [worlds that fail](decisions/019-simulation.md).
+"""
+
+
+def rendered() -> str:
+    parts = [_HEAD]
+    for heading, some in EVERY:
+        rows = "\n".join(_row(one) for one in some)
+        parts.append(
+            f"\n## {heading}\n\n| id | what holds | where | tests |\n|---|---|---|---|\n{rows}\n"
+        )
+    return "".join(parts)
+
+
+def _row(one: Behaviour) -> str:
+    files = "<br>".join(f"`{file}`" for file in one.files)
+    guarded = dict.fromkeys(test for guard in one.guards for test in guard.tests)
+    tests = [_test(test) for test in guarded]
+    tests += [f"*{_test(test)}*" for test in one.also if test not in guarded]
+    return f"| {one.id} | {one.holds} | {files} | {'<br>'.join(tests)} |"
+
+
+def _test(name: str) -> str:
+    """Its sentence, behind the file that it stands in."""
+    file, _, function = name.partition("::")
+    return f"[{function.removeprefix('test_').replace('_', ' ')}](../tests/{file})"

@@ -1,0 +1,62 @@
+"""Takes a guard out, in a copy of the tree, and tells which of its tests notice."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.behaviours import Guard
+from tests.simulation.mutations import ROOT
+
+_PATIENCE_S = 90.0  # a test that hangs without its guard has noticed, too
+_TOLD = re.compile(r"^(?:FAILED|ERROR) tests/(\S+?::\w+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    tests: frozenset[str]  # that fail without the guard
+    hung: bool = False
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="behaviours-") as scratch:
+        root = Path(scratch)
+        ignored = shutil.ignore_patterns("__pycache__")
+        for folder in ("gateway", "tests"):
+            shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
+        for name in ("models", "docs", "pyproject.toml", "README.md"):
+            (root / name).symlink_to(ROOT / name)
+        yield root
+
+
+def without(guard: Guard, root: Path) -> Noticed:
+    """Of the tests of this guard, run on a gateway that lacks it."""
+    before = {c.file: (root / "gateway" / c.file).read_text() for c in guard.changes}
+    try:
+        for change in guard.changes:
+            change.make(root)
+        return run(guard.tests, root, _PATIENCE_S)
+    finally:
+        for file, text in before.items():
+            (root / "gateway" / file).write_text(text)
+
+
+def run(tests: tuple[str, ...], root: Path, patience_s: float | None = None) -> Noticed:
+    """Those of the tests that fail on the gateway that is there."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+    try:
+        told = subprocess.run(
+            [*command, *(f"tests/{test}" for test in tests)],
+            cwd=root, capture_output=True, text=True, timeout=patience_s, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Noticed(frozenset(tests), hung=True)
+    return Noticed(frozenset(_TOLD.findall(told.stdout)))
