@@ -18,7 +18,7 @@ from typing import Any
 
 import uvicorn
 
-from gateway import __version__, ambient
+from gateway import __version__, ambient, status
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import FileDecisionLog
@@ -34,6 +34,7 @@ from gateway.census import ServerCensus
 from gateway.classify.classifier import Classifier, names_search, scan_pool
 from gateway.classify.names import Names
 from gateway.classify.spans import FullFindings
+from gateway.cluster.node import Node
 from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
@@ -85,6 +86,10 @@ class Gateway:
             weights(settings.queue, settings.routing),
             new_scheduler(settings.queue, settings.routing), self._spill(), settings.health,
         )  # fmt: skip
+        cluster = settings.cluster
+        self.node = None if cluster is None else Node(
+            cluster, settings.limits, self.fleet, self.metrics, self._clock
+        )  # fmt: skip
         census = ServerCensus(self.catalog, settings.undeclared_models == "onprem")
         self.watch = Watch(places, census, self.metrics)
         payloads = CanaryPayloads(self.catalog)
@@ -112,7 +117,13 @@ class Gateway:
             self.classifier,
             self.fleet,
             policy(settings),
-            Dispatcher(self.fleet, self._clock, self._retries(), settings.routing.hedge),
+            Dispatcher(
+                self.fleet,
+                self._clock,
+                self._retries(),
+                settings.routing.hedge,
+                None if self.node is None else self.node.queues,
+            ),
             self.accounts,
             block_unknown=settings.classify.on_unknown == "block",
             pseudonyms=self._pseudonyms(self.full_findings),
@@ -138,7 +149,7 @@ class Gateway:
             if tenant.spill_budget_usd_per_day is not None
         }
         return SpillControl(
-            SpillStop(False, routing.spill_stop_file, self._clock),
+            SpillStop(routing.spill_stop_file, self._clock),
             SpillBudgets(routing.spill_budget_usd_per_day, budgets, self._clock),
         )
 
@@ -223,6 +234,10 @@ class Gateway:
             self._progress("starting the classifier")
             await stack.enter_async_context(self._classifying())
             await self.watch.look_at_all()
+            if self.node is not None:
+                stack.push_async_callback(self.node.aclose)
+                await self.node.start(bound)
+                await stack.enter_async_context(self._owned(self.node.run(), "cluster"))
             await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
             await stack.enter_async_context(self._owned(self.tending.run(), "tending"))
             await stack.enter_async_context(self._owned(self.scraping.run(), "scraping"))
@@ -246,11 +261,15 @@ class Gateway:
         drain_s = self.settings.limits.drain_s
         log.info("stopping: %d calls have %g s to finish", self.admission.inside, drain_s)
         self.admission.draining = True
+        if self.node is not None:
+            self.node.leave()
         http.should_exit = True
         grpc_drain = asyncio.create_task(grpc.drain(drain_s + 2.0))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
                 await self.accounts.quiet()
+                if self.node is not None:
+                    await self.node.owner.quiet()
         if self.accounts.open_calls:
             log.warning("cutting %d calls that did not finish", self.accounts.open_calls)
             self.pipeline.cut()
@@ -287,9 +306,13 @@ class Gateway:
             repository = endpoint.repository or Path("models")
             check_repository(name, repository)
             server = TritonServer(
-                TritonOptions(repositories=(repository,)),
+                TritonOptions(
+                    repositories=(repository,), silent_s=self.settings.health.embedded_silent_s
+                ),
                 on_state=functools.partial(self._server_state, name),
                 on_loading=self._loading,
+                on_silent=self.metrics.triton_restarts.inc,
+                heard=functools.partial(self._heard, name),
             )
             self._progress(f"starting Triton over {repository}")
             await stack.enter_async_context(server)
@@ -303,6 +326,9 @@ class Gateway:
     def _server_state(self, name: str, state: ServerState) -> None:
         if hasattr(self, "watch") and state in (ServerState.UP, ServerState.BACKING_OFF):
             self._spawn(self.watch.look_at(name))
+
+    def _heard(self, name: str) -> int:
+        return self.fleet.place(name).heard if hasattr(self, "fleet") else 0
 
     def _restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
         pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
@@ -334,7 +360,9 @@ class Gateway:
     # For the operator
 
     def _render_metrics(self) -> bytes:
-        self.fleet.publish()
+        status.publish(self.metrics, self.fleet.places, self.fleet.groups)
+        if self.node is not None:
+            self.node.publish()
         return self.metrics.render()
 
     def status(self) -> dict[str, Any]:
@@ -344,9 +372,10 @@ class Gateway:
             "detector": self.classifier.version,
             "draining": self.admission.draining,
             "calls_in_flight": self.accounts.open_calls,
-            "endpoints": self.fleet.report(),
+            "endpoints": status.report(self.fleet.places),
             "queues": self.fleet.groups.report(),
             "models": sorted(self.catalog.names()),
+            "cluster": None if self.node is None else self.node.report(),
         }
 
 
@@ -404,7 +433,7 @@ def policy(settings: Settings) -> Policy:
     )
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int, key: str = "listen.http_port") -> socket.socket:
     """A listening socket; raises ConfigError that says which address is taken."""
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -412,9 +441,7 @@ def bound(host: str, port: int) -> socket.socket:
         found.bind((host, port))
     except OSError as exc:
         found.close()
-        raise ConfigError(
-            f"listen.http_port: cannot listen on {host}:{port}: {exc.strerror}"
-        ) from exc
+        raise ConfigError(f"{key}: cannot listen on {host}:{port}: {exc.strerror}") from exc
     found.set_inheritable(False)
     return found
 

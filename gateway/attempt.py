@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from gateway.backends import Cleared
+from gateway.backends import Cleared, OnPremBackend
 from gateway.deadline import Clock
 from gateway.errors import (
     DeadlineExceeded,
@@ -24,8 +24,7 @@ from gateway.errors import (
     UpstreamSilent,
 )
 from gateway.fleet import Fleet, price_usd
-from gateway.group import Turn
-from gateway.place import Waiting
+from gateway.place import Lane, Waiting
 from gateway.spill import Reserved
 from gateway.types import (
     Attempt,
@@ -50,6 +49,23 @@ class AttemptLog(Protocol):
     def decided(self, decision: Decision) -> None: ...
 
 
+class Granted(Protocol):
+    """A turn at an on-prem server. Given back exactly once."""
+
+    @property
+    def server(self) -> str: ...
+    @property
+    def queued_s(self) -> float: ...
+    @property
+    def door(self) -> OnPremBackend | None:
+        """The way there, where it is not the server's own door: the gateway that owns it."""
+        ...
+
+    def release(self, answered: bool) -> None:
+        """`answered`: whether the time that it took says how fast the server is."""
+        ...
+
+
 class RunningAttempt:
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
@@ -62,7 +78,7 @@ class RunningAttempt:
         decision: Decision,
         endpoint: Endpoint,
         log: AttemptLog,
-        turn: Turn | None = None,
+        turn: Granted | None = None,
     ) -> None:
         self.fleet, self.clock, self.log = fleet, clock, log
         self.request, self.found, self.decision = request, found, decision
@@ -75,6 +91,10 @@ class RunningAttempt:
         self.sent_s: float | None = None
         self.epoch: int | None = None  # None: no call has gone there
         self.give_up_s = fleet.give_up_s(endpoint, request)
+
+    @property
+    def lane(self) -> Lane:
+        return self.fleet.lane(self.endpoint.name, self.request.model)
 
     @property
     def finished(self) -> bool:
@@ -129,6 +149,13 @@ class RunningAttempt:
             return UpstreamSilent("the endpoint gave no answer in many times its usual time")
         return UpstreamGivenUp("the endpoint became slow before it answered", reason="slow")
 
+    def too_late_to_go_on(self) -> GatewayError:
+        if self.request.deadline.passed():
+            return DeadlineExceeded("the latency budget ran out while the answer was streaming")
+        if why := self.fleet.refuses(self.endpoint, self.request.model):
+            return UpstreamGivenUp("the endpoint went out while it was answering", reason=why)
+        return UpstreamSilent("the endpoint has stopped in the middle of its answer")
+
     def _patience_s(self) -> float:
         return min(self.request.deadline.remaining_s(), self.give_up_s)
 
@@ -153,8 +180,7 @@ class RunningAttempt:
     def _better_elsewhere(self) -> str:
         if self.found.restricted or self.decision.attempts[-1] is self.endpoint:
             return ""
-        lane = self.fleet.lane(self.endpoint.name, self.request.model)
-        return "slow" if lane.health.state == "slow" else ""
+        return "slow" if self.lane.health.state == "slow" else ""
 
     async def _open(self) -> ReplyStream:
         place = self.fleet.place(self.endpoint.name)
@@ -166,7 +192,8 @@ class RunningAttempt:
             )
         if place.onprem is None:
             raise EgressForbidden(self.request.id)
-        return await place.onprem.infer(self.request, self.served)
+        door = self.turn.door if self.turn is not None else None
+        return await (door or place.onprem).infer(self.request, self.served)
 
     async def finish(self, error: GatewayError | None, result: str = "") -> None:
         """Give the turn back, close the upstream, tell fleet and account; acts once."""
@@ -218,16 +245,12 @@ class RunningAttempt:
         elif isinstance(error, UpstreamRefused):
             fleet.abandoned(endpoint, model, self.epoch)
         elif isinstance(error, UpstreamError) or (
-            isinstance(error, DeadlineExceeded) and took_s >= self._fair_s()
+            isinstance(error, DeadlineExceeded)
+            and fleet.fairly_late(endpoint, model, self.sent_s or 0.0)
         ):
             fleet.failed(endpoint, model, self.epoch, error, self.sent_s or 0.0)
         else:
             fleet.abandoned(endpoint, model, self.epoch)
-
-    def _fair_s(self) -> float:
-        """A deadline that passes says something of the endpoint only when it was a fair one."""
-        times = self.fleet.lane(self.endpoint.name, self.request.model).times
-        return 4 * times.quantile_s(0.95)
 
     def tokens(self) -> int | None:
         found = getattr(self.stream, "total_tokens", None)
@@ -280,13 +303,12 @@ class OpenedReply:
         if self._done or attempt.stream is None:
             raise StopAsyncIteration
         try:
-            async with asyncio.timeout(max(0.0, attempt.request.deadline.remaining_s())):
-                return await anext(attempt.stream)
+            return await self._next(attempt.stream)
         except StopAsyncIteration:
             await self._finish(None)
             raise
         except TimeoutError:
-            late = DeadlineExceeded("the latency budget ran out while the answer was streaming")
+            late = attempt.too_late_to_go_on()
             await self._finish(late)
             raise late from None
         except GatewayError as exc:
@@ -299,6 +321,18 @@ class OpenedReply:
 
     async def aclose(self) -> None:
         await self._finish(None, "cancelled")
+
+    async def _next(self, stream: ReplyStream) -> Frame:
+        attempt = self._attempt
+        fleet, request = attempt.fleet, attempt.request
+        waiting = Waiting(request.model, attempt.found.restricted, begun=True)
+        patience_s = fleet.next_frame_s(attempt.endpoint, request.model)
+        since_s = attempt.clock()
+        async with asyncio.timeout(max(0.0, min(request.deadline.remaining_s(), patience_s))) as t:
+            with fleet.waiting_for(attempt.endpoint, waiting, t):
+                frame = await anext(stream)
+        attempt.lane.gaps.observe(attempt.clock() - since_s)
+        return frame
 
     async def _finish(self, error: GatewayError | None, result: str = "") -> None:
         self._done = True

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from gateway.attempt import AttemptLog, OpenedReply, RunningAttempt
+from gateway.attempt import AttemptLog, Granted, OpenedReply, RunningAttempt
 from gateway.deadline import Clock
 from gateway.errors import (
     DeadlineExceeded,
@@ -21,16 +21,18 @@ from gateway.errors import (
     ModelFailed,
     NoEligibleEndpoint,
     OnpremUnavailable,
+    OwnerLost,
     Saturated,
     SpillClosed,
     UpstreamError,
     UpstreamRefused,
 )
 from gateway.fleet import Fleet, slow_ones
-from gateway.group import NoServer, Spilled, Turn
-from gateway.hedge import has_no_effect, hedged
+from gateway.group import NoServer, Spilled
+from gateway.hedge import has_no_effect, has_state, hedged
 from gateway.retries import RetryBudget
 from gateway.routing.policy import leaving
+from gateway.scheduling.calls import Call
 from gateway.types import (
     Classification,
     Decision,
@@ -40,6 +42,7 @@ from gateway.types import (
 )
 
 _LATE = 2.0  # times the median: where all calls take the same time, the 95th percentile is no news
+_MOST_LOSSES = 3  # of gateways that die while they forward one call
 
 
 class Clearance(Protocol):
@@ -54,6 +57,15 @@ class Clearance(Protocol):
         ...
 
 
+class Queues(Protocol):
+    """Where calls wait for on-prem servers: here, or at the gateway that owns them."""
+
+    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Granted:
+        """A turn at one of the servers. Raises Spilled when the call is to leave, NoServer when
+        none takes it, or the GatewayError that refuses it."""
+        ...
+
+
 class NotCleared(Exception):
     """A call that was about to leave may not. It has to be decided on anew."""
 
@@ -65,8 +77,11 @@ class Dispatcher:
         clock: Clock,
         retries: RetryBudget | None = None,
         hedging: bool = False,
+        queues: Queues | None = None,
     ) -> None:
+        """`queues`: the fleet's own, unless servers are shared with other gateways."""
         self._fleet = fleet
+        self._queues: Queues = queues or fleet
         self._clock = clock
         self._retries = retries or RetryBudget(clock)
         self._hedging = hedging
@@ -84,19 +99,31 @@ class Dispatcher:
         """
         route = _Route(request, clearance, decision, log)
         self._retries.called()
+        try:
+            return await self._send(route)
+        finally:
+            if route.paid:
+                self._retries.give_back()
+
+    async def _send(self, route: _Route) -> OpenedReply:
+        request, clearance, decision = route.request, route.clearance, route.decision
         while (zone := route.zone) is not None:
             if zone not in decision.zones:
                 raise EgressForbidden(request.id)
-            if route.sent and not self._retries.in_hand:
-                break
+            if route.sent and not route.paid:  # before it waits for a place: others come meanwhile
+                route.paid = self._retries.take()
+                if not route.paid:
+                    break
             try:
                 attempt = await (self._here(route) if zone is Zone.ONPREM else self._away(route))
                 if attempt is not None:
-                    if route.sent:
-                        self._retries.take()
+                    route.paid = False
                     return await self._started(attempt, route)
             except (UpstreamRefused, DeadlineExceeded):
                 raise
+            except OwnerLost:
+                if not route.again():
+                    raise
             except DeadlineUnmeetable:
                 if route.last is None:
                     raise
@@ -110,12 +137,14 @@ class Dispatcher:
         leave."""
         request, fleet, found = route.request, self._fleet, route.clearance.found
         group = fleet.group_of(request)
-        if not any(self._could_serve(route, fleet.endpoint(name)) for name in group):
+        if route.last is not None:
+            route.avoid |= {n for n in group if not self._worth_another(request, fleet.endpoint(n))}
+        if all(n in route.avoid or fleet.refuses(fleet.endpoint(n), request.model) for n in group):
             route.onprem = False
             return None
         call = fleet.call(request, found.restricted, route.clouds, frozenset(route.avoid))
         try:
-            turn = await fleet.enter(request, call, group)
+            turn = await self._queues.enter(request, call, group)
         except Spilled as spilled:
             route.leaves(spilled.why)
             return None
@@ -125,12 +154,12 @@ class Dispatcher:
         except Saturated:
             route.onprem = False
             raise
+        except UpstreamError:  # of the way to another gateway's queue
+            route.onprem = False
+            if route.clouds:
+                route.leaves("spill_unavailable")
+            raise
         return self._attempt(route, fleet.endpoint(turn.server), turn)
-
-    def _could_serve(self, route: _Route, endpoint: Endpoint) -> bool:
-        if endpoint.name in route.avoid or self._fleet.refuses(endpoint, route.request.model):
-            return False
-        return route.last is None or self._worth_another(route.request, endpoint)
 
     async def _away(self, route: _Route) -> RunningAttempt | None:
         endpoint = route.clouds.popleft()
@@ -139,7 +168,7 @@ class Dispatcher:
         await route.clearance.to_leave()
         return self._attempt(route, endpoint, None)
 
-    def _attempt(self, route: _Route, endpoint: Endpoint, turn: Turn | None) -> RunningAttempt:
+    def _attempt(self, route: _Route, endpoint: Endpoint, turn: Granted | None) -> RunningAttempt:
         attempt = RunningAttempt(
             self._fleet, self._clock, route.request, route.clearance.found, route.decision,
             endpoint, route.log, turn,
@@ -149,16 +178,15 @@ class Dispatcher:
 
     async def _started(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
         try:
-            if self._hedging and route.clouds and has_no_effect(route.request):
-                return await self._hedged(attempt, route.clouds, route.clearance)
+            if self._hedging and route.may_hedge and has_no_effect(route.request):
+                return await self._hedged(attempt, route)
             return await attempt.start()
         except asyncio.CancelledError:  # it may not even have begun
             await attempt.finish(None, "cancelled")
             raise
 
-    async def _hedged(
-        self, attempt: RunningAttempt, others: deque[Endpoint], clearance: Clearance
-    ) -> OpenedReply:
+    async def _hedged(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
+        others, clearance = route.clouds, route.clearance
         times = self._fleet.lane(attempt.endpoint.name, attempt.request.model).times
         if times.cold:
             return await attempt.start()
@@ -176,6 +204,7 @@ class Dispatcher:
             if attempt.finished or attempt.sent_s is None or not self._retries.take():
                 return None  # it may have failed while the door was asked: what follows is no hedge
             others.popleft()
+            route.sent += 1
             return attempt.beside(endpoint, clearance.found).start()
 
         late_s = max(times.quantile_s(0.95), _LATE * times.quantile_s(0.5))
@@ -223,6 +252,8 @@ class _Route:
         self.avoid = set(slow_ones(decision))
         self.last: GatewayError | None = None
         self.sent = 0
+        self.paid = False  # for a second try that has not begun
+        self.losses = 0
         self.attempt: RunningAttempt | None = None
 
     @property
@@ -234,6 +265,18 @@ class _Route:
         if self.onprem and (here_first or not self.clouds):
             return Zone.ONPREM
         return Zone.CLOUD
+
+    @property
+    def may_hedge(self) -> bool:
+        """Whether one more may be tried beside one that is about to be sent the call."""
+        return bool(self.clouds) and self.sent + 2 <= self.decision.tries
+
+    def again(self) -> bool:
+        """The gateway died that had forwarded the call, which was no fault of the server: it goes
+        there once more by the next owner. Not where a second time could count twice."""
+        self.attempt = None
+        self.losses += 1
+        return not has_state(self.request) and self.losses <= _MOST_LOSSES
 
     def leaves(self, why: str) -> None:
         self.decision = leaving(self.decision, why)

@@ -24,6 +24,7 @@ Every failure that a caller can see.
   + UpstreamError                    what an endpoint did; failover looks at the class (A5)
     - UpstreamUnreachable       502  UNAVAILABLE         connect error, broken stream
       . UpstreamGivenUp         502  UNAVAILABLE         known to be out: not tried, or no longer
+        OwnerLost               502  UNAVAILABLE         the gateway that owns it died meanwhile
     - UpstreamSilent            504  UNAVAILABLE         no answer, though there was time
     - UpstreamBusy              429  RESOURCE_EXHAUSTED  its 429
     - UpstreamFailed            502  UNAVAILABLE         its 5xx, nonsense
@@ -155,6 +156,13 @@ class UpstreamUnreachable(UpstreamError):
 
 class UpstreamGivenUp(UpstreamUnreachable):
     """A try ended by the gateway, for what it has learned of the endpoint by other means."""
+
+
+class OwnerLost(UpstreamGivenUp):
+    """The gateway that had forwarded the call to the endpoint for us went away before the answer
+    was whole. It says nothing of the endpoint."""
+
+    reason = "owner_lost"
 
 
 class UpstreamSilent(UpstreamError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -31,7 +31,7 @@ from gateway.errors import (
 from gateway.group import ServerNow, Surroundings, Turn, refusal
 from gateway.groups import Abroad, Execution, Groups, NewScheduler, Weights
 from gateway.health.lane import LaneHealth
-from gateway.health.patience import give_up_s
+from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
 from gateway.place import Lane, Place, Waiting
 from gateway.routing.estimate import ServiceTimes
@@ -44,6 +44,8 @@ from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, S
 log = logging.getLogger(__name__)
 
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
+_FAIR, _FAIR_ABROAD = 4.0, 2.0  # times the 95th percentile of the answers' times
+_LOOK_AGAIN_S = 0.5  # what was expected to be back soon may not be any more
 _EXPECTED_TOKENS = 500  # of a generation, until its answer says; only ranks endpoints by price
 
 
@@ -68,11 +70,13 @@ class Fleet:
             scheduler,
             lambda name: places[name].settings.expected_ms / 1000,
             self._declared,
-            self._around,
+            self.around,
             clock,
         )
         for name, place in places.items():
             place.on_execution = partial(self._learnt, name)
+        self.room_elsewhere: Callable[[str], float] = lambda model: 0
+        """For a model, what the doors of gateways take that forward their calls to this one."""
         self._metrics = metrics
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
@@ -140,7 +144,7 @@ class Fleet:
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
         health = LaneHealth(self._clock, h, breaker)
         times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
-        return Lane(breaker, times, health)
+        return Lane(breaker, times, ServiceTimes(0.0, self._clock), health)
 
     # The queues
 
@@ -152,7 +156,8 @@ class Fleet:
         found, place = self._catalog.find(model), self.places[name].settings
         if place.kind == "openai":  # batches of its own making, as wide as the settings allow
             return Execution(rows=max(1, place.max_in_flight // 2), one_by_one=True)
-        return Execution(rows=found.max_batch, one_by_one=found.task == "generate")
+        shares = place.kind == "triton" if place.shares_gpu is None else place.shares_gpu
+        return Execution(found.max_batch, 1, found.task == "generate", shares)
 
     def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
         """The on-prem servers that may serve the call, up or not: those it queues for."""
@@ -192,12 +197,16 @@ class Fleet:
     def endpoint(self, name: str) -> Endpoint:
         return self._catalog.endpoints[name]
 
-    def _around(self, model: str, servers: Sequence[str]) -> Surroundings:
-        clouds = (n for n in self._catalog.find(model).endpoints if n in self._limits)
+    def around(self, model: str, servers: Sequence[str]) -> Surroundings:
         return Surroundings(
             [self._server_now(name, model) for name in servers],
-            sum(self._room_abroad(name, model) for name in clouds),
+            self.own_room_abroad(model) + self.room_elsewhere(model),
         )
+
+    def own_room_abroad(self, model: str) -> int:
+        """Calls that this gateway's doors to the cloud take now."""
+        clouds = (n for n in self._catalog.find(model).endpoints if n in self._limits)
+        return sum(self.room_abroad(name, model) for name in clouds)
 
     def _server_now(self, name: str, model: str) -> ServerNow:
         place, lane = self.places[name], self.lane(name, model)
@@ -210,13 +219,15 @@ class Fleet:
             most = min(most, lane.health.slow_start.of(window))
         return ServerNow(name, not self._unavailable_why(place, lane), most)
 
-    def _room_abroad(self, name: str, model: str) -> int:
+    def room_abroad(self, name: str, model: str) -> int:
         place, lane = self.places[name], self.lane(name, model)
         if self._unavailable_why(place, lane) or self._spill.closed(""):
             return 0
-        limit = self._limits[name]
-        used = math.ceil(place.in_flight / lane.health.slow_start.share())
-        return max(0, limit.limit - used) if limit.room(used) else 0
+        if not lane.breaker.closed:
+            return 1  # the probe of a half-open breaker
+        limit, share = self._limits[name], lane.health.slow_start.share()
+        used = math.ceil(place.in_flight / share)
+        return max(1, int((limit.limit - used) * share)) if limit.room(used) else 0
 
     def _onprem_s(self, request: InferenceRequest, restricted: bool) -> tuple[float, int]:
         """Seconds to the whole answer were it queued now, and how many wait."""
@@ -253,6 +264,13 @@ class Fleet:
         """How long one try there may wait for its answer to begin, whatever the deadline."""
         found = self.lane(endpoint.name, request.model).figures()
         return give_up_s(found, self.health, request)
+
+    def next_frame_s(self, endpoint: Endpoint, model: str) -> float:
+        """How long a stream from there may be silent, whatever the deadline."""
+        gap_s = self.lane(endpoint.name, model).gap_s
+        if self.refuses(endpoint, model):
+            return parting_s(gap_s)
+        return idle_s(gap_s, self.health)
 
     def refuses(self, endpoint: Endpoint, model: str) -> str:
         """Why no call may go there now; empty when one may."""
@@ -296,7 +314,10 @@ class Fleet:
         self._metrics.attempt_seconds.labels(endpoint.name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int) -> None:
-        self.lane(endpoint.name, model).breaker.abandoned(epoch)
+        breaker = self.lane(endpoint.name, model).breaker
+        breaker.abandoned(epoch)
+        if not breaker.closed and breaker.admits():  # the next call may be the probe
+            self.recovery.tell(model, back=True)
 
     def failed(
         self, endpoint: Endpoint, model: str, epoch: int, error: GatewayError, sent_s: float
@@ -312,43 +333,82 @@ class Fleet:
             return
         gray = isinstance(error, ModelDead)
         silent = isinstance(error, UpstreamSilent) and lane.health.silent_since(sent_s)
-        if lane.breaker.failed(epoch, at_once=gray or silent):
+        if lane.health.failed(epoch, at_once=gray or silent):
             self.ejected(endpoint.name, model, error.reason)
+        elif not lane.breaker.closed:
+            self.still_out(model)
         if gray and place.on_gray is not None:
             place.on_gray(f"{model} fails every inference")
+
+    def fairly_late(self, endpoint: Endpoint, model: str, sent_s: float) -> bool:
+        """Whether a deadline that has passed says something of the endpoint: it left many times
+        what its answers take. In the cloud, where no canary looks and budgets are rarely so long,
+        twice that will do, or once if nobody else was answered meanwhile either."""
+        lane, took_s = self.lane(endpoint.name, model), self._clock() - sent_s
+        high_s = lane.times.quantile_s(0.95)
+        if endpoint.zone is Zone.ONPREM or took_s < high_s:
+            return took_s >= _FAIR * high_s
+        return took_s >= _FAIR_ABROAD * high_s or lane.health.silent_since(sent_s)
 
     def ejected(self, name: str, model: str, why: str) -> None:
         self._metrics.endpoint_ejections.labels(name).inc()
         log.warning("%s: ejected for %s after %s", name, model, why)
 
     def returned(self, name: str, model: str) -> None:
-        self.lane(name, model).health.slow_start.begin()
+        lane = self.lane(name, model)
+        lane.health.slow_start.begin()
+        lane.times.forget_over(lane.health.slow_s(lane.times.quantile_s(0.5)))
+        if name in self._limits:
+            self._limits[name].restart()
         self._metrics.endpoint_returns.labels(name).inc()
         log.info("%s: back for %s", name, model)
-        self.recovery.tell()
+        self.recovery.tell(model, back=True)
+
+    def still_out(self, model: str) -> None:
+        """What could have brought it back did not: who hoped for that alone is told."""
+        if self.back_in_s(model) is None:
+            self.recovery.tell(model, back=False)
 
     def became_slow(self, name: str, model: str) -> None:
         """Its clear calls go elsewhere where there is an elsewhere, those that wait included."""
         log.warning("%s: slow for %s; it is left to calls with no other place", name, model)
         self.groups.shun(model, name)
-        self.places[name].give_up_waiting(lambda w: w.model == model and not w.restricted)
+        self.places[name].give_up_waiting(
+            lambda w: w.model == model and not w.restricted and not w.begun
+        )
 
     def back_in_s(self, model: str) -> float | None:
         """When an on-prem server of this model is expected to be back; None: nobody knows."""
-        places = (self.places[name] for name in self._catalog.find(model).endpoints)
-        told = [p.back_in_s() for p in places if p.settings.zone is Zone.ONPREM]
+        told = (self._back_in_s(place, lane) for place, lane in self._onprem(model))
         return min((s for s in told if s is not None), default=None)
+
+    def _onprem(self, model: str) -> Iterator[tuple[Place, Lane]]:
+        for name in self._catalog.find(model).endpoints:
+            if self.places[name].settings.zone is Zone.ONPREM:
+                yield self.places[name], self.lane(name, model)
+
+    @staticmethod
+    def _back_in_s(place: Place, lane: Lane) -> float | None:
+        told_s = lane.health.back_in_s(lane.times.quantile_s(0.5)) if place.up else None
+        return place.back_in_s() if told_s is None else told_s
 
     def retry_after_s(self, model: str) -> float:
         return self.recovery.retry_after_s(self.back_in_s(model))
 
     async def back_in_time(self, request: InferenceRequest) -> bool:
-        """Wait for an on-prem server that restarts, where that is likely to be in time."""
+        """Wait for an on-prem server that restarts, or for the canary of one that is up again,
+        where that is likely to be in time."""
         places = self._catalog.find(request.model).endpoints
         need_s = min(self.lane(name, request.model).times.quantile_s(0.5) for name in places)
         if not self.recovery.worthwhile(self.back_in_s(request.model), need_s, request.deadline):
             return False
-        back = await self.recovery.wait(need_s, request.deadline)
+        most_s = min(self.health.restart_wait_s, request.deadline.remaining_s() - need_s)
+        until_s, back = self._clock() + most_s, False
+        while not back and self._clock() < until_s and self.back_in_s(request.model) is not None:
+            left_s = until_s - self._clock()
+            back = await self.recovery.wait(request.model, min(left_s, _LOOK_AGAIN_S)) or any(
+                not self._unavailable_why(*each) for each in self._onprem(request.model)
+            )  # in the step in which the wait ended
         self._metrics.recovery_waits.labels("back" if back else "late").inc()
         return back
 
@@ -390,51 +450,6 @@ class Fleet:
             if place.inspector and place.up:
                 return place.inspector, self._catalog.endpoints[name].models[model].model
         raise NoEligibleEndpoint("no server of this model is up", retry_after_s=2.0)
-
-    def report(self) -> list[dict[str, object]]:
-        """For /status: every endpoint and lane, content-free."""
-        return [
-            {
-                "endpoint": name,
-                "zone": place.settings.zone.value,
-                "kind": place.settings.kind,
-                "up": place.up,
-                "in_flight": place.in_flight,
-                "statistics": "none" if place.statistics is None else place.statistics.state,
-                "models": {
-                    model: {
-                        "in_flight": lane.in_flight,
-                        "ejected": not lane.breaker.closed,
-                        "health": lane.health.state,
-                        "p50_s": None if lane.times.cold else lane.times.quantile_s(0.5),
-                        "p95_s": None if lane.times.cold else lane.times.quantile_s(0.95),
-                    }
-                    for model, lane in place.lanes.items()
-                },
-            }
-            for name, place in self.places.items()
-        ]
-
-    def publish(self) -> None:
-        """Bring the gauges up to date; called when they are read."""
-        m = self._metrics
-        for name, place in self.places.items():
-            m.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
-            if place.statistics is not None:
-                m.statistics_stale.labels(name).set(place.statistics.stale)
-            for model, lane in place.lanes.items():
-                m.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
-                m.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
-
-        for (model, servers), group in self.groups:
-            m.queue_waiting.labels("+".join(servers), model).set(group.waiting)
-            for name in servers:
-                m.queue_in_flight.labels(name, model).set(self.groups.in_flight(model, name))
-                batches = group.scheduling.model(name)
-                m.batch_fixed.labels(name, model).set(batches.fixed_s)
-                m.batch_per_work.labels(name, model).set(batches.per_work_s)
-                if batches.error.batches:
-                    m.batch_error.labels(name, model).set(batches.error.mean)
 
     def assume_up(self) -> None:
         for place in self.places.values():

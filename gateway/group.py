@@ -63,6 +63,7 @@ class _Waiter:
 class Turn:
     """The right to have one call with a server. Given back exactly once."""
 
+    door: None = None  # it goes by the server's own
     __slots__ = ("_call", "_group", "_released", "queued_s", "server")
 
     def __init__(self, group: ServerGroup, call: Call, server: str, queued_s: float) -> None:
@@ -85,12 +86,15 @@ class ServerGroup:
         look_around: Callable[[], Surroundings],
         clock: Clock,
         released: Callable[[str], None] = lambda server: None,
+        acted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`released` is told the name of each server that is sent a batch."""
+        """`released` is told the name of each server that is sent a batch; `acted` is called when
+        everything that an event asked for has been done."""
         self.scheduling = scheduling
         self._look_around = look_around
         self._clock = clock
         self._released = released
+        self._acted = acted
         self._waiters: dict[int | str, _Waiter] = {}
         self._todo: deque[Action] = deque()
         self._acting = False
@@ -215,6 +219,7 @@ class ServerGroup:
         finally:
             self._acting = False
         self._set_timer()
+        self._acted()
 
     def _look(self, now_s: float) -> None:
         around, scheduling = self._look_around(), self.scheduling

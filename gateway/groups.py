@@ -6,12 +6,17 @@ two queues in front of one server do not see each other (docs/simulation.md).
 Where a model's calls end one by one (generation, streams), every call counts as a batch of its own
 in one of many instances, and its server makes what batches it likes: one long answer would else
 keep the next batch from being sent.
+
+Models on one server share its GPU, where batches are made: their queues tell each other
+(`scheduling/sharing.py`), and whose turn it is hears of it here.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gateway.deadline import Clock
 from gateway.group import ServerGroup, Surroundings
@@ -19,6 +24,7 @@ from gateway.routing.work import WorkMeter
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Call, Leave, Scheduling
 from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.sharing import SharedGpu
 from gateway.types import InferenceRequest
 
 _FIXED_SHARE = 0.8
@@ -35,6 +41,7 @@ class Execution:
     rows: int = 1  # of its largest batch
     instances: int = 1  # batches side by side
     one_by_one: bool = False  # calls end on their own, whatever batch they were in
+    shares_gpu: bool = True  # with the other models of its server
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,9 @@ class Weights:
     aging_s: float = 10.0  # further back in the line, for each step
 
 
-NewScheduler = Callable[[Mapping[str, BatchModel], int, bool], Scheduling]
-"""Of servers, the rows of a batch, and whether the next batch is sent before the last has ended."""
+NewScheduler = Callable[[Mapping[str, BatchModel], int, bool, Mapping[str, SharedGpu]], Scheduling]
+"""Of servers, the rows of a batch, whether the next batch is sent before the last has ended, and
+the GPUs that have other models as well."""
 
 
 Key = tuple[str, tuple[str, ...]]
@@ -82,9 +90,13 @@ class Groups:
         self._look_around = look_around
         self._clock = clock
         self._groups: dict[Key, ServerGroup] = {}
+        self._gpus: dict[str, SharedGpu] = {}  # by server
+        self._on_gpu: dict[str, list[ServerGroup]] = {}  # by their numbers there
+        self._passing_on = False
         self._executions: dict[tuple[str, str], Execution] = {}
         self._meters: dict[str, WorkMeter] = {}
         self._clouds: dict[tuple[str, str], CloudLatency] = {}
+        self._numbers = itertools.count(1)
 
     def of(self, model: str, servers: Sequence[str]) -> ServerGroup:
         key = (model, tuple(servers))
@@ -100,12 +112,35 @@ class Groups:
         model, servers = key
         alone = self._one_by_one(key)
         rows = 1 if alone else max(self.execution(model, name).rows for name in servers)
+        shared = [] if alone else [n for n in servers if self.execution(model, n).shares_gpu]
         scheduler = self._new_scheduler(
-            {name: self._batch_model(name, alone) for name in servers}, rows, not alone
-        )
+            {name: self._batch_model(name, alone) for name in servers}, rows, not alone,
+            {name: self._gpus.setdefault(name, SharedGpu()) for name in shared},
+        )  # fmt: skip
         for name in servers:
             scheduler.grow(name, self._side_by_side(model, name, alone), self._clock())
-        return ServerGroup(scheduler, lambda: self._look_around(model, servers), self._clock)
+        group = ServerGroup(
+            scheduler, lambda: self._look_around(model, servers), self._clock,
+            acted=partial(self._pass_on, shared),
+        )  # fmt: skip
+        for name in shared:
+            self._on_gpu.setdefault(name, []).append(group)
+        return group
+
+    def _pass_on(self, servers: Iterable[str]) -> None:
+        """Where models of a server take turns, the next one is told."""
+        if self._passing_on:
+            return
+        self._passing_on = True
+        try:
+            for name in servers:
+                for _ in self._on_gpu[name]:
+                    turn = self._gpus[name].whose_turn()
+                    if turn is None:
+                        break
+                    self._on_gpu[name][turn].look_again()
+        finally:
+            self._passing_on = False
 
     def _batch_model(self, server: str, alone: bool) -> BatchModel:
         expected_s = self._expected_s(server)
@@ -140,6 +175,7 @@ class Groups:
             max(before.rows, told.rows),
             max(before.instances, told.instances),
             before.one_by_one or told.one_by_one,
+            before.shares_gpu,
         )
         if before == execution:
             return
@@ -178,10 +214,23 @@ class Groups:
             {
                 "model": model,
                 "waiting": group.waiting,
-                "servers": {name: _batches(group.scheduling, name) for name in servers},
+                "servers": {
+                    name: _batches(group.scheduling, name) | self._sharing(name) for name in servers
+                },
             }
             for (model, servers), group in self._groups.items()
         ]
+
+    def shared_gpus(self) -> Iterator[tuple[str, SharedGpu]]:
+        """Those that have several models, by their server."""
+        return ((name, gpu) for name, gpu in self._gpus.items() if gpu.shared)
+
+    def _sharing(self, server: str) -> dict[str, object]:
+        gpu = self._gpus.get(server)
+        if gpu is None or not gpu.shared:
+            return {}
+        found = gpu.contention.value
+        return {"contention": None if found is None else round(found, 3), "turns": gpu.turns}
 
     def completion_s(self, key: Key, call: Call) -> float:
         return self.of(*key).scheduling.completion_s(call, self._clock())
@@ -205,7 +254,7 @@ class Groups:
             places, key=lambda p: p[0] + penalty * p[1].late(left_s), default=(0.0, None)
         )
         return Call(
-            id=request.id,
+            id=next(self._numbers),  # callers may choose the same ids for theirs
             arrived_s=request.received_s,
             deadline_s=request.deadline.at_s,
             penalty=penalty,

@@ -26,7 +26,12 @@ def has_no_effect(request: InferenceRequest) -> bool:
     server, a stored response at its provider; a stream would be told twice."""
     if request.streamed or request.operation is Operation.RESPONSES:
         return False
-    return not (isinstance(request.payload, TensorCall) and request.payload.sequence is not None)
+    return not has_state(request)
+
+
+def has_state(request: InferenceRequest) -> bool:
+    """A sequence counts its calls, in its server."""
+    return isinstance(request.payload, TensorCall) and request.payload.sequence is not None
 
 
 async def hedged(

@@ -12,7 +12,7 @@ from gateway.breaker import Breaker
 from gateway.config import EndpointSettings
 from gateway.groups import Execution
 from gateway.health.lane import LaneHealth
-from gateway.health.patience import Figures
+from gateway.health.patience import Figures, parting_s
 from gateway.health.statistics import ServerStatistics
 from gateway.routing.estimate import ServiceTimes
 
@@ -23,6 +23,7 @@ class Lane:
 
     breaker: Breaker
     times: ServiceTimes
+    gaps: ServiceTimes  # between two frames of a stream
     health: LaneHealth
     in_flight: int = 0
 
@@ -30,13 +31,18 @@ class Lane:
         times = self.times
         return Figures(times.quantile_s(0.5), times.quantile_s(0.99), times.sample)
 
+    @property
+    def gap_s(self) -> float:
+        return self.gaps.quantile_s(0.99)
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A call that waits for its answer to begin."""
+    """A call that waits for its answer to begin, or for the next frame of it."""
 
     model: str
     restricted: bool
+    begun: bool = False  # then it has no other place any more
 
 
 @dataclass(slots=True)
@@ -58,11 +64,15 @@ class Place:
     on_execution: Callable[[str, Execution], None] = lambda model, execution: None
 
     def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
-        """A frozen server keeps its connections open: who waits for it is told at once."""
+        """A frozen server keeps its connections open: who waits for it is told at once, and who is
+        being answered when no more comes."""
         now_s = ambient.loop_s()
         for limit, waiting in self.limits.items():
             if which(waiting) and not limit.expired():  # one that has just fired cannot be moved
-                limit.reschedule(now_s)
+                at_s = now_s
+                if waiting.begun:
+                    at_s += parting_s(self.lanes[waiting.model].gap_s)
+                limit.reschedule(min(at_s, limit.when() or at_s))
 
     @property
     def heard(self) -> int:

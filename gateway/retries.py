@@ -27,12 +27,6 @@ class RetryBudget:
     def called(self) -> None:
         self._left = min(self._reserve, self._left + self._share)
 
-    @property
-    def in_hand(self) -> bool:
-        """Whether one more call may be tried again."""
-        calm = self._clock() - self._asked_s >= _CALM_S
-        return (self._reserve if calm else self._left) >= 1.0
-
     def take(self) -> bool:
         """Try one call again. False: none is in hand."""
         now_s = self._clock()
@@ -43,3 +37,7 @@ class RetryBudget:
             return False
         self._left -= 1.0
         return True
+
+    def give_back(self) -> None:
+        """One that was taken and found no place to be used at."""
+        self._left = min(self._reserve, self._left + 1.0)

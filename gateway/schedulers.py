@@ -11,6 +11,7 @@ from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.scheduler import Scheduler
+from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
 
 BEST_SET = "best_set"
@@ -30,10 +31,14 @@ def new_scheduler(queue: QueueSettings, routing: RoutingSettings) -> NewSchedule
     tuning = replace(DEFAULT, margin=routing.margin, max_waiting=queue.max_waiting)
     lead_s = None if queue.lead_ms is None else queue.lead_ms / 1000
 
-    def best_set(servers: Mapping[str, BatchModel], rows: int, ahead: bool) -> Scheduling:
-        return Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, _ROUND_TRIP_S)
+    def best_set(
+        servers: Mapping[str, BatchModel], rows: int, ahead: bool, gpus: Mapping[str, SharedGpu]
+    ) -> Scheduling:
+        return Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, _ROUND_TRIP_S, gpus)
 
-    def by_rule(servers: Mapping[str, BatchModel], rows: int, ahead: bool) -> Scheduling:
+    def by_rule(
+        servers: Mapping[str, BatchModel], rows: int, ahead: bool, gpus: Mapping[str, SharedGpu]
+    ) -> Scheduling:
         return OnArrival(servers, rows, RULES[routing.policy], queue.max_waiting)
 
     return best_set if routing.policy == BEST_SET else by_rule

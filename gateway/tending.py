@@ -145,6 +145,8 @@ class Tending:
             self._fleet.became_slow(name, model)
         elif verdict is Verdict.BACK:
             self._fleet.returned(name, model)
+        elif not self._fleet.lane(name, model).breaker.closed:
+            self._fleet.still_out(model)
 
     async def _canary(self, name: str, model: str, patience_s: float) -> tuple[Answer, float]:
         began_s = self._clock()

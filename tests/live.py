@@ -107,6 +107,7 @@ def settings(cloud: SimulatedCloud | None, scratch: Path, **changes: Any) -> dic
     document: dict[str, Any] = {
         "listen": {"http_port": 0, "grpc_port": 0},
         "records": {"path": str(scratch / "decisions.jsonl")},
+        "health": {"embedded_silent_s": 600.0},  # tests stop it, for as long as it takes
         "endpoints": endpoints,
         "models": {
             "minilm": {

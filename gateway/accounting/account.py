@@ -16,6 +16,7 @@ from gateway.types import (
     Decision,
     InferenceRequest,
     Outcome,
+    TensorCall,
     Zone,
 )
 
@@ -159,6 +160,8 @@ class CallAccount:
             "operation": request.operation.value,
             "model": request.model,
             "budget_s": round(request.deadline.at_s - request.received_s, 6),
+            "priority": request.priority,
+            "input_bytes": _input_bytes(request),
             "allowed": sorted(z.value for z in request.zones),
             "sensitivity": found.sensitivity.value if found else None,
             "classify_reason": found.reason if found else None,
@@ -184,6 +187,11 @@ def _looked_for(found: Classification | None) -> str | None:
     if found is None:
         return None
     return "everything" if found.complete else "patterns"
+
+
+def _input_bytes(request: InferenceRequest) -> int | None:
+    call = request.payload
+    return sum(len(t.data) for t in call.inputs) if isinstance(call, TensorCall) else None
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

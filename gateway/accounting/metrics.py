@@ -107,6 +107,18 @@ class Metrics:
             ["endpoint", "model"],
             registry=r,
         )
+        self.gpu_contention = Gauge(
+            "spillway_gpu_contention_ratio",
+            "How much batches of different models cost each other there: 0 nothing, 1 all.",
+            ["endpoint"],
+            registry=r,
+        )
+        self.gpu_turns = Gauge(
+            "spillway_gpu_turns",
+            "1 while the models there execute one batch at a time.",
+            ["endpoint"],
+            registry=r,
+        )
         self.endpoint_available = Gauge(
             "spillway_endpoint_available", "1 while calls go there.", ["endpoint", "zone"],
             registry=r,
@@ -144,12 +156,46 @@ class Metrics:
         )
         self.recovery_waits = Counter(
             "spillway_recovery_waits",
-            "Restricted calls that waited for a server that was restarting.",
+            "Calls that waited for a server that was restarting, or for its canary.",
             ["result"],
             registry=r,
         )
         self.triton_restarts = Counter(
             "spillway_embedded_triton_restarts", "Restarts of the embedded server.", registry=r
+        )
+        self.cluster_peer_up = Gauge(
+            "spillway_cluster_peer_up", "1 while another gateway answers.", ["peer"], registry=r
+        )
+        self.cluster_owner = Gauge(
+            "spillway_cluster_owner",
+            "1 while this gateway decides on the servers of that one, its own included.",
+            ["gateway"],
+            registry=r,
+        )
+        self.cluster_takeovers = Counter(
+            "spillway_cluster_takeovers",
+            "Times that this gateway took over the servers of that one.",
+            ["gateway"],
+            registry=r,
+        )
+        self.cluster_forwards = Counter(
+            "spillway_cluster_forwards",
+            "Calls handed to the gateway that owns their servers, by what its queue said.",
+            ["peer", "result"],
+            registry=r,
+        )
+        self.cluster_hop_seconds = Histogram(
+            "spillway_cluster_hop_seconds",
+            "What a forward adds until a turn is granted, the queue excluded.",
+            ["peer"],
+            buckets=(0.00025, 0.0005, *_SECONDS),
+            registry=r,
+        )
+        self.cluster_received = Counter(
+            "spillway_cluster_received",
+            "Calls that other gateways forwarded here, by how they ended here.",
+            ["peer", "result"],
+            registry=r,
         )
         self.record_failures = Counter(
             "spillway_record_failures", "Decision records that could not be written.", registry=r

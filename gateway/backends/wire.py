@@ -32,12 +32,14 @@ _OURS = frozenset({b"host", b"connection", b"content-length", b"transfer-encodin
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Scheme, host and port; with `tls` for https. `base` goes before every path."""
+    """Scheme, host and port; with `tls` for https. `base` goes before every path. The certificate
+    must be of `certified`, where that is another name than the host's."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
     base: str = ""
+    certified: str = ""
 
     @classmethod
     def of(cls, url: str, tls: ssl.SSLContext | None = None) -> Origin:
@@ -123,6 +125,9 @@ class WireStream:
         return chunk
 
     async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._wire._give_back(connection)
@@ -163,6 +168,9 @@ class Wire:
         return WireStream(self, connection, deadline)
 
     async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._closed = True
         for connection in (*self._idle, *self._busy):
             connection.cut()
@@ -223,7 +231,7 @@ class Wire:
                     origin.host,
                     origin.port,
                     ssl=origin.tls,
-                    server_hostname=origin.host if origin.tls else None,
+                    server_hostname=(origin.certified or origin.host) if origin.tls else None,
                 )
         except TimeoutError:
             if deadline.passed():

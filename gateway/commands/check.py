@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway import repository
 from gateway.commands import console
+from gateway.config import Settings
 from gateway.types import Zone
 
 
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
                 "policy": settings.policy_hash(),
                 "models": models,
                 "without_onprem": homeless,
+                "owners": owners(settings),
                 "hazards": found,
             }
         )
@@ -49,6 +51,9 @@ def run(args: argparse.Namespace) -> int:
     for name, places in models.items():
         where = "; ".join(f"{zone}: {', '.join(p) or '-'}" for zone, p in places.items())
         console.err.print(f"  {name}: {where}", markup=False)
+    for name, servers in owners(settings).items():
+        told = f"  {name} owns: {', '.join(servers) or '-'}"
+        console.err.print(told + (" (this gateway)" * _is(settings, name)), markup=False)
     for name in homeless:
         console.err.print(
             f"[yellow]note:[/] {name} has no on-prem endpoint: restricted calls of it are refused"
@@ -58,3 +63,13 @@ def run(args: argparse.Namespace) -> int:
         told = f"{hazard['endpoint']}: {hazard['model']}: {hazard['told']}"
         console.err.print(told, markup=False)
     return 0
+
+
+def owners(settings: Settings) -> dict[str, list[str]]:
+    """The gateways in order of succession, each with the servers that it decides on."""
+    cluster = settings.cluster
+    return {} if cluster is None else {n: list(g.owns) for n, g in cluster.gateways.items()}
+
+
+def _is(settings: Settings, name: str) -> bool:
+    return settings.cluster is not None and settings.cluster.self == name

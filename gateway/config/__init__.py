@@ -9,6 +9,8 @@ from gateway.config.callers import TenantSettings as TenantSettings
 from gateway.config.classify import ClassifySettings as ClassifySettings
 from gateway.config.classify import MemorySettings as MemorySettings
 from gateway.config.classify import NamesSettings as NamesSettings
+from gateway.config.cluster import ClusterSettings as ClusterSettings
+from gateway.config.cluster import PeerSettings as PeerSettings
 from gateway.config.endpoints import EndpointSettings as EndpointSettings
 from gateway.config.health import HealthSettings as HealthSettings
 from gateway.config.listen import LimitSettings as LimitSettings

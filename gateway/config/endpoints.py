@@ -35,6 +35,10 @@ class EndpointSettings(Section):
         None, description="small inferences of our own; by default on-prem only, as they cost"
     )
 
+    shares_gpu: bool | None = Field(
+        None, description="its models share one GPU; by default those of kind triton do"
+    )
+
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:
         self._check_embedded() if self.embedded else self._check_sides()

@@ -31,11 +31,17 @@ class HealthSettings(Section):
     response_per_token_ms: NotNegative = Field(
         100, description="on top, for each token of an answer that does not stream"
     )
+    stream_idle_s: Positive = Field(
+        60.0, description="no stream is given up for a shorter silence between two frames"
+    )
     statistics_s: Positive = Field(1.0, description="between two readings of a server's statistics")
     stall_s: Positive = Field(
         2.0, description="calls in flight and no execution for so long is a stall"
     )
+    embedded_silent_s: Positive = Field(
+        10.0, description="an embedded server that answers nothing for so long is restarted"
+    )
     restart_wait_s: NotNegative = Field(
-        10.0, description="restricted calls wait this long at most for a server that restarts"
+        10.0, description="calls with no other place wait this long at most for one that restarts"
     )
     restart_waiting: Count = Field(256, description="calls that may wait for it")

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from gateway import premises
 from gateway.config.callers import KeySettings, TenantSettings
 from gateway.config.classify import ClassifySettings
+from gateway.config.cluster import ClusterSettings
 from gateway.config.endpoints import EndpointSettings
 from gateway.config.health import HealthSettings
 from gateway.config.listen import LimitSettings, ListenSettings, RecordSettings
@@ -36,6 +37,9 @@ class Settings(Section):
     )
     keys: dict[Name, KeySettings] = Field({})
     tenants: dict[Name, TenantSettings] = Field({})
+    cluster: ClusterSettings | None = Field(
+        None, description="other gateways that share the on-prem servers; absent: this one alone"
+    )
     records: RecordSettings = RecordSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -47,6 +51,8 @@ class Settings(Section):
         self._check_tightening()
         self._check_budgets()
         self._check_names()
+        if self.cluster is not None:
+            self.cluster.check_owned(self.endpoints, self.models)
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")

@@ -244,4 +244,4 @@ def _onprem_up(status: Mapping[str, Any] | None) -> bool:
 
 
 def _queued(status: Mapping[str, Any]) -> int:
-    return sum(m["waiting"] for e in status["endpoints"] for m in e["models"].values())
+    return sum(queue["waiting"] for queue in status["queues"])

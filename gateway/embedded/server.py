@@ -7,7 +7,8 @@ What it promises, and what it does not:
   answering 200 on `/v2/health/ready` while every inference fails. Only inferences show health, so
   whoever sends them calls `restart(reason)` when they fail.
 - A process that ends by itself is started again on the same ports, after a pause that doubles up to
-  a cap.
+  a cap. One that answers nothing at all for `silent_s` (stopped, or hung) is killed and started
+  again.
 - Nothing is left behind: the server leads its own process group, which is killed as a whole once
   the server has ended, with its shared memory; and the kernel ends the server if the gateway dies.
 - Nothing of a call reaches the log. Triton's lines may quote request ids, names and exceptions from
@@ -36,6 +37,7 @@ from gateway.embedded import TritonServerError, TritonStartError
 from gateway.embedded.home import Home
 from gateway.embedded.installation import Installation
 from gateway.embedded.process import KILL_MARGIN_S, Process
+from gateway.embedded.pulse import Pulse
 
 logger = logging.getLogger("gateway.triton")
 
@@ -70,6 +72,7 @@ class TritonOptions:
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
     restart_grace_s: float = 1.0  # a gray server has little left to finish
+    silent_s: float = 10.0  # without any answer for so long it is restarted
     backoff_first_s: float = 0.5
     backoff_cap_s: float = 30.0
     backoff_forgotten_s: float = 60.0  # up for so long: the next pause is the first one again
@@ -114,10 +117,15 @@ class TritonServer:
         *,
         on_state: Callable[[ServerState], None] | None = None,
         on_loading: Callable[[Loading], None] | None = None,
+        on_silent: Callable[[], None] | None = None,
+        heard: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`heard` grows with every answer that callers get: such a server is not silent."""
         self._options = options
         self._on_state = on_state
         self._on_loading = on_loading
+        self._on_silent = on_silent
+        self._heard = heard
         self._state = ServerState.STOPPED
         self._entered_s = 0.0
         self._start_took_s = _FIRST_START_S
@@ -125,6 +133,7 @@ class TritonServer:
         self._ports = options.ports
         self._process: Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
+        self._listener: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._restarts = 0
         self._unavailable: Mapping[str, str] = MappingProxyType({})
@@ -191,6 +200,7 @@ class TritonServer:
             self._enter(ServerState.FAILED)
             raise
         self._supervisor = asyncio.create_task(self._supervise(), name="triton-supervisor")
+        self._listener = asyncio.create_task(self._listen(), name="triton-listener")
         return self._ports
 
     async def restart(self, reason: str) -> None:
@@ -217,10 +227,11 @@ class TritonServer:
         """Ends the server and all its processes; safe to call twice."""
         if self._state is ServerState.CLOSED:
             return
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._supervisor
+        for task in (self._listener, self._supervisor):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         await self._release()
         self._enter(ServerState.CLOSED)
 
@@ -363,6 +374,15 @@ class TritonServer:
                 await self._back_off(backoff.pause_s(ambient.monotonic_s() - up_since))
             while not await self._came_back():
                 await self._back_off(backoff.pause_s(0.0))
+
+    async def _listen(self) -> None:
+        async with self._client() as client:
+            pulse = Pulse(client, self._options.silent_s, self._heard)
+            while True:
+                await pulse.lost(lambda: self._state is ServerState.UP)
+                if self._on_silent is not None:
+                    self._on_silent()
+                await self.restart(f"it has answered nothing for {self._options.silent_s:g} s")
 
     async def _came_back(self) -> bool:
         self._restarts += 1

@@ -24,6 +24,8 @@ from gateway.health.slow_start import SlowStart
 _IN_A_ROW = 3  # errors of the model, or slow answers, that raise doubt
 _CLEARED_S = 2.0  # a canary that passed clears slow calls for so long
 _NEW_NORMAL_S = 60.0  # slow for so long, and steadily, is how fast it now is
+_LOOKED_AT_S = 0.1  # at the latest, what is due gets its canary
+_UNKNOWN_S = 1.0  # after it was ejected: whether its server has died may not be known for so long
 
 
 class Doubt(enum.Enum):
@@ -67,6 +69,7 @@ class LaneHealth:
     waiting: dict[int, float] = field(default_factory=dict)  # for an answer to begin, since when
     silent: bool = False  # the last canary was not answered, nor any call since
     stalled: bool = False  # by its server's statistics, calls wait there and none is executed
+    hopeful: bool = False  # out, and all that is known since it came up or passed is good
     _tickets: int = 0
     _cleared_s: float = -math.inf
     _failed: int = 0  # of the model's own errors, in a row
@@ -74,6 +77,8 @@ class LaneHealth:
     _passed: int = 0  # canaries in a row
     _needed: int = 1
     _asked_s: float = -math.inf
+    _asking: bool = False  # a canary is under way
+    _ejected_s: float = -math.inf
     _heard_s: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -109,7 +114,7 @@ class LaneHealth:
 
     def served(self, took_s: float, found: Figures) -> None:
         self._failed = 0
-        slow = found.sample >= self.settings.least_sample and took_s > self._slow_s(found.usual_s)
+        slow = found.sample >= self.settings.least_sample and took_s > self.slow_s(found.usual_s)
         self._slow = self._slow + 1 if slow else 0
 
     def model_failed(self) -> None:
@@ -133,10 +138,10 @@ class LaneHealth:
     def _lags(self, found: Figures) -> bool:
         """Whether answers come late, or one that is awaited is late already."""
         waited_s = self.clock() - next(iter(self.waiting.values()), math.inf)
-        most_s = max(doubt_s(found, self.settings), self._slow_s(found.usual_s))
+        most_s = max(doubt_s(found, self.settings), self.slow_s(found.usual_s))
         return self._slow >= _IN_A_ROW or waited_s >= most_s
 
-    def _slow_s(self, usual_s: float) -> float:
+    def slow_s(self, usual_s: float) -> float:
         return max(self.settings.slow_ms / 1000, self.settings.slow_factor * usual_s)
 
     # What canaries tell
@@ -150,12 +155,14 @@ class LaneHealth:
         return self.clock() - self._asked_s < self.settings.canary_s
 
     def asking(self) -> None:
-        self._asked_s = self.clock()
+        self._asked_s, self._asking = self.clock(), True
 
     def told(self, answer: Answer, took_s: float, found: Figures) -> Verdict:
         """What a canary that was sent after `asking` met. State changes here alone."""
+        self._asking = False
+        self.hopeful = answer is Answer.GOOD and not self.breaker.closed
         if answer is Answer.GOOD:
-            return self._passes(took_s > self._slow_s(self.usual_s or found.usual_s), found)
+            return self._passes(took_s > self.slow_s(self.usual_s or found.usual_s), found)
         self._passed = 0
         self.silent = answer is Answer.LATE
         if not self.breaker.closed:
@@ -193,7 +200,7 @@ class LaneHealth:
 
     def _come_back(self) -> None:
         self._forget()
-        self._passed, self._needed = 0, self.settings.canary_passes
+        self._passed, self._needed, self.hopeful = 0, self.settings.canary_passes, False
         self.slow_since_s, self.usual_s = None, 0.0
         self.breaker.restore()
         self.slow_start.begin()
@@ -219,19 +226,27 @@ class LaneHealth:
         """Eject it now. True where it was not out."""
         self._forget()
         self._passed, self.slow_since_s = 0, None
-        return self.breaker.failed(self.breaker.epoch, at_once=True)
+        return self.failed(self.breaker.epoch, at_once=True)
+
+    def failed(self, epoch: int, *, at_once: bool) -> bool:
+        """An error that is the endpoint's own. True where it is out by that."""
+        self.hopeful = self.hopeful and epoch != self.breaker.epoch
+        out = self.breaker.failed(epoch, at_once)
+        if out:
+            self._ejected_s = self.clock()
+        return out
 
     def put_out(self) -> None:
         """Its endpoint went down. It comes back by one canary, as soon as the endpoint is up."""
         self.breaker.put_out()
-        self._needed, self._passed = 1, 0
+        self._needed, self._passed, self.hopeful = 1, 0, False
 
     def came_up(self) -> None:
         """Its endpoint started anew: no dwell, and what was slow before is no news."""
         self.breaker.rest_no_longer()
         self._asked_s = -math.inf
         self._forget()
-        self.silent = False
+        self.silent, self.hopeful = False, True
         self.slow_since_s = self.unanswered_since_s = None
 
     def out_for_s(self) -> float | None:
@@ -240,6 +255,22 @@ class LaneHealth:
             return None
         dwell_s = max(0.0, self.breaker.open_until_s - self.clock())
         return dwell_s + (self._needed * self.settings.canary_s if self.proven else 0.0)
+
+    def back_in_s(self, usual_s: float) -> float | None:
+        """Seconds until it is likely to be back; None: it is in, or nothing speaks for it yet. Just
+        after it was ejected nobody knows why: a server that died and starts again is told later
+        than its connections broke, and who waits for it should not be refused meanwhile."""
+        if self.breaker.closed:
+            return None
+        if self.clock() - self._ejected_s < _UNKNOWN_S:
+            return usual_s + self.settings.canary_s
+        if not self.hopeful or not self.breaker.dwelt:
+            return None
+        if not self.proven:
+            return usual_s
+        due_s = self._asked_s + self.settings.canary_s - self.clock()
+        next_s = 0.0 if self._asking else max(_LOOKED_AT_S, due_s)
+        return next_s + usual_s + (self._needed - self._passed - 1) * self.settings.canary_s
 
     @property
     def state(self) -> str:

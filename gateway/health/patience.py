@@ -1,8 +1,10 @@
 """How long an endpoint may stay silent, from what its own answers took.
 
-Two limits, both independent of any caller's deadline. After `doubt_s` without any answer the model
+Limits that are independent of any caller's deadline. After `doubt_s` without any answer the model
 there is doubted and asked by a canary: cheap, so it may be wrong. After `give_up_s` a try is given
-up and counts as a failure: generous, for it may not be wrong.
+up and counts as a failure: generous, for it may not be wrong. Once an answer has begun, nobody else
+can go on with it: a stream is given up after `idle_s` between two frames, and after `parting_s` if
+its endpoint has gone out, which may only mean that it ends what it has.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from gateway.config import HealthSettings
 from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
 
 _DOUBT_FACTOR = 4.0
+_PARTING_FACTOR = 4.0
+_PARTING_S = 1.0  # at the least: frames come in bursts
 _COLD_FACTOR = 6.0  # a first inference may load libraries, or build an engine
 _UNSTATED_TOKENS = 4096
 _TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
@@ -40,6 +44,17 @@ def give_up_s(found: Figures, settings: HealthSettings, request: InferenceReques
         settings.response_factor * found.high_s,
     )
     return base_s + _tokens(request) * settings.response_per_token_ms / 1000
+
+
+def idle_s(gap_s: float, settings: HealthSettings) -> float:
+    """Seconds between two frames of a stream after which it is given up; `gap_s` is a high quantile
+    of those that were seen."""
+    return max(settings.stream_idle_s, settings.response_factor * gap_s)
+
+
+def parting_s(gap_s: float) -> float:
+    """The same, where its endpoint has gone out."""
+    return max(_PARTING_S, _PARTING_FACTOR * gap_s)
 
 
 def _floor_s(floor_ms: float, found: Figures, settings: HealthSettings) -> float:

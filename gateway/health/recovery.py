@@ -1,7 +1,8 @@
-"""Restricted calls that wait for an on-prem server which is about to be back.
+"""Calls that wait for an on-prem server which is about to be back.
 
-They have no other place, and a restart takes about a second: waiting is better than a refusal,
-while it is likely to end in time and few enough wait.
+They have no other place, as restricted ones mostly have none. A restart takes about a second, and a
+canary to a server that is up again much less: waiting is better than a refusal, while it is likely
+to end in time and few enough wait.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _RETRY_S = 2.0  # for what nobody knows
 @dataclass(slots=True)
 class Recovery:
     settings: HealthSettings
-    _waiting: dict[asyncio.Future[None], None] = field(default_factory=dict)  # in order
+    _waiting: dict[asyncio.Future[bool], str] = field(default_factory=dict)  # a model; in order
 
     def worthwhile(self, back_in_s: float | None, need_s: float, deadline: Deadline) -> bool:
         """Whether a call that then takes `need_s` should wait for a server that is expected to be
@@ -34,25 +35,23 @@ class Recovery:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    async def wait(self, need_s: float, deadline: Deadline) -> bool:
-        """Until something is back: True; or until it would be too late: False."""
-        patience_s = min(self.settings.restart_wait_s, deadline.remaining_s() - need_s)
-        back: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[back] = None
+    async def wait(self, model: str, most_s: float) -> bool:
+        """Until it is back: True; for `most_s`, or until that is expected no more: False."""
+        back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[back] = model
         try:
-            async with asyncio.timeout(max(0.0, patience_s)):
-                await back
+            async with asyncio.timeout(max(0.0, most_s)):
+                return await back
         except TimeoutError:
             return False
         finally:
             self._waiting.pop(back, None)
-        return True
 
-    def tell(self) -> None:
-        """Something is back."""
-        for back in self._waiting:
-            if not back.done():
-                back.set_result(None)
+    def tell(self, model: str, *, back: bool) -> None:
+        """It is back, or nobody knows any more whether it will be."""
+        for waiter, awaited in self._waiting.items():
+            if awaited == model and not waiter.done():
+                waiter.set_result(back)
 
     @staticmethod
     def sure_s(back_in_s: float | None) -> float | None:

@@ -37,6 +37,11 @@ class ServiceTimes:
         self._recent.append(took_s)
         insort(self._sorted, took_s)
 
+    def forget_over(self, took_s: float) -> None:
+        """What took longer was of a spell that is over."""
+        self._recent = deque(took for took in self._recent if took <= took_s)
+        self._sorted = sorted(self._recent)
+
     @property
     def cold(self) -> bool:
         return self._clock() - self._renewed_s > _STALE_S

@@ -9,6 +9,8 @@ from gateway.scheduling.servers import Instance
 from gateway.scheduling.tuning import Tuning
 from gateway.scheduling.waiting import Line, Place
 
+_FADE = 0.2  # per batch: the last five count
+
 
 class Batcher:
     """Takes calls out of what its scheduler keeps: the line, and those who were put off."""
@@ -23,6 +25,10 @@ class Batcher:
     ) -> None:
         """`max_batch` is in rows."""
         self.max_batch = max_batch
+        self.fill = 1.0
+        """The share of a full batch that is sent while enough wait for one. Where many are cut,
+        those who wait are served later than by full batches: whoever reckons with full ones keeps
+        more of them than can be in time, who are then the reason for the next cut."""
         self._line = line
         self._places = places
         self._put_off = put_off
@@ -66,11 +72,23 @@ class Batcher:
             end_s += work * safe_s
             rows -= self._line.calls[count].rows
             if rows < 0:  # one that is larger than a batch has its own
+                self._sent(1.0)
                 return max(1, count)
             if count >= self._tuning.smallest_batch and end_s > tightest_s:
+                self._cut(count)
                 return count
             tightest_s = min(tightest_s, due_s)
+        if rows == 0:
+            self._sent(1.0)
         return len(works)
+
+    def _cut(self, count: int) -> None:
+        rows = [call.rows for call in self._line.calls[: self.max_batch]]
+        if sum(rows) >= self.max_batch:
+            self._sent(sum(rows[:count]) / self.max_batch)
+
+    def _sent(self, share: float) -> None:
+        self.fill += _FADE * (share - self.fill)
 
     def _add_put_off(
         self, calls: list[Call], instance: Instance, start_s: float, now_s: float

@@ -90,6 +90,17 @@ class BatchModel:
         self._wt = self._wt * _FADE + work * took_s
         self._fit()
 
+    def adopt(self, other: BatchModel) -> None:
+        """What was learnt elsewhere takes the place of what was learnt here; how far predictions
+        were off is counted on."""
+        self._a, self._b, self._scale, self._sigma_s = (
+            other._a, other._b, other._scale, other._sigma_s,
+        )  # fmt: skip
+        self._n, self._w, self._t, self._ww, self._wt = (
+            other._n, other._w, other._t, other._ww, other._wt,
+        )  # fmt: skip
+        self._recent = other._recent.copy()
+
     def _fit(self) -> None:
         """Where the batches were all alike the slope is not theirs to tell: the expected proportion
         of a and b is kept and both are scaled."""

@@ -18,12 +18,16 @@ from gateway.scheduling.batcher import Batcher
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
 from gateway.scheduling.demand import Demand
+from gateway.scheduling.putoff import PutOff
 from gateway.scheduling.servers import Instance, Servers
+from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT, Tuning
 from gateway.scheduling.waiting import NOBODY, Line, Place, Slot
 
 _TRIES = 3  # calls that may fail to come back at one batch's end
 _LATEST_LEAD = 0.5  # of a batch
+_LAST_S = 1e18  # a time after all deadlines
+_LOOK_AGAIN = 0.1  # of a full batch: when another model does not take its turn
 _ROWS_SHARE = 0.05  # of the newest call in the mean
 
 
@@ -45,6 +49,7 @@ class Scheduler:
         tuning: Tuning = DEFAULT,
         lead_s: float | None = 0.0,
         round_trip_s: float = 0.0,
+        gpus: Mapping[str, SharedGpu] | None = None,
     ) -> None:
         if not servers or max_batch < 1:
             raise ValueError("a scheduler needs a server and batches of at least one call")
@@ -54,16 +59,16 @@ class Scheduler:
         self.round_trip_s = round_trip_s
         self._max_batch = max_batch  # rows
         self._rows = 1.0  # of a call, on average
-        self._servers = Servers(servers)
+        self._servers = Servers(servers, gpus)
         self._model = self._servers.model
         self._line = Line()
         self._places: dict[int | str, Place] = {}  # of all who wait
-        self._put_off: dict[int | str, Call] = {}  # of these, who are not in the line; oldest first
-        self._batcher = Batcher(self._line, self._places, self._put_off, tuning, max_batch)
-        self._last_start: list[tuple[float, int, int | str]] = []  # heap, of who was put off
-        self._serial = 0
+        self._put_off = PutOff(tuning.least_prospects)  # of these, who are not in the line
+        self._batcher = Batcher(self._line, self._places, self._put_off.calls, tuning, max_batch)
         self._demand = Demand()
         self._room_made = False
+        self._deferred = False  # a batch, as it was another model's turn
+        self._barren: set[str] = set()  # servers that none of those who wait may go to
         self._wake_s = math.inf
 
     @property
@@ -106,6 +111,7 @@ class Scheduler:
         """Its caller has left, wherever the call is."""
         if call_id in self._places:
             self._remove(call_id)
+            self._put_off.forget(call_id)
             self._room_made = True
             return self._decide(now_s)
         return self.failed(call_id, now_s)
@@ -131,11 +137,6 @@ class Scheduler:
     def server_down(self, name: str, now_s: float) -> list[Action]:
         """It gets no more batches. Calls that it has stay its own until they are told of."""
         return self._stand(name, False, now_s)
-
-    def occupied(self, name: str, until_s: float, now_s: float) -> list[Action]:
-        """The server works on something else until then, e.g. another model on the same GPU."""
-        self._servers.occupied(name, until_s)
-        return self._decide(now_s)
 
     def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
         """At most so many calls are with that server at once; inf: as many as two batches hold."""
@@ -186,8 +187,12 @@ class Scheduler:
             self._room_made = False
             if self._put_off:
                 self._bring_back(up, now_s, actions)
+        self._deferred = False
+        self._barren.clear()
         if up and self._places:
             self._release(up, now_s, actions)
+        if self._servers.shared:
+            self._servers.want(self._first_due_s, self._barren, now_s, self._lead_s)
         self._wake_s = self._next_wake_s(up, now_s)
         return actions
 
@@ -199,8 +204,9 @@ class Scheduler:
         slots = [Slot(s.free_s(now_s) - now_s, s.model.fixed_s, s.model.per_work_s) for s in up]
         if len(slots) > len(line.calls):
             slots = heapq.nsmallest(len(line.calls), slots, key=_free_in_s)
-        stretch = self._demand.stretch(
-            max(1, len(up)), self.tuning.reserve, self.tuning.margin, now_s, self._memory_s
+        reserve, margin = self.tuning.reserve, self.tuning.margin
+        stretch = self._servers.stretch(reserve, margin, now_s) or self._demand.stretch(
+            max(1, len(up)), reserve, margin, now_s, self._memory_s
         )
         fixed_s, calls = self._fixed_share_s, self._calls_a_batch
         while line.calls:
@@ -210,57 +216,46 @@ class Scheduler:
                 if last == NOBODY:
                     return
                 if line.hopeless(last, slots, now_s):
-                    self._give_way(last, now_s, actions)
+                    self._give_way(last, up, now_s, actions)
                     continue
             at = line.least_worthy(last + 1, fixed_s, model.per_work_s, now_s, self.cloud_room >= 1)
-            self._give_way(at, now_s, actions)
+            self._give_way(at, up, now_s, actions)
 
-    def _give_way(self, at: int, now_s: float, actions: list[Action]) -> None:
+    def _give_way(
+        self, at: int, up: Sequence[Instance], now_s: float, actions: list[Action]
+    ) -> None:
         call = self._line.pop(at)
         if self._cloud_is_worth_it(call, now_s):
-            del self._places[call.id]
             actions.append(self._spilled(call, "spill_deadline"))
+        elif call.leave is Leave.NEVER and up and not self._put_off.hopeful(call):
+            actions.append(self._refused(call, up, now_s))
         else:
-            self._set_aside(call)
-
-    def _set_aside(self, call: Call, not_before_s: float = -math.inf) -> None:
-        self._put_off[call.id] = call
-        self._serial += 1
-        last_s = max(self._last_start_s(call), not_before_s)
-        heapq.heappush(self._last_start, (last_s, self._serial, call.id))
-
-    def _last_start_s(self, call: Call) -> float:
-        return call.deadline_s - self._model.predict_s(call.work)
+            self._put_off.add(call, call.deadline_s - self._model.predict_s(call.work))
 
     def _refuse_the_late(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Provably late: not even the next batch, with nobody else in it, would be in time."""
         start_s = self._servers.start_s(now_s) if up else now_s
-        heap = self._last_start
-        while heap and heap[0][0] < start_s:
-            _, _, call_id = heapq.heappop(heap)
-            call = self._put_off.get(call_id)
-            if call is None:
-                continue
-            if call.deadline_s - self._servers.least_s(call.work, now_s) < start_s:
-                del self._put_off[call_id], self._places[call_id]
-                actions.append(Refuse(call, "deadline_unmeetable", self._retry_after_s(up, now_s)))
-            else:  # batches have become shorter, or nobody knows how long they are
-                self._set_aside(call, start_s)
+
+        def too_late(call: Call) -> bool:
+            return call.deadline_s - self._servers.least_s(call.work, now_s) < start_s
+
+        for call in self._put_off.refuse_if(start_s, too_late):
+            actions.append(self._refused(call, up, now_s))
 
     def _bring_back(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Who was put off tries again, the worthiest first."""
         worthiest = sorted(
-            self._put_off.values(), key=lambda c: c.penalty / self._gpu_s(c), reverse=True
+            self._put_off.calls.values(), key=lambda c: c.penalty / self._gpu_s(c), reverse=True
         )
         failed = 0
         for call in worthiest:
             if self._cloud_is_worth_it(call, now_s):
-                del self._put_off[call.id], self._places[call.id]
+                self._put_off.take(call.id)
                 actions.append(self._spilled(call, "spill_deadline"))
                 continue
             if not up:
                 continue
-            del self._put_off[call.id]
+            self._put_off.take(call.id)
             self._line.add(call, self._places[call.id])
             self._choose(up, now_s, actions)
             failed += call.id in self._put_off
@@ -274,12 +269,26 @@ class Scheduler:
         if len(due) > 1:
             due.sort(key=lambda i: i.free_s(now_s) + i.model.predict_s(1.0))
         for instance in due:
+            if not instance.standing.may_send(self._first_due_s):
+                self._deferred = True
+                continue
             calls = self._batcher.next(instance, now_s)
             if not self._places and not calls:
                 return
-            if calls:
+            if not calls:
+                self._barren.add(instance.server)
+            else:
                 self._servers.send(instance, calls, now_s, self.round_trip_s)
+                for call in calls:
+                    self._put_off.served(call.id)
                 actions.append(Release(instance.server, calls))
+
+    @property
+    def _first_due_s(self) -> float:
+        """Those who were put off have their turn when nobody else has."""
+        if self._line.calls:
+            return self._line.first_key
+        return _LAST_S if self._places else math.inf
 
     def _lead_s(self, instance: Instance) -> float:
         longest_s = _LATEST_LEAD * instance.model.predict_s(self._max_batch)
@@ -300,7 +309,7 @@ class Scheduler:
 
     @property
     def _calls_a_batch(self) -> int:
-        return max(1, round(self._max_batch / self._rows))
+        return max(1, round(self._max_batch / self._rows * self._batcher.fill))
 
     @property
     def _fixed_share_s(self) -> float:
@@ -320,15 +329,17 @@ class Scheduler:
         worth, gpu_s = call.penalty, self._gpu_s(call)
         if self._may_spill(call):
             worth = min(worth, self._cloud_cost(call, now_s))
-        density_class = self._demand.class_of(worth / gpu_s)
+        density_class = self._servers.demand.class_of(worth / gpu_s)
         self._demand.arrived(density_class, gpu_s, now_s, self._memory_s)
+        if self._servers.shared:
+            self._servers.asked(worth / gpu_s, gpu_s, now_s, self._memory_s)
         key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
         self._places[call.id] = place = Place(key, due_s, density_class)
         self._line.add(call, place)
 
     def _remove(self, call_id: int | str) -> None:
         place = self._places.pop(call_id)
-        if self._put_off.pop(call_id, None) is None:
+        if self._put_off.take(call_id) is None:
             self._line.pop(self._line.find(call_id, place.key))
 
     def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
@@ -348,8 +359,14 @@ class Scheduler:
         return call.price + call.penalty * call.cloud.late(call.deadline_s - now_s)
 
     def _spilled(self, call: Call, why: str) -> Spill:
+        self._places.pop(call.id, None)
+        self._put_off.forget(call.id)
         self.cloud_room -= 1
         return Spill(call, why)
+
+    def _refused(self, call: Call, up: Sequence[Instance], now_s: float) -> Refuse:
+        del self._places[call.id]
+        return Refuse(call, "deadline_unmeetable", self._retry_after_s(up, now_s))
 
     def _turned_away(self, call: Call, now_s: float) -> list[Action]:
         if self._cloud_is_worth_it(call, now_s):
@@ -373,9 +390,8 @@ class Scheduler:
                 due_s = instance.due_s(now_s, self._lead_s(instance))
                 if due_s > now_s:
                     at_s = min(at_s, due_s)
-        heap = self._last_start
-        while heap and heap[0][2] not in self._put_off:
-            heapq.heappop(heap)
-        if heap:
-            at_s = min(at_s, heap[0][0] + 1e-6)
+            if self._deferred:
+                at_s = min(at_s, now_s + _LOOK_AGAIN * self._model.predict_s(self._max_batch))
+        if self._put_off:
+            at_s = min(at_s, self._put_off.next_s + 1e-6)
         return at_s if at_s > now_s else now_s + 1e-3

@@ -11,11 +11,13 @@ begin a round trip after it was sent.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Call
+from gateway.scheduling.demand import Stretch
+from gateway.scheduling.sharing import ALONE, SharedGpu
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)
 _ANY = 1 << 30
@@ -35,7 +37,26 @@ class Standing:
     up: bool = True
     most: float = math.inf  # calls that it takes at once, by slow start
     in_flight: int = 0  # calls that were sent to it and have not ended
-    busy_until_s: float = -math.inf  # with something that is not this scheduler's
+    gpu: SharedGpu = field(default_factory=SharedGpu)
+    number: int = 0  # of this model there
+    running: int = 0  # instances that have a batch
+    turns: bool = False  # what is known of its batches is of those that had the GPU for themselves
+
+    @property
+    def in_turns(self) -> bool:
+        return self.gpu.one_at_a_time
+
+    def taken_until_s(self, now_s: float) -> float:
+        """Until when others have their turn."""
+        return self.gpu.taken_until_s(self.number, now_s) if self.in_turns else -math.inf
+
+    def turn_s(self) -> float:
+        """When its next batch may be sent though it did not hear that the others have ended."""
+        return self.gpu.given_up_s(self.number) if self.in_turns else -math.inf
+
+    def may_send(self, due_s: float) -> bool:
+        """Whether it is this model's turn, whose first call is due then."""
+        return not self.in_turns or self.gpu.may(self.number, due_s)
 
     @property
     def room(self) -> int:
@@ -82,6 +103,7 @@ class Instance:
     overtaken: set[int | str] = field(default_factory=set)  # not answered, though later ones were
     lead: Lead = field(default_factory=Lead)
     began_s: float = -math.inf  # when the running burst began
+    beside_s: float = 0.0  # by the clock of its GPU, when it began
     renewed_s: float = 0.0  # when a batch told its time last
 
     def least_s(self, work: float, now_s: float) -> float:
@@ -91,18 +113,37 @@ class Instance:
         return self.model.predict_s(work) if sure else 0.0
 
     def send(self, calls: tuple[Call, ...], now_s: float, round_trip_s: float) -> None:
-        earliest_s = max(now_s + round_trip_s, self.standing.busy_until_s)
-        if not self.bursts:
-            self.began_s = earliest_s
+        earliest_s = now_s + round_trip_s
         work = sum(call.work for call in calls)
         ids = {call.id for call in calls}
-        self.bursts.append(Burst(work, earliest_s, len(ids), ids, ahead=bool(self.bursts)))
+        idle = not self.bursts
+        self.bursts.append(Burst(work, earliest_s, len(ids), ids, ahead=not idle))
         self.standing.in_flight += len(calls)
+        self.standing.gpu.sent()
+        if idle:
+            self.standing.running += 1
+            self._begin(earliest_s, now_s)
+        elif self.standing.gpu.shared:
+            self._tell(now_s)
+
+    def _begin(self, at_s: float, now_s: float) -> None:
+        self.began_s = at_s
+        if self.standing.gpu.shared:
+            self.beside_s = self.standing.gpu.beside_s(now_s)
+            self._tell(now_s)
+
+    def _tell(self, now_s: float) -> None:
+        needs_s = self.model.predict_s(self.bursts[0].work)
+        self.standing.gpu.runs(self.standing.number, needs_s, self.end_s(now_s), now_s)
 
     def free_s(self, now_s: float) -> float:
         """When everything that is with it should be done; never in the past."""
-        if not self.bursts:
-            return max(now_s, self.standing.busy_until_s)
+        end_s = self.end_s(now_s) if self.bursts else now_s
+        standing = self.standing
+        return max(end_s, standing.taken_until_s(now_s)) if standing.gpu.shared else end_s
+
+    def end_s(self, now_s: float) -> float:
+        """When its own batches should be done, of which there must be one."""
         return self.running_end_s(now_s) + sum(
             self.model.predict_s(burst.work) for burst in self.bursts[1:]
         )
@@ -117,11 +158,14 @@ class Instance:
         """When it should be sent its next batch; inf: not before something happens."""
         if len(self.bursts) >= _AT_MOST or not (self.standing.up and self.standing.room):
             return math.inf
-        if not self.bursts:
-            return max(now_s, self.standing.busy_until_s - lead_s)
-        if lead_s <= 0.0:
-            return math.inf
-        return max(now_s, self.began_s + self.model.predict_s(self.bursts[0].work) - lead_s)
+        due_s = now_s
+        if self.bursts:
+            if lead_s <= 0.0:
+                return math.inf
+            end_s = self.began_s + self.model.predict_s(self.bursts[0].work)
+            due_s = max(now_s, end_s - lead_s)
+        standing = self.standing
+        return max(due_s, standing.turn_s()) if standing.gpu.shared else due_s
 
     def overdue_s(self, now_s: float) -> float:
         """When to look again whether the running batch has ended; inf: none is running."""
@@ -149,24 +193,55 @@ class Instance:
         """Batches are executed in turn: what came before one that has ended is not running any
         more, whatever became of the calls that were not answered."""
         if burst.whole and at == 0:
-            self.model.observe(burst.work, now_s - self.began_s)
-            self.renewed_s = now_s
-            if burst.ahead:
-                one_s = self.model.predict_s(burst.work / burst.calls)
-                self.lead.told(split=now_s - burst.first_end_s > _SPLIT * one_s)
+            self._learn(burst, now_s)
         for earlier in self.bursts[:at]:
             self.overtaken |= earlier.left
         del self.bursts[: at + 1]
         if self.bursts:
-            self.began_s = max(now_s, self.bursts[0].earliest_s)
+            self._begin(max(now_s, self.bursts[0].earliest_s), now_s)
+            return
+        standing = self.standing
+        standing.running -= 1
+        if standing.gpu.shared and not standing.running:
+            standing.gpu.idle(standing.number, now_s)
+
+    def _learn(self, burst: Burst, now_s: float) -> None:
+        self.renewed_s = now_s
+        if self.standing.gpu.shared:
+            self._learn_beside(burst, now_s)
+        else:
+            self.model.observe(burst.work, now_s - self.began_s)
+        if burst.ahead:
+            one_s = self.model.predict_s(burst.work / burst.calls)
+            self.lead.told(split=now_s - burst.first_end_s > _SPLIT * one_s)
+
+    def _learn_beside(self, burst: Burst, now_s: float) -> None:
+        """Where models take turns, a batch that went beside others says nothing of the next one."""
+        gpu, number = self.standing.gpu, self.standing.number
+        took_s, beside_s = now_s - self.began_s, gpu.beside_s(now_s) - self.beside_s
+        if not gpu.turns or beside_s <= ALONE * took_s:
+            self.model.observe(burst.work, took_s)
+        gpu.told(number, self.model, burst.work, took_s, beside_s)
+        needs = gpu.contention.needs(number) if gpu.turns else None
+        if needs is not None and not self.standing.turns:
+            self.model.adopt(needs)
+        self.standing.turns = needs is not None
 
 
 class Servers:
     """Those of one group, with all calls that they have."""
 
-    def __init__(self, models: Mapping[str, BatchModel]) -> None:
+    def __init__(
+        self, models: Mapping[str, BatchModel], gpus: Mapping[str, SharedGpu] | None = None
+    ) -> None:
+        """`gpus`: those that have other models as well."""
         self._standings = {name: Standing() for name in models}
+        for name, gpu in (gpus or {}).items():
+            self._standings[name].gpu, self._standings[name].number = gpu, gpu.join()
         self._instances = [Instance(n, m, self._standings[n]) for n, m in models.items()]
+        self._first = self._instances[0].standing
+        self.demand = self._first.gpu.demand
+        """By which the worth of calls is classed: that of the first server's GPU."""
         self._with: dict[int | str, Instance] = {}
         self.up = list(self._instances)
 
@@ -194,8 +269,37 @@ class Servers:
     def limit(self, name: str, calls: float) -> None:
         self._standings[name].most = calls
 
-    def occupied(self, name: str, until_s: float) -> None:
-        self._standings[name].busy_until_s = until_s
+    # Other models on the same GPUs
+
+    @property
+    def shared(self) -> bool:
+        return any(standing.gpu.shared for standing in self._standings.values())
+
+    def asked(self, density: float, gpu_s: float, now_s: float, memory_s: float) -> None:
+        """A call came that is worth so much per second: to each server its share of them."""
+        share_s = gpu_s / max(1, len({instance.server for instance in self.up}))
+        for standing in self._standings.values():
+            if standing.up and standing.gpu.shared:
+                standing.gpu.asked(standing.number, density, share_s, now_s, memory_s)
+
+    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch | None:
+        """By the arrivals of all models of the first server, where they take turns."""
+        gpu = self._first.gpu
+        return gpu.stretch(reserve, margin, now_s) if gpu.turns and self._first.up else None
+
+    def want(
+        self,
+        due_s: float,
+        barren: Container[str],
+        now_s: float,
+        lead_s: Callable[[Instance], float],
+    ) -> None:
+        """The first call that waits is due then; `barren` servers are not for any of them."""
+        ready = {i.server for i in self.up if i.due_s(now_s, lead_s(i)) < math.inf}
+        for name, standing in self._standings.items():
+            wanted = name in ready and name not in barren
+            if standing.gpu.shared:
+                standing.gpu.wants(standing.number, due_s if wanted else math.inf)
 
     def in_flight(self, name: str) -> int:
         """Calls that were released to a server and have not ended."""

@@ -14,6 +14,7 @@ class Tuning:
     batch_safety: float = 1.1  # a batch is cut if this many times its time breaks its tightest call
     smallest_batch: int = 3  # no batch is cut below it
     starved_share: float = 1 / 64  # of all places: to the oldest of those that were put off
+    least_prospects: float = 0.2  # if fewer of those who were put off came back, others do not wait
     patience_s: float = 60.0  # who has more time than this is ordered as if it had this
     max_waiting: int = 4096
 
@@ -22,6 +23,8 @@ class Tuning:
             raise ValueError("margins are at least 1 and a part of a budget at most 1")
         if not (0 <= self.reserve < 1 and 0 <= self.starved_share < 1 and self.smallest_batch >= 1):
             raise ValueError("shares are below 1 and a batch has at least one call")
+        if not 0 <= self.least_prospects <= 1:
+            raise ValueError("prospects are a share")
 
 
 DEFAULT = Tuning()

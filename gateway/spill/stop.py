@@ -16,8 +16,7 @@ _LOOK_EVERY_S = 0.1
 class SpillStop:
     """Looks at most ten times a second, so that a busy gateway does not live in stat(2)."""
 
-    def __init__(self, always: bool, file: Path | None, clock: Clock) -> None:
-        self._always = always
+    def __init__(self, file: Path | None, clock: Clock) -> None:
         self._file = file
         self._clock = clock
         self._looked_s = float("-inf")
@@ -25,8 +24,8 @@ class SpillStop:
 
     @property
     def on(self) -> bool:
-        if self._always or self._file is None:
-            return self._always
+        if self._file is None:
+            return False
         now_s = self._clock()
         if now_s - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = now_s

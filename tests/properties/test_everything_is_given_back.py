@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.unit.harness import (
@@ -28,6 +28,7 @@ from tests.unit.harness import (
 SLOW_TO_CLOSE = Plan(frames=3, open_s=0.05, frame_s=0.01, close_s=0.03)
 HANGS_IN_ITS_ANSWER = Plan(frames=3, hangs_at=1, close_s=0.03)
 PLANS = (SLOW_TO_CLOSE, HANGS_IN_ITS_ANSWER, FAILS, BUSY, REFUSES, EMPTY, cut_after(2))
+QUEUES = (SLOW_TO_CLOSE, replace(cut_after(2), open_s=0.05))
 QUEUED = Setup(classifier=ScriptedClassifier(takes_s=0.01))
 
 
@@ -65,13 +66,22 @@ class Case:
     plan: Plan
     kind: str
     streamed: bool
+    crowded: bool = False  # it waits for its turn behind others
+
+    @property
+    def most(self) -> int:
+        return 1 if self.crowded else 256
 
 
 async def kill(case: Case, *points: int) -> int:
     """One call, killed there, between two that are not. How many steps it took."""
-    rig = Rig(onprem(case.plan), onprem(case.plan, name="gpu2"), cloud(case.plan), setup=QUEUED)
+    gpus = (replace(onprem(case.plan, name=n), max_in_flight=case.most) for n in ("gpu", "gpu2"))
+    rig = Rig(*gpus, cloud(case.plan), setup=QUEUED)
     around = [asyncio.create_task(rig.call(request("restricted", 0.5))) for _ in range(2)]
-    killed = KilledAt(rig.call(request(case.kind, 0.5, streamed=case.streamed)), *points)
+    if case.crowded:
+        await asyncio.sleep(0.02)  # they are where it would be
+    called = request(case.kind, 0.5, streamed=case.streamed)
+    killed = KilledAt(rig.call(called), *points)
     task: asyncio.Task[Ended] = asyncio.create_task(killed)
     around += [asyncio.create_task(rig.call(request("restricted", 0.5))) for _ in range(2)]
     await asyncio.gather(task, *around, return_exceptions=True)
@@ -81,6 +91,9 @@ async def kill(case: Case, *points: int) -> int:
     if killed.steps > 1 or not points:
         assert all(len(ends) == 1 for ends in rig.log.ends().values()), told
         assert len(rig.log.ends()) == 5, told
+    if case.crowded and not points:
+        (own,) = rig.log.of(called.id)[-1]["attempts"]
+        assert own["queued_s"] > 0.0, told
     return killed.steps
 
 
@@ -97,6 +110,11 @@ async def every_kill(case: Case) -> int:
 def test_over_a_thousand_kills_at_every_await_point_leave_nothing() -> None:
     cases = itertools.product(PLANS, ("restricted", "clear"), (False, True))
     assert sum(run(every_kill(Case(*case))) for case in cases) >= 1000
+
+
+def test_kills_of_who_waits_in_the_queue_leave_nothing() -> None:
+    cases = itertools.product(QUEUES, ("restricted", "clear"), (False, True), (True,))
+    assert sum(run(every_kill(Case(*case))) for case in cases) >= 200
 
 
 def test_a_caller_killed_before_its_first_step_leaves_nothing() -> None:

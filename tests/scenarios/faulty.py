@@ -87,6 +87,7 @@ def patient(cloud: SimulatedCloud, scratch: Path, **changes: Any) -> Iterator[Pa
     document = {
         "listen": {"http_port": 0, "grpc_port": 0},
         "records": {"path": str(scratch / "decisions.jsonl")},
+        "health": {"embedded_silent_s": 600.0},  # it is stopped for as long as a test takes
         "endpoints": {
             "local": {
                 "kind": "triton", "zone": "onprem", "embedded": True,

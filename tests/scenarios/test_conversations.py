@@ -33,8 +33,8 @@ def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
 def house(
     outside: SimulatedCloud, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LiveGateway]:
-    """Two tenants, one of them with a key that adds to what restricts; the cloud is far cheaper,
-    so whatever may leave does. Names are not looked for: what they find is not the matter here."""
+    """Two tenants, one of them with a key that adds to what restricts; whatever may leave does.
+    Names are not looked for: what they find is not the matter here."""
     scratch = tmp_path_factory.mktemp("conversations")
     keys: dict[str, Any] = {}
     for name, tenant in (("clinic", "clinic"), ("strict", "clinic"), ("bank", "bank")):
@@ -42,8 +42,7 @@ def house(
         keys[name] = {"key": f"${{file:{scratch / name}.key}}", "tenant": tenant}
     keys["strict"] |= {"profile": "strict", "restrict": ["URL"]}
     document = settings(outside, scratch, keys=keys, classify={"names": "off", "budget_ms": 20_000})
-    for model in document["models"].values():
-        model["served_by"][0]["price_usd"] = 5.0
+    document["routing"] = {"policy": "static_split"}
     document["models"]["simple_sequence"] = {
         "tensors": "clear",
         "served_by": [{"endpoint": "local"}, {"endpoint": "cloud-v2"}],

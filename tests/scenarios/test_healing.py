@@ -125,6 +125,25 @@ def test_a_stopped_server_is_down_with_stale_statistics_until_it_goes_on(bed: Pa
     wait_until(lambda: bed.health()["health"] == "trusted", _PATIENCE_S)
 
 
+def test_a_server_that_stays_stopped_is_started_again(away: SimulatedCloud, tmp_path: Path) -> None:
+    async def again(bed: Patient) -> list[Call]:
+        pump = Pump(bed.gateway.http_url)
+        async with pump.running():
+            await pump.until(lambda c: c.restricted and served(c, "onprem"), _PATIENCE_S)
+            bed.stop()
+            await pump.until(lambda c: c.restricted and c.status == 503, _PATIENCE_S)
+            await pump.until(lambda c: c.restricted and served(c, "onprem"), _PATIENCE_S)
+        return pump.calls
+
+    with patient(away, tmp_path, health={"embedded_silent_s": 3.0}) as bed:
+        wait_until(bed.proven, _PATIENCE_S)
+        stopped_pid = bed.gateway.triton_pid()
+        calls = asyncio.run(again(bed))
+        assert bed.gateway.triton_pid() != stopped_pid
+        assert "spillway_embedded_triton_restarts_total 1.0" in bed.gateway.metrics()
+    assert not [c for c in calls if c.restricted and c.zone == "cloud"]
+
+
 def test_a_model_that_executes_nothing_is_a_stall_that_is_told(bed: Patient) -> None:
     def stalls() -> float:
         found = re.search(

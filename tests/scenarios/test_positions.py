@@ -52,9 +52,7 @@ def house(
     # Cards, wherever they stand: the words beside them are in no language of the names model, and
     # the calls share their first turns, which taint nothing here.
     classify = {"names": "off", "memory": {"taint_s": 0.001}}
-    document = settings(outside, scratch, classify=classify)
-    for model in document["models"].values():
-        model["served_by"][0]["price_usd"] = 5.0
+    document = settings(outside, scratch, classify=classify, routing={"policy": "static_split"})
     with serving(document, scratch) as gateway:
         yield gateway
 

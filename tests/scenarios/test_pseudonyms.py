@@ -68,12 +68,11 @@ def house(loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _settings(cloud: SimulatedCloud, repeating: RepeatingCloud, scratch: Path) -> dict[str, Any]:
-    document = settings(cloud, scratch, log_level="debug")
+    document = settings(cloud, scratch, log_level="debug", routing={"policy": "static_split"})
     document["endpoints"]["repeating"] = {
         "kind": "openai", "zone": "cloud", "url": repeating.url, "expected_ms": 5,
     }  # fmt: skip
     scribe = document["models"]["scribe"]
-    scribe["served_by"][0]["price_usd"] = 5.0
     scribe["pseudonymise"] = True
     onprem = {**scribe["served_by"][0], "model": "scribe", "substitute": True}
     parrot = {**scribe, "served_by": [onprem, {"endpoint": "repeating"}]}

@@ -36,11 +36,9 @@ def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
 
 @pytest.fixture
 def house(outside: SimulatedCloud, tmp_path: Path) -> Iterator[LiveGateway]:
-    """Two workers, both ready, and three calls may wait; the cloud is far cheaper than on-prem."""
+    """Two workers, both ready, and three calls may wait; whatever may leave does."""
     classify = {"budget_ms": BUDGET_S * 1e3, "workers": 2, "max_waiting": 3}
-    document = settings(outside, tmp_path, classify=classify)
-    for model in document["models"].values():
-        model["served_by"][0]["price_usd"] = 5.0
+    document = settings(outside, tmp_path, classify=classify, routing={"policy": "static_split"})
     with serving(document, tmp_path) as gateway:
         yield gateway
 

@@ -144,7 +144,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         max_concurrent=plan.max_concurrent, max_concurrent_per_tenant=plan.max_per_tenant
     )
     budgets = SpillBudgets(plan.spill_budget_usd, {}, clock)
-    spill = SpillControl(SpillStop(False, None, clock), budgets)
+    spill = SpillControl(SpillStop(None, clock), budgets)
     fleet = Fleet(
         catalog, places, METRICS, clock, weights(queue, routing), new_scheduler(queue, routing),
         spill,

@@ -130,7 +130,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _one("the deadline of the first frame", "D1", "attempt.py",
          "asyncio.timeout(max(0.0, self._patience_s())) as limit", "asyncio.timeout(1e5) as limit"),
     _one("the deadline of later frames", "D1", "attempt.py",
-         "asyncio.timeout(max(0.0, attempt.request.deadline.remaining_s()))",
+         "asyncio.timeout(max(0.0, min(request.deadline.remaining_s(), patience_s)))",
          "asyncio.timeout(1e5)"),
     _one("the deadline of the look", "D1", "pipeline.py",
          "asyncio.timeout(max(0.0, self._request.deadline.remaining_s()))",

@@ -157,10 +157,11 @@ async def running_front(
     keys: Mapping[str, KeySettings] | None = None,
     limits: LimitSettings | None = None,
     inspection: FakeInspection | None = None,
+    made: Services | None = None,
 ) -> AsyncIterator[RunningFront]:
     ids = itertools.count()
     inspection = inspection or FakeInspection()
-    services = Services(
+    services = made or Services(
         handle=handle,
         callers=Callers(keys or {}),
         catalog=Catalog(

@@ -43,9 +43,9 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             },
             {"health", "groups"},
             {"place", "schedulers"},
-            {"fleet", "pseudonyms"},
+            {"fleet", "pseudonyms", "status"},
             {"attempt", "watch", "census", "canaries", "tending", "scraping"},
-            {"dispatch"},
+            {"dispatch", "cluster"},
             {"pipeline"},
             {"fronts"},
             {"app"},
@@ -90,7 +90,7 @@ ACROSS = {
 }
 
 DOORS = {
-    "backends": {"", "egress", "kinds"},
+    "backends": {"", "egress", "kinds", "wire"},
     "classify": {"", "classifier", "names", "spans"},
     "routing": {"estimate", "fit", "policy", "work"},
 }

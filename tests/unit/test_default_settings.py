@@ -31,3 +31,8 @@ def test_what_nobody_sets_is_the_careful_choice() -> None:
     assert config.ModelSettings.model_fields["tensors"].default == "restricted"
     assert config.EndpointSettings.model_fields["i_know"].default is False
     assert config.EndpointSettings.model_fields["zone"].is_required()
+
+
+def test_calls_are_not_hedged_unless_the_settings_say_so() -> None:
+    """A7: a second try costs twice, and not every model is without effect."""
+    assert not config.parse("endpoints: {}\nmodels: {}\n").routing.hedge

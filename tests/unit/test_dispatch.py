@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -227,12 +227,40 @@ def test_no_attempt_starts_that_cannot_finish() -> None:
     assert isinstance(done.ended.error, UpstreamFailed)
 
 
+def test_no_attempt_in_the_cloud_starts_that_cannot_finish() -> None:
+    slow_failure = Plan(open_s=0.7, error=lambda: UpstreamFailed("500"))
+    done = one(onprem(slow_failure), replace(cloud(), expected_ms=500))
+    assert done.rig.cloud_seen == []
+    assert isinstance(done.ended.error, UpstreamFailed)
+
+
 def test_an_attempt_that_cannot_finish_does_not_stand_in_the_way_of_one_that_can() -> None:
     slow_failure = Plan(open_s=0.7, error=lambda: UpstreamFailed("500"))
     slow = Site("a-slow", Zone.ONPREM, expected_ms=500)
     fast = Site("fast", Zone.ONPREM, expected_ms=10, price_usd=0.5)  # ranks last
     done = one(onprem(slow_failure), slow, fast, setup=Setup(policy=Policy(max_attempts=3)))
     assert done.tried == ["gpu: upstream_failed", "fast: served"]
+
+
+def test_another_attempt_waits_for_a_server_that_can_finish_and_takes_none_that_cannot() -> None:
+    """The slow one is free at once, and the fast one in time."""
+
+    async def main() -> None:
+        slow_failure = Plan(open_s=0.7, error=lambda: UpstreamFailed("500"))
+        fast = replace(onprem(Plan(open_s=0.75), ANSWERS, name="fast"), max_in_flight=1)
+        slow = Site("slow", Zone.ONPREM, expected_ms=500)
+        rig = Rig(fast, onprem(slow_failure), slow)
+        busy = asyncio.create_task(rig.call(request("restricted", 60.0)))
+        await asyncio.sleep(0)
+        ended = await rig.call(request("restricted", 1.0))
+        assert (await busy).error is None
+        assert len(rig.sites["gpu"].connector.seen) == 1, "which failed"
+        assert ended.placement is not None
+        assert ended.placement.endpoint == "fast"
+        assert slow.connector.seen == []
+        assert rig.leftovers() == {}
+
+    run(main())
 
 
 def test_a_call_whose_endpoint_goes_down_does_not_wait_for_its_deadline() -> None:

@@ -142,6 +142,22 @@ def test_a_first_try_that_fails_while_the_door_is_asked_is_followed_and_not_hedg
     run(main())
 
 
+def test_a_call_that_is_at_the_door_when_its_cloud_goes_out_is_not_sent_there() -> None:
+    """A6: out means out, also for those who were on their way."""
+
+    async def main() -> None:
+        rig = Rig(cloud(), setup=Setup(classifier=_AtTheDoor(door_s=0.5)))
+        call = asyncio.create_task(rig.call(request("clear", 5.0)))
+        await asyncio.sleep(0.2)
+        rig.eject("cloud")
+        ended = await call
+        assert ended.reason == "ejected"
+        assert rig.cloud_seen == []
+        assert rig.leftovers() == {}
+
+    run(main())
+
+
 def test_hung_calls_give_their_turn_to_those_who_wait() -> None:
     async def main() -> None:
         gpu = ScriptedConnector(HANGS, HANGS_BEFORE_FIRST_FRAME, Plan())
@@ -213,5 +229,19 @@ def test_an_upstream_that_is_slow_to_close_keeps_no_caller() -> None:
             assert ended.at_s - began_s <= 0.25
             await asyncio.sleep(6.0)
             assert rig.leftovers() == {}
+
+    run(main())
+
+
+def test_two_calls_that_chose_the_same_id_wait_side_by_side() -> None:
+    """Callers name their calls, and one that repeats a call may use its id again."""
+
+    async def main() -> None:
+        rig = Rig(onprem(Plan(open_s=0.2)))
+        first = [rig.call(request(f"restricted{i}", 5.0)) for i in range(3)]
+        twin = request("restricted", 5.0)
+        ended = await asyncio.gather(*first, rig.call(twin), rig.call(twin))
+        assert [e.error for e in ended] == [None] * 5
+        assert rig.leftovers() == {}
 
     run(main())

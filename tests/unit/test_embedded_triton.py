@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import signal
@@ -173,6 +174,43 @@ def test_a_server_that_hangs_is_closed_all_the_same() -> None:
             os.kill(leader, signal.SIGSTOP)
         assert group(leader) == []
         assert files(name) == set()
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_answers_nothing_is_killed_and_started_again() -> None:
+    async def scenario() -> None:
+        told: list[ServerState] = []
+        async with TritonServer(
+            replaced(silent_s=1.0), on_silent=lambda: told.append(server.state)
+        ) as server:
+            before = pid(server)
+            os.kill(before, signal.SIGSTOP)
+            await until(lambda: server.restarts == 1 and server.state is ServerState.UP)
+            assert told == [ServerState.UP]
+            assert group(before) == []
+            assert await seven_and_one(server.ports) == 8
+
+    asyncio.run(scenario())
+
+
+def test_a_server_whose_answers_somebody_hears_is_left_alone() -> None:
+    async def scenario() -> None:
+        answers = itertools.count(1)
+        looks: list[int] = []
+
+        def heard() -> int:
+            looks.append(next(answers))
+            return looks[-1]
+
+        async with TritonServer(replaced(silent_s=0.5), heard=heard) as server:
+            before = pid(server)
+            os.kill(before, signal.SIGSTOP)
+            try:
+                await until(lambda: len(looks) > 40)  # twice for each look, of which five suffice
+                assert (pid(server), server.restarts) == (before, 0)
+            finally:
+                os.kill(before, signal.SIGCONT)
 
     asyncio.run(scenario())
 

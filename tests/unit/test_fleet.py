@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway import status
 from gateway.errors import (
     ModelDead,
     ModelFailed,
@@ -18,6 +19,7 @@ from gateway.errors import (
 from gateway.fleet import price_usd
 from gateway.groups import Execution
 from gateway.place import Place
+from gateway.scheduling.batches import BatchModel
 from gateway.types import EndpointState, ServedModel
 from gateway.watch import Watch
 from tests.unit.harness import (
@@ -315,5 +317,53 @@ def test_tokens_that_are_not_known_yet_are_never_free() -> None:
         dear = {MODEL: ServedModel(MODEL, price_usd_per_1k_tokens=1.0)}
         rig.catalog.endpoints["cloud"] = replace(endpoint, models=dear)
         assert state_of(rig, "cloud").price_usd > 0
+
+    run(main())
+
+
+# Several models on one server
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "shares"),
+    [
+        ("triton", None, True),
+        ("kserve", None, False),
+        ("triton", False, False),
+        ("kserve", True, True),
+    ],
+)
+def test_models_share_the_gpu_of_a_triton_unless_the_settings_say_otherwise(
+    kind: str, said: bool | None, shares: bool
+) -> None:
+    async def main() -> None:
+        rig = Rig(onprem())
+        place = rig.fleet.place("gpu")
+        place.settings = place.settings.model_copy(update={"kind": kind, "shares_gpu": said})
+        assert rig.fleet.groups.execution(MODEL, "gpu").shares_gpu == shares
+
+    run(main())
+
+
+def test_the_metrics_tell_what_models_on_one_server_cost_each_other() -> None:
+    async def main() -> None:
+        rig = Rig(onprem(), onprem(name="more"))
+        groups = rig.fleet.groups
+
+        def shown(metric: str, endpoint: str = "gpu") -> float | None:
+            status.publish(rig.metrics, rig.fleet.places, groups)
+            return rig.metrics.registry.get_sample_value(metric, {"endpoint": endpoint})
+
+        groups.of(MODEL, ("gpu",))
+        groups.of(MODEL, ("gpu", "more"))
+        assert shown("spillway_gpu_turns") == 0.0
+        assert shown("spillway_gpu_contention_ratio") is None
+        ((_, gpu),) = groups.shared_gpus()
+        for beside in (0.0, 1.0):
+            for _ in range(40):
+                gpu.told(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
+        assert shown("spillway_gpu_turns") == 1.0
+        assert shown("spillway_gpu_contention_ratio") == pytest.approx(1.0, abs=0.01)
+        assert shown("spillway_gpu_turns", "more") is None
 
     run(main())

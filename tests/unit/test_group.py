@@ -11,7 +11,7 @@ from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, DeadlineUnmeetable, Saturated
 from gateway.group import NoServer, ServerGroup, ServerNow, Spilled, Surroundings, Turn
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import Call, Leave, Spill
+from gateway.scheduling.calls import Action, Call, Leave, Spill
 from gateway.scheduling.latency import Tail
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
@@ -308,6 +308,36 @@ def test_who_waits_past_its_deadline_is_told_so_and_leaves_no_trace() -> None:
         assert queue.in_flight == 0
 
     run(main())
+
+
+class _NeverActs(Scheduler):
+    """Whatever happens, nobody is sent, moved or refused."""
+
+    def arrive(self, call: Call, now_s: float) -> list[Action]:
+        super().arrive(call, now_s)
+        return []
+
+    def tick(self, now_s: float) -> list[Action]:
+        return []
+
+    def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
+        return []
+
+
+def test_a_wait_ends_with_its_deadline_whatever_is_decided() -> None:
+    """D1: the queue keeps time by itself."""
+
+    async def main() -> float:
+        queue = Queue()
+        queue.group.scheduling = _NeverActs({"gpu": model()}, 1)
+        began_s = now_s()
+        with pytest.raises(DeadlineExceeded):
+            await queue.enter(queue.call("waits", 0.5))
+        assert queue.group.waiting == 0
+        queue.group.close()
+        return now_s() - began_s
+
+    assert run(main()) == pytest.approx(0.5, abs=0.01)
 
 
 def test_when_the_last_server_goes_whoever_waits_is_told_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Leave, Scheduling
 from gateway.scheduling.scheduler import Scheduler
+from gateway.scheduling.sharing import SharedGpu
 from gateway.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
 from tests.unit.harness import MODEL, now_s, request, run
 
@@ -44,10 +46,13 @@ class Rig:
             now_s,
         )
 
-    def _new(self, servers: Mapping[str, BatchModel], rows: int, ahead: bool) -> Scheduling:
+    def _new(
+        self, servers: Mapping[str, BatchModel], rows: int, ahead: bool,
+        gpus: Mapping[str, SharedGpu],
+    ) -> Scheduling:  # fmt: skip
         first_s = next(iter(servers.values())).fixed_s
         self.made.append(Made(rows, ahead, tuple(servers), first_s))
-        return Scheduler(servers, rows)
+        return Scheduler(servers, rows, gpus=gpus)
 
     @staticmethod
     def _around(model: str, servers: Sequence[str]) -> Surroundings:
@@ -196,20 +201,94 @@ def test_work_of_a_conversation_is_in_average_calls() -> None:
     run(main())
 
 
+# Several models on one server
+
+
+def in_turns(groups: Groups) -> None:
+    """What batches have told: two of different models get no more done at once than in turns."""
+    ((_, gpu),) = groups.shared_gpus()
+    for beside in (0.0, 1.0):
+        for _ in range(40):
+            gpu.told(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
+    assert gpu.turns
+
+
+def test_whose_turn_it_is_hears_of_it_in_the_step_in_which_the_other_batch_ends() -> None:
+    async def main() -> None:
+        groups = Rig().groups
+        one, other = groups.of("one", ("gpu",)), groups.of("other", ("gpu",))
+        in_turns(groups)
+        turn = await one.enter(groups.call(asked(id="1"), True, ()), asked().deadline)
+        waits = asyncio.create_task(
+            other.enter(groups.call(asked(id="2"), True, ()), asked().deadline)
+        )
+        await asyncio.sleep(0)
+        assert other.waiting == 1
+        turn.release(answered=True)
+        assert other.waiting == 0
+        (await waits).release(answered=True)
+        groups.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [Execution(shares_gpu=False), Execution(rows=4, one_by_one=True)],
+    ids=["a GPU of its own", "calls that end one by one"],
+)
+def test_models_that_make_no_batches_or_have_a_gpu_of_their_own_wait_for_nobody(
+    apart: Execution,
+) -> None:
+    async def main() -> None:
+        groups = Rig(gpu=apart).groups
+        for model in ("one", "other"):
+            groups.learn(model, "gpu", Execution(rows=8))
+            groups.of(model, ("gpu",))
+        assert list(groups.shared_gpus()) == []
+        assert all("turns" not in server for server in servers(groups))
+
+    run(main())
+
+
+def test_what_models_cost_each_other_is_shown_with_every_queue_that_it_concerns() -> None:
+    async def main() -> None:
+        groups = Rig().groups
+        groups.of("one", ("gpu",))
+        groups.of("other", ("gpu", "more"))
+        assert [server.get("contention", "") for server in servers(groups)] == [None, None, ""]
+        in_turns(groups)
+        found = servers(groups)
+        assert [server.get("turns") for server in found] == [True, True, None]
+        assert found[0]["contention"] == pytest.approx(1.0, abs=0.01)
+
+    run(main())
+
+
+def servers(groups: Groups) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for queue in groups.report():
+        told: Any = queue["servers"]
+        found += told.values()
+    return found
+
+
 # Settings
 
 
 @pytest.mark.parametrize("policy", RULES)
 def test_a_simple_rule_can_take_the_place_of_the_policy(policy: Any) -> None:
     made = new_scheduler(QueueSettings(), RoutingSettings(policy=policy))
-    assert isinstance(made({"gpu": BatchModel(0.1, 0.01)}, 4, True), OnArrival)
+    assert isinstance(made({"gpu": BatchModel(0.1, 0.01)}, 4, True, {}), OnArrival)
 
 
 def test_the_settings_reach_the_scheduler() -> None:
     queue = QueueSettings(max_waiting=7, lead_ms=5.0, aging_s=3.0)
     routing = RoutingSettings(margin=1.5, miss_penalty_usd=0.2, restricted_factor=4.0)
     made = new_scheduler(queue, routing)
-    ahead, not_ahead = (made({"gpu": BatchModel(0.1, 0.01)}, 4, ahead) for ahead in (True, False))
+    ahead, not_ahead = (
+        made({"gpu": BatchModel(0.1, 0.01)}, 4, ahead, {}) for ahead in (True, False)
+    )
     assert isinstance(ahead, Scheduler)
     assert isinstance(not_ahead, Scheduler)
     assert (ahead.lead_s, not_ahead.lead_s) == (0.005, 0.0)

@@ -10,7 +10,16 @@ import pytest
 from gateway.errors import UpstreamFailed
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
-from gateway.types import ONPREM_ONLY, DocumentCall, Operation, Payload, TensorCall
+from gateway.types import (
+    ONPREM_ONLY,
+    Classification,
+    DocumentCall,
+    InferenceRequest,
+    Operation,
+    Payload,
+    Sensitivity,
+    TensorCall,
+)
 from tests.unit.harness import (
     ANSWERS,
     FAILS,
@@ -39,12 +48,14 @@ def hedged(
     hedging: bool = True,
     retries: RetryBudget | None = None,
     warm: int = 20,
+    tries: int = 2,
 ) -> tuple[Ended, list[str], float, Rig]:
     """One call after `warm` quick ones that taught how fast the first endpoint is: how it ended,
     what was tried, how long it took."""
 
     async def main() -> tuple[Ended, list[str], float, Rig]:
-        rig = Rig(*sites, setup=Setup(hedging=hedging, retries=retries))
+        policy = Policy(max_attempts=tries)
+        rig = Rig(*sites, setup=Setup(policy=policy, hedging=hedging, retries=retries))
         for i in range(warm):
             await rig.call(request(f"clear{i}"))
         began_s = now_s()
@@ -116,6 +127,27 @@ def test_hedges_are_taken_from_the_second_tries_in_hand() -> None:
     assert tried == ["gpu: served"]
 
 
+def test_where_one_endpoint_may_be_tried_there_is_no_second_beside_it() -> None:
+    _, tried, _, rig = hedged(onprem(*QUICK, LATE), cloud(), tries=1)
+    assert tried == ["gpu: served"]
+    assert rig.cloud_seen == []
+
+
+def test_a_try_beside_another_is_one_of_those_that_a_call_has() -> None:
+    slow_failure = Plan(open_s=0.5, error=lambda: UpstreamFailed("500"))
+    sites = [onprem(*QUICK, slow_failure), cloud(FAILS), cloud(name="cloud2")]
+    _, tried, _, _ = hedged(*sites)
+    assert sorted(tried) == ["cloud: upstream_failed", "gpu: upstream_failed"]
+
+
+def test_a_place_that_cannot_finish_in_time_is_no_second_try() -> None:
+    """D5: the call has ten seconds."""
+    slow = replace(cloud(), expected_ms=12_000)
+    _, tried, _, rig = hedged(onprem(*QUICK, LATE), slow)
+    assert tried == ["gpu: served"]
+    assert rig.cloud_seen == []
+
+
 def test_a_caller_who_leaves_ends_both_tries() -> None:
     async def main() -> None:
         rig = Rig(onprem(*QUICK, HANGS), cloud(HANGS), setup=Setup(hedging=True))
@@ -146,6 +178,31 @@ def test_a_call_with_an_effect_is_sent_once(what: str) -> None:
     _, tried, _, rig = hedged(onprem(*QUICK, LATE), cloud(), payload=WITH_AN_EFFECT[what])
     assert tried == ["gpu: served"]
     assert rig.cloud_seen == []
+
+
+class _RestrictedAtTheDoor:
+    """What is looked for only in a call that would leave is found then."""
+
+    async def classify(self, request: InferenceRequest) -> Classification:
+        return Classification(request.id, Sensitivity.CLEAR, "clear")
+
+    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+        return Classification(request.id, Sensitivity.RESTRICTED, "entities", complete=True)
+
+
+def test_a_second_try_in_the_cloud_is_read_in_full_first() -> None:
+    async def main() -> None:
+        setup = Setup(hedging=True, classifier=_RestrictedAtTheDoor())
+        rig = Rig(onprem(*QUICK, LATE), cloud(), setup=setup)
+        for i in range(20):
+            await rig.call(request(f"clear{i}"))
+        call = request("clear", 10.0)
+        assert (await rig.call(call)).error is None
+        (record,) = rig.log.of(call.id)
+        assert [(a["endpoint"], a["result"]) for a in record["attempts"]] == [("gpu", "served")]
+        assert rig.cloud_seen == []
+
+    run(main())
 
 
 def test_a_place_outside_the_allowed_zones_is_no_second_try() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway import status
 from gateway.accounting.records import RecordUnwritable
 from gateway.config import LimitSettings, QueueSettings
 from gateway.errors import (
@@ -409,7 +410,7 @@ def test_what_an_endpoint_said_of_a_call_is_kept_nowhere(
         ended = [await rig.call(request("restricted")) for _ in range(4)]
         assert "MARKER" not in str(rig.log.lines)
         assert "MARKER" not in rig.metrics.render().decode()
-        assert "MARKER" not in str(rig.fleet.report())
+        assert "MARKER" not in str(status.report(rig.fleet.places))
         return ended[0].error
 
     error = run(main())

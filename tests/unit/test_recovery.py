@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -127,7 +128,8 @@ def test_what_may_have_been_executed_is_not_sent_again_by_waiting() -> None:
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=ScriptedConnector(FAILS)), cloud())
         rig.fleet.place("gpu").back_in_s = lambda: 0.5
-        asyncio.get_running_loop().call_later(0.2, rig.fleet.recovery.tell)
+        back = partial(rig.fleet.recovery.tell, MODEL, back=True)
+        asyncio.get_running_loop().call_later(0.2, back)
         ended = await rig.call(request("restricted", 5.0))
         assert isinstance(ended.error, OnpremUnavailable)
         assert len(rig.sites["gpu"].connector.seen) == 1

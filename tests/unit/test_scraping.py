@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tritonclient.grpc import service_pb2
 
+from gateway import status
 from gateway.errors import UpstreamUnreachable
 from gateway.health.lane import Answer
 from gateway.health.statistics import read
@@ -76,7 +77,8 @@ class Watched:
         await asyncio.gather(self.task, return_exceptions=True)
 
     def metric(self, name: str) -> float:
-        self.rig.fleet.publish()
+        fleet = self.rig.fleet
+        status.publish(self.rig.metrics, fleet.places, fleet.groups)
         return self.rig.metrics.registry.get_sample_value(name, {"endpoint": "gpu"}) or 0.0
 
     @property
@@ -100,7 +102,7 @@ def test_old_statistics_are_a_state_of_their_own_and_stop_nothing(how: str) -> N
         assert (watched.statistics.state, watched.metric("spillway_statistics_stale")) == (
             "stale", 1.0,
         )  # fmt: skip
-        (endpoint,) = watched.rig.fleet.report()
+        (endpoint,) = status.report(watched.rig.fleet.places)
         assert endpoint["statistics"] == "stale"
         (state,) = watched.rig.fleet.snapshot(request(), restricted=True)
         assert state.stale

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,23 @@ def test_a_model_that_became_slow_still_serves_restricted_calls_and_no_clear_one
     run(main())
 
 
+def test_a_slow_spell_that_is_over_does_not_hide_a_hang_that_follows() -> None:
+    async def main() -> None:
+        async with Ward().open() as ward:
+            ward.gpu.set(Plan(open_s=1.5))
+            kept = [ward.rig.call(request("restricted", 60.0)) for _ in range(6)]
+            await asyncio.gather(*kept)
+            ward.gpu.set(ANSWERS)
+            if ward.health.state != "trusted":
+                await ward.until("trusted")
+            await ward.rig.call(request())
+            ward.gpu.set(HANGS)
+            ward.spill()
+            assert await ward.until("slow") <= OUT_S
+
+    run(main())
+
+
 def test_slow_is_better_than_nowhere_for_a_call_that_may_not_leave() -> None:
     async def main() -> None:
         async with Ward().open() as ward:
@@ -233,6 +251,150 @@ def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> No
             assert ward.health.state == "ejected"
             ward.gpu.set(ANSWERS)
             assert await ward.until("trusted") <= 1.0
+
+    run(main())
+
+
+# Who has no other place waits for the canary
+
+
+def up_again(ward: Ward, plan: Plan = ANSWERS) -> None:
+    """It was down, and has answered its probe just now."""
+    place = ward.rig.fleet.place("gpu")
+    place.went_down()
+    ward.gpu.set(plan)
+    place.came_up()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"kind": "restricted"}, id="restricted"),
+        pytest.param({"kind": "clear", "zones": frozenset({Zone.ONPREM})}, id="clear-that-stays"),
+    ],
+)
+def test_a_call_waits_for_the_canary_of_a_server_that_is_up_again(changes: dict[str, Any]) -> None:
+    async def main() -> None:
+        async with Ward().open() as ward:
+            up_again(ward)
+            ended = await ward.rig.call(request(budget_s=0.3, **changes))
+            assert zone(ended) is Zone.ONPREM
+            assert ward.rig.cloud_seen == []
+
+    run(main())
+
+
+def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> None:
+    """Connections break before the end of the process is told, and the restart with it."""
+
+    async def main() -> None:
+        async with Ward().open() as ward:
+            place = ward.rig.fleet.place("gpu")
+            ward.gpu.set(FAILS)
+            ward.rig.eject("gpu")
+            calling = asyncio.create_task(ward.rig.call(request("restricted", 5.0)))
+            await asyncio.sleep(0.1)
+            place.back_in_s = lambda: 1.0
+            place.went_down()
+            await asyncio.sleep(1.5)
+            place.back_in_s = lambda: None
+            ward.gpu.set(ANSWERS)
+            place.came_up()
+            assert zone(await calling) is Zone.ONPREM
+
+    run(main())
+
+
+def test_a_call_whose_model_is_broken_for_good_is_told_within_seconds() -> None:
+    async def main() -> None:
+        async with Ward().open() as ward:
+            ward.gpu.set(FAILS)
+            ward.rig.eject("gpu")
+            began_s = now_s()
+            refused = await ward.rig.call(request("restricted", 30.0))
+            assert isinstance(refused.error, OnpremUnavailable)
+            assert now_s() - began_s < 2.0
+
+    run(main())
+
+
+def test_a_call_waits_for_the_second_canary_once_the_first_has_passed() -> None:
+    async def main() -> None:
+        async with Ward().open() as ward:
+            ward.gpu.set(FAILS)
+            ward.rig.eject("gpu")
+            await asyncio.sleep(1.5)
+            refused = await ward.rig.call(request("restricted", 30.0))
+            assert isinstance(refused.error, OnpremUnavailable), "nothing speaks for it yet"
+            ward.gpu.set(ANSWERS)
+            passed = len(ward.gpu.canaries) + 1
+            while len(ward.gpu.canaries) < passed or ward.gpu.opening:  # noqa: ASYNC110 - leaps
+                await asyncio.sleep(0.01)
+            assert ward.health.state == "ejected", "two have to pass"
+            assert zone(await ward.rig.call(request("restricted", 2.0))) is Zone.ONPREM
+
+    run(main())
+
+
+def test_hope_that_comes_to_nothing_ends_the_wait_and_there_is_none_for_the_next_call() -> None:
+    async def main() -> None:
+        async with Ward().open() as ward:
+            up_again(ward, FAILS)
+            since_s = now_s()
+            waited = await ward.rig.call(request("restricted", 60.0))
+            assert isinstance(waited.error, OnpremUnavailable)
+            assert waited.at_s - since_s < 0.5, "as soon as the canary has failed"
+            again_s = now_s()
+            next_one = await ward.rig.call(request("restricted", 60.0))
+            assert isinstance(next_one.error, OnpremUnavailable)
+            assert next_one.at_s == again_s
+
+    run(main())
+
+
+def test_a_wait_for_what_nobody_expects_any_more_ends_soon() -> None:
+    """Just ejected, and no canary that could tell: its keeper may have it back soon, or not."""
+
+    async def main() -> None:
+        rig = Rig(onprem(), cloud())
+        rig.eject("gpu")
+        since_s = now_s()
+        ended = await rig.call(request("restricted", 60.0))
+        assert isinstance(ended.error, OnpremUnavailable)
+        assert ended.at_s - since_s <= 1.5
+        again = await rig.call(request("restricted", 60.0))
+        assert again.at_s == now_s() == ended.at_s
+
+    run(main())
+
+
+def test_without_canaries_a_call_waits_for_the_one_that_tries_a_server_that_is_up_again() -> None:
+    async def main() -> None:
+        gpu = Switched(Plan(open_s=0.2))
+        rig = Rig(replace(onprem(), connector=gpu), cloud())
+        rig.fleet.lane("gpu", MODEL)
+        rig.fleet.place("gpu").went_down()
+        rig.fleet.place("gpu").came_up()
+        calls = [rig.call(request("restricted", 5.0)) for _ in range(3)]
+        assert [zone(ended) for ended in await asyncio.gather(*calls)] == [Zone.ONPREM] * 3
+
+    run(main())
+
+
+def test_when_the_one_that_tries_it_leaves_another_does() -> None:
+    async def main() -> None:
+        gpu = Switched(HANGS)
+        rig = Rig(replace(onprem(), connector=gpu), cloud())
+        rig.fleet.lane("gpu", MODEL)
+        rig.fleet.place("gpu").went_down()
+        rig.fleet.place("gpu").came_up()
+        first = asyncio.create_task(rig.call(request("restricted", 5.0)))
+        await asyncio.sleep(0.1)
+        others = [asyncio.create_task(rig.call(request("restricted", 5.0))) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        gpu.set(ANSWERS)
+        first.cancel()
+        assert [zone(ended) for ended in await asyncio.gather(*others)] == [Zone.ONPREM] * 2
 
     run(main())
 

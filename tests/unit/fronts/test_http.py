@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import logging
@@ -20,10 +21,18 @@ from starlette.routing import Route
 
 from gateway.errors import GatewayError, Saturated
 from gateway.fronts import kserve
-from gateway.fronts.http import ClosingResponse, Front, build_app, read_body, until_left
+from gateway.fronts.http import (
+    ClientLeft,
+    ClosingResponse,
+    Front,
+    build_app,
+    read_body,
+    until_left,
+)
 from gateway.fronts.intake import Arrival
+from gateway.types import InferenceReply
 
-from .http_rig import HANG, Client, Frames, Pipeline, ask, head, services, serving
+from .http_rig import HANG, PLACEMENT, Client, Frames, Pipeline, ask, head, services, serving
 
 pytestmark = pytest.mark.anyio
 CAP = 100_000
@@ -267,11 +276,6 @@ async def test_a_second_request_on_the_line_disturbs_nobody(rig: Rig) -> None:
 
 async def test_a_reply_that_comes_as_its_caller_leaves_is_closed() -> None:
     """Whichever of the two the event loop runs first."""
-    from gateway.fronts.http import ClientLeft
-    from gateway.types import InferenceReply
-
-    from .http_rig import PLACEMENT
-
     for turns in range(4):
         left, frames = asyncio.Event(), Frames([])
 
@@ -297,6 +301,25 @@ async def test_a_reply_that_comes_as_its_caller_leaves_is_closed() -> None:
         except ClientLeft:
             assert frames.closed.is_set()
         await asyncio.sleep(0)  # no cancellation is left behind
+
+
+async def test_a_reply_that_comes_in_spite_of_its_cancellation_is_closed() -> None:
+    """A step that was as good as done answers all the same: nobody is there to take it."""
+    left, frames = asyncio.Event(), Frames([])
+
+    async def receive() -> dict[str, str]:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def work() -> InferenceReply:
+        left.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return InferenceReply(PLACEMENT, frames)
+
+    with pytest.raises(ClientLeft):
+        await until_left(Request({"type": "http", "headers": []}, receive), work())
+    assert frames.closed.is_set()
 
 
 async def test_a_cancellation_from_elsewhere_stays_one() -> None:

@@ -26,6 +26,7 @@ from gateway.types import (
 from tests.unit.harness import (
     ANSWERS,
     FAILS,
+    MODEL,
     UNREACHABLE,
     Ended,
     Plan,
@@ -317,7 +318,7 @@ def test_a_call_that_was_tried_as_it_is_leaves_no_more_with_surrogates() -> None
         place.back_in_s = lambda: 1.0
         place.went_down()
         await asyncio.sleep(0.5)
-        rig.fleet.recovery.tell()
+        rig.fleet.recovery.tell(MODEL, back=True)
         place.back_in_s = lambda: None
         ended = await calling
         tried = [set(a["zones"]) for a in rig.log.of(asked.id)[-1]["attempts"]]

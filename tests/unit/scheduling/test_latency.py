@@ -52,3 +52,20 @@ def test_sizes_have_distributions_of_their_own() -> None:
 def test_an_expectation_is_a_time(expected_s: float) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Tail(expected_s)
+
+
+def test_what_another_gateway_has_measured_takes_the_place_of_all_before() -> None:
+    tail = Tail(9.0)
+    before = tail.version
+    tail.learn([0.3, 0.1, 0.2, 0.4])
+    assert [tail.late(s) for s in (0.05, 0.25, 0.4)] == [1.0, 0.5, 0.0]
+    assert tail.version > before
+    drawn = tail.version
+    tail.learn([0.4, 0.3, 0.2, 0.1])
+    assert tail.version == drawn  # nothing is new
+
+
+@pytest.mark.parametrize("answers_s", [[], [0.1, 0.0], [float("nan")], [float("inf")]])
+def test_what_is_learnt_are_times(answers_s: list[float]) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Tail(1.0).learn(answers_s)

@@ -100,6 +100,16 @@ def test_a_call_that_the_cloud_could_not_make_any_more_is_worth_its_whole_penalt
     assert too_slow not in seen.spilled
 
 
+def test_a_call_that_the_cloud_could_not_make_any_more_does_not_leave() -> None:
+    """Paid for and late all the same would be the worst of both."""
+    seen, waits = Seen(), scheduler()
+    seen(waits.arrive(clear(work=16.0), 0.0))
+    seen(waits.arrive(clear(budget_s=0.03, tail=cloud(0.5)), 0.0))
+    assert seen.spilled == []
+    seen(waits.arrive(clear(budget_s=0.03, tail=CLOUD), 0.0))
+    assert len(seen.spilled) == 1
+
+
 def test_a_restricted_call_is_put_off_and_never_leaves() -> None:
     seen, waits = Seen(), scheduler()
     seen(waits.arrive(clear(work=16.0), 0.0))
@@ -390,16 +400,6 @@ def test_a_caller_that_leaves_takes_its_place_out_of_the_line() -> None:
     seen(finish(waits, seen.releases[0], 0.04))
     assert call not in seen.sent
     assert waits.waiting == 0
-
-
-def test_a_server_that_works_on_something_else_is_not_idle() -> None:
-    seen, waits = Seen(), scheduler()
-    seen(waits.occupied("gpu-0", 0.1, 0.0))
-    seen(waits.arrive(clear(), 0.0))
-    assert seen.releases == []
-    assert waits.wake_s == pytest.approx(0.1)
-    seen(waits.tick(0.1))
-    assert len(seen.releases) == 1
 
 
 def test_a_full_queue_turns_the_next_call_away() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,13 +112,14 @@ def test_no_24_hours_cost_more_than_the_budget(calls: list[tuple[float, float, f
         assert last_day <= 5.0 + 1e-9
 
 
-def test_the_door_says_why_it_is_closed() -> None:
-    clock = HandClock()
-    closed = SpillControl(SpillStop(True, None, clock), SpillBudgets(None, {}, clock))
+def test_the_door_says_why_it_is_closed(tmp_path: Path) -> None:
+    clock, stop_file = HandClock(), tmp_path / "stop"
+    stop_file.touch()
+    closed = SpillControl(SpillStop(stop_file, clock), SpillBudgets(None, {}, clock))
     with pytest.raises(SpillClosed) as told:
         closed.reserve("ward", 0.0)
     assert told.value.reason == "spill_stopped"
-    spent_up = SpillControl(SpillStop(False, None, clock), SpillBudgets(1.0, {}, clock))
+    spent_up = SpillControl(SpillStop(None, clock), SpillBudgets(1.0, {}, clock))
     with pytest.raises(SpillClosed) as told:
         spent_up.reserve("ward", 2.0)
     assert told.value.reason == "spill_budget"

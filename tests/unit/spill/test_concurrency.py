@@ -74,3 +74,38 @@ def test_a_shorter_wait_does_not_end_a_longer_one() -> None:
     limit.refused(clock(), in_flight=1, retry_after_s=5.0)
     limit.refused(clock(), in_flight=1, retry_after_s=1.0)
     assert limit.closed_s == 5.0
+
+
+def refused_at(in_flight: int) -> AdaptiveLimit:
+    limit = AdaptiveLimit(1000, HandClock())
+    limit.refused(1.0, in_flight=in_flight, retry_after_s=0.0)
+    return limit
+
+
+def answers_until(limit: AdaptiveLimit, reached: int) -> int:
+    answers = 0
+    while limit.limit < reached:
+        limit.answered(in_flight=limit.limit)
+        answers += 1
+    return answers
+
+
+def test_the_limit_rises_slowly_where_it_was_refused_and_fast_below_and_above() -> None:
+    """A quota is where it was; to meet it again costs what its Retry-After says."""
+    limit = refused_at(40)
+    below = answers_until(limit, 37)
+    near = answers_until(limit, 40)
+    above = answers_until(limit, 50)
+    assert below / 9 < 45
+    assert near / 3 > 200
+    assert above / 10 < 60
+
+
+def test_an_endpoint_that_was_out_starts_with_all_it_may_have() -> None:
+    limit = refused_at(40)
+    limit.restart()
+    assert limit.limit == 1000
+    limit.slowed(2000.0, in_flight=40)
+    assert limit.limit == 28
+    answers_until(limit, 37)
+    assert answers_until(limit, 41) < 4 * 60, "the old refusal is forgotten"

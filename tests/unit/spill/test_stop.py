@@ -10,7 +10,7 @@ from tests.unit.spill.clock import HandClock
 
 def test_nothing_leaves_while_the_file_is_there(tmp_path: Path) -> None:
     clock, file = HandClock(), tmp_path / "stop"
-    stop = SpillStop(False, file, clock)
+    stop = SpillStop(file, clock)
     seen = [stop.on]
     file.touch()
     clock.pass_s(0.1)
@@ -23,7 +23,7 @@ def test_nothing_leaves_while_the_file_is_there(tmp_path: Path) -> None:
 
 def test_it_is_looked_at_a_few_times_a_second_only(tmp_path: Path) -> None:
     clock, file = HandClock(), tmp_path / "stop"
-    stop = SpillStop(False, file, clock)
+    stop = SpillStop(file, clock)
     assert not stop.on
     file.touch()
     clock.pass_s(0.05)
@@ -32,9 +32,8 @@ def test_it_is_looked_at_a_few_times_a_second_only(tmp_path: Path) -> None:
 
 def test_what_cannot_be_looked_at_is_taken_to_be_there(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert SpillStop(False, tmp_path / "file" / "below", HandClock()).on
+    assert SpillStop(tmp_path / "file" / "below", HandClock()).on
 
 
-def test_a_gateway_that_never_spills_needs_no_file() -> None:
-    assert SpillStop(True, None, HandClock()).on
-    assert not SpillStop(False, None, HandClock()).on
+def test_without_a_file_nothing_stops_it() -> None:
+    assert not SpillStop(None, HandClock()).on

@@ -1,0 +1,59 @@
+"""What is shown of the endpoints and the queues: /status, and the gauges of /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.accounting.metrics import Metrics
+from gateway.groups import Groups
+from gateway.place import Place
+
+
+def report(places: Mapping[str, Place]) -> list[dict[str, object]]:
+    """For /status: every endpoint and lane, content-free."""
+    return [
+        {
+            "endpoint": name,
+            "zone": place.settings.zone.value,
+            "kind": place.settings.kind,
+            "up": place.up,
+            "in_flight": place.in_flight,
+            "statistics": "none" if place.statistics is None else place.statistics.state,
+            "models": {
+                model: {
+                    "in_flight": lane.in_flight,
+                    "ejected": not lane.breaker.closed,
+                    "health": lane.health.state,
+                    "p50_s": None if lane.times.cold else lane.times.quantile_s(0.5),
+                    "p95_s": None if lane.times.cold else lane.times.quantile_s(0.95),
+                }
+                for model, lane in place.lanes.items()
+            },
+        }
+        for name, place in places.items()
+    ]
+
+
+def publish(metrics: Metrics, places: Mapping[str, Place], groups: Groups) -> None:
+    """Bring the gauges up to date; called when they are read."""
+    for name, place in places.items():
+        metrics.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
+        if place.statistics is not None:
+            metrics.statistics_stale.labels(name).set(place.statistics.stale)
+        for model, lane in place.lanes.items():
+            metrics.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
+            metrics.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
+
+    for name, gpu in groups.shared_gpus():
+        metrics.gpu_turns.labels(name).set(gpu.turns)
+        if gpu.contention.value is not None:
+            metrics.gpu_contention.labels(name).set(gpu.contention.value)
+    for (model, servers), group in groups:
+        metrics.queue_waiting.labels("+".join(servers), model).set(group.waiting)
+        for name in servers:
+            metrics.queue_in_flight.labels(name, model).set(groups.in_flight(model, name))
+            batches = group.scheduling.model(name)
+            metrics.batch_fixed.labels(name, model).set(batches.fixed_s)
+            metrics.batch_per_work.labels(name, model).set(batches.per_work_s)
+            if batches.error.batches:
+                metrics.batch_error.labels(name, model).set(batches.error.mean)
