@@ -40,7 +40,6 @@ NOBODY = "Write a short summary of the water cycle."
 DOUBTFUL = "How many windows does Hannah smash?"  # the first model alone: "Hannah smash"
 RUSSIAN = "Кошка сидела на ковре и долго смотрела в окно."
 BUDGET_S = 5.0
-LATE_S = 0.5  # on top of a budget, for all of these calls on a machine with other work
 
 
 @pytest.fixture(scope="module")
@@ -254,9 +253,10 @@ def test_a_server_that_hangs_restricts_within_the_budget(
             try:
                 started_s = time.monotonic()
                 many = 3 * THREADS  # more than there are threads
-                found = await asyncio.gather(*(outcome(names, NOBODY, 0.5) for _ in range(many)))
+                found = await asyncio.gather(*(outcome(names, NOBODY, 2.0) for _ in range(many)))
                 assert found == ["late"] * many
-                assert time.monotonic() - started_s < 0.5 + LATE_S
+                # One after the other in the threads would be three times the budget.
+                assert time.monotonic() - started_s < 2 * 2.0
             finally:
                 os.kill(pid, signal.SIGCONT)
             await until(lambda: is_found(names))
