@@ -76,7 +76,10 @@ class Contention:
     def observe(
         self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
     ) -> None:
-        """`expected`: what is thought of the model's batches, whoever else was there."""
+        """`expected`: what is thought of the model's batches, whoever else was there. One that was
+        answered sooner than the network alone should take tells nothing."""
+        if took_s <= 0.0:
+            return
         needs = self._needs.get(model)
         if needs is None:
             prior = BatchModel(expected.fixed_s, expected.per_work_s)

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Release
+from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import Contention, SharedGpu
 from tests.unit.scheduling.calls import (
     BATCH,
@@ -77,6 +78,28 @@ def test_a_batch_loses_no_more_to_others_than_the_time_that_they_were_there() ->
     told(contention, 0.3, 10 * FULL_S, times=1)
     assert contention.value is not None
     assert contention.value < 0.4
+
+
+@pytest.mark.parametrize("took_s", [0.0, -0.0005])
+def test_batches_that_seem_to_take_no_time_tell_nothing(took_s: float) -> None:
+    contention = Contention()
+    told(contention, 0.0, FULL_S)
+    for _ in range(20):
+        contention.observe(0, steady_model(), 16.0, took_s, 0.0)
+    assert contention.value is None
+    told(contention, 1.0, 1.5 * FULL_S)
+    assert contention.value == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_answers_that_are_quicker_than_the_network_seemed_to_be_end_their_batches() -> None:
+    gpu = SharedGpu()
+    gpu.join()
+    model = Scheduler({"gpu": steady_model()}, BATCH, round_trip_s=0.001, gpus={"gpu": gpu})
+    for at, took_s in enumerate([FULL_S] * 20 + [0.0005] * 20):
+        seen = Seen()
+        seen(model.arrive(restricted(60.0, float(at)), float(at)))
+        seen(finish(model, seen.releases[0], at + took_s))
+    assert model.in_flight("gpu") == 0
 
 
 def test_turns_begin_late_and_end_late() -> None:
