@@ -37,14 +37,15 @@ class BatchModel:
         """What is expected until batches have been seen."""
         if not (fixed_s >= 0 and per_work_s >= 0 and fixed_s + per_work_s > 0):
             raise ValueError("a batch takes time")
-        self._a = self._prior_a = fixed_s
-        self._b = self._prior_b = per_work_s
+        self._prior_a, self._prior_b = fixed_s, per_work_s
         self._n = self._w = self._t = self._ww = self._wt = 0.0
-        self._scale = _COLD_CAUTION
         self._seen = 0
         self._recent: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
         self._told: deque[tuple[float, float]] = deque(maxlen=_WINDOW)  # predicted, measured
-        self._sigma_s = 0.0
+        self.sigma_s = 0.0
+        """Spread of a batch's time around its prediction."""
+        self.fixed_s = fixed_s * _COLD_CAUTION
+        self.per_work_s = per_work_s * _COLD_CAUTION
 
     def __deepcopy__(self, memo: object) -> BatchModel:
         return self  # what is measured is nobody's own
@@ -52,19 +53,6 @@ class BatchModel:
     @property
     def cold(self) -> bool:
         return self._seen < _COLD
-
-    @property
-    def fixed_s(self) -> float:
-        return self._a * self._scale
-
-    @property
-    def per_work_s(self) -> float:
-        return self._b * self._scale
-
-    @property
-    def sigma_s(self) -> float:
-        """Spread of a batch's time around its prediction."""
-        return self._sigma_s
 
     @property
     def error(self) -> BatchError:
@@ -75,7 +63,7 @@ class BatchModel:
         return BatchError(sum(off) / took_s, sum(map(abs, off)) / took_s, self._seen)
 
     def predict_s(self, work: float) -> float:
-        return (self._a + self._b * work) * self._scale
+        return self.fixed_s + self.per_work_s * work
 
     def observe(self, work: float, took_s: float) -> None:
         if not (work > 0 and took_s > 0 and math.isfinite(took_s)):
@@ -93,9 +81,8 @@ class BatchModel:
     def adopt(self, other: BatchModel) -> None:
         """What was learnt elsewhere takes the place of what was learnt here; how far predictions
         were off is counted on."""
-        self._a, self._b, self._scale, self._sigma_s = (
-            other._a, other._b, other._scale, other._sigma_s,
-        )  # fmt: skip
+        self.fixed_s, self.per_work_s = other.fixed_s, other.per_work_s
+        self.sigma_s = other.sigma_s
         self._n, self._w, self._t, self._ww, self._wt = (
             other._n, other._w, other._t, other._ww, other._wt,
         )  # fmt: skip
@@ -109,12 +96,13 @@ class BatchModel:
         if self._seen >= _COLD and spread > (0.05 * mean_w) ** 2:
             b = max(0.0, (self._wt / n - mean_w * mean_t) / spread)
             b = min(b, mean_t / mean_w)
-            self._a, self._b = mean_t - b * mean_w, b
+            a = max(0.0, mean_t - b * mean_w)
         else:
             ratio = mean_t / (self._prior_a + self._prior_b * mean_w)
-            self._a, self._b = self._prior_a * ratio, self._prior_b * ratio
-        ratios = [took_s / (self._a + self._b * work) for work, took_s in self._recent]
+            a, b = self._prior_a * ratio, self._prior_b * ratio
+        ratios = [took_s / (a + b * work) for work, took_s in self._recent]
         middle = median(ratios)
-        self._scale = max(1.0, middle) * (_COLD_CAUTION if self.cold else 1.0)
+        scale = max(1.0, middle) * (_COLD_CAUTION if self.cold else 1.0)
+        self.fixed_s, self.per_work_s = a * scale, b * scale
         spread_of_ratios = median(abs(r - middle) for r in ratios) * _SIGMA_OF_MAD
-        self._sigma_s = spread_of_ratios * mean_t
+        self.sigma_s = spread_of_ratios * mean_t

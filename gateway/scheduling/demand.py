@@ -20,6 +20,7 @@ _CLASSES: Final = 64
 _PER_OCTAVE: Final = 3
 _MOST: Final = 0.95  # of the capacity: something is left for everybody
 _SCARCE: Final = 0.3  # above the capacity: so much is asked for when all of the reserve counts
+_FADED_AT: Final = 32.0  # memories: e ** 32 is no large number yet
 _REDRAWN: Final = 1 / 24  # of the memory: how long a drawing is good enough
 
 
@@ -32,10 +33,11 @@ class Stretch:
 
 
 class Demand:
-    __slots__ = ("_anchor", "_drawn_s", "_last_s", "_offered", "_stretch")
+    __slots__ = ("_aged", "_anchor", "_drawn_s", "_last_s", "_offered", "_stretch")
 
     def __init__(self) -> None:
-        self._offered = np.zeros(_CLASSES)  # GPU seconds per second
+        self._offered = [0.0] * _CLASSES  # GPU seconds per second, times e ** _aged
+        self._aged = 0.0  # memories that have passed since all of them were faded
         self._last_s = -math.inf  # time of the last arrival
         self._anchor: float | None = None  # log2 of the first density: the middle of the classes
         self._stretch = Stretch(np.ones(_CLASSES), [1.0] * _CLASSES)
@@ -52,23 +54,29 @@ class Demand:
         return min(max(place, 0), _CLASSES - 1)
 
     def arrived(self, density_class: int, gpu_s: float, now_s: float, memory_s: float) -> None:
-        self._offered *= math.exp((self._last_s - now_s) / memory_s)
-        self._offered[density_class] += gpu_s / memory_s
+        if self._last_s > -math.inf:
+            self._aged += (now_s - self._last_s) / memory_s
+        if self._aged > _FADED_AT:
+            fade = math.exp(-self._aged)
+            self._offered = [offered * fade for offered in self._offered]
+            self._aged = 0.0
+        self._offered[density_class] += gpu_s / memory_s * math.exp(self._aged)
         self._last_s = now_s
 
     def share_above(self, density_class: int, servers: int) -> float:
         """The share of so many servers' capacity that dearer classes took lately."""
-        return float(self._offered[density_class + 1 :].sum()) / servers
+        return sum(self._offered[density_class + 1 :]) * math.exp(-self._aged) / servers
 
     def stretch(
         self, servers: int, reserve: float, margin: float, now_s: float, memory_s: float
     ) -> Stretch:
         if now_s - self._drawn_s > memory_s * _REDRAWN:
             self._drawn_s = now_s
-            fade = math.exp((self._last_s - now_s) / memory_s) / servers
-            asked_for = float(self._offered.sum()) * fade
+            fade = math.exp((self._last_s - now_s) / memory_s - self._aged) / servers
+            up_to = np.cumsum(self._offered) * fade
+            asked_for = float(up_to[-1])
             scarce = min(max((asked_for - 1.0) / _SCARCE, 0.0), 1.0)
-            above = asked_for - self._offered.cumsum() * fade
+            above = asked_for - up_to
             above *= reserve * scarce
             many = margin / (1.0 - np.minimum(above, _MOST))
             self._stretch = Stretch(many, many.tolist())

@@ -202,7 +202,7 @@ class Scheduler:
         line = self._line
         model = self._model
         slots = [Slot(s.free_s(now_s) - now_s, s.model.fixed_s, s.model.per_work_s) for s in up]
-        if len(slots) > len(line.calls):
+        if len(up) > len(line.calls):
             slots = heapq.nsmallest(len(line.calls), slots, key=_free_in_s)
         reserve, margin = self.tuning.reserve, self.tuning.margin
         stretch = self._servers.stretch(reserve, margin, now_s) or self._demand.stretch(
@@ -291,6 +291,8 @@ class Scheduler:
         return _LAST_S if self._places else math.inf
 
     def _lead_s(self, instance: Instance) -> float:
+        if self.lead_s == 0.0:
+            return 0.0
         longest_s = _LATEST_LEAD * instance.model.predict_s(self._max_batch)
         if self.lead_s is not None:
             return min(self.lead_s, longest_s)
@@ -375,11 +377,10 @@ class Scheduler:
 
     def _retry_after_s(self, up: Sequence[Instance], now_s: float) -> float:
         """When what is in the line now will be done."""
-        works = self._line.works()
-        model = self._model
-        work_s = len(works) * self._fixed_share_s + works.sum() * model.per_work_s
+        line = self._line
+        work_s = len(line) * self._fixed_share_s + line.work * self._model.per_work_s
         start_s = self._servers.start_s(now_s) - now_s if up else 0.0
-        return float(start_s + work_s / max(1, len(up)))
+        return start_s + work_s / max(1, len(up))
 
     def _next_wake_s(self, up: Sequence[Instance], now_s: float) -> float:
         """A batch is due, or overdue, or somebody who was put off is late."""

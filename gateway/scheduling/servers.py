@@ -60,7 +60,7 @@ class Standing:
 
     @property
     def room(self) -> int:
-        return int(min(max(0.0, self.most - self.in_flight), _ANY))
+        return int(max(0.0, self.most - self.in_flight)) if self.most < _ANY else _ANY
 
 
 @dataclass(slots=True)
@@ -144,9 +144,10 @@ class Instance:
 
     def end_s(self, now_s: float) -> float:
         """When its own batches should be done, of which there must be one."""
-        return self.running_end_s(now_s) + sum(
-            self.model.predict_s(burst.work) for burst in self.bursts[1:]
-        )
+        end_s = self.running_end_s(now_s)
+        for burst in self.bursts[1:]:
+            end_s += self.model.predict_s(burst.work)
+        return end_s
 
     def running_end_s(self, now_s: float) -> float:
         """When the running batch should end; never in the past."""
@@ -156,15 +157,15 @@ class Instance:
 
     def due_s(self, now_s: float, lead_s: float) -> float:
         """When it should be sent its next batch; inf: not before something happens."""
-        if len(self.bursts) >= _AT_MOST or not (self.standing.up and self.standing.room):
+        bursts, standing = self.bursts, self.standing
+        if bursts and (lead_s <= 0.0 or len(bursts) >= _AT_MOST):
+            return math.inf
+        if not (standing.up and standing.room):
             return math.inf
         due_s = now_s
-        if self.bursts:
-            if lead_s <= 0.0:
-                return math.inf
-            end_s = self.began_s + self.model.predict_s(self.bursts[0].work)
+        if bursts:
+            end_s = self.began_s + self.model.predict_s(bursts[0].work)
             due_s = max(now_s, end_s - lead_s)
-        standing = self.standing
         return max(due_s, standing.turn_s()) if standing.gpu.shared else due_s
 
     def overdue_s(self, now_s: float) -> float:
@@ -236,6 +237,7 @@ class Servers:
     ) -> None:
         """`gpus`: those that have other models as well."""
         self._standings = {name: Standing() for name in models}
+        self._on_gpus = bool(gpus)
         for name, gpu in (gpus or {}).items():
             self._standings[name].gpu, self._standings[name].number = gpu, gpu.join()
         self._instances = [Instance(n, m, self._standings[n]) for n, m in models.items()]
@@ -273,7 +275,7 @@ class Servers:
 
     @property
     def shared(self) -> bool:
-        return any(standing.gpu.shared for standing in self._standings.values())
+        return self._on_gpus and any(s.gpu.shared for s in self._standings.values())
 
     def asked(self, density: float, gpu_s: float, now_s: float, memory_s: float) -> None:
         """A call came that is worth so much per second: to each server its share of them."""
@@ -319,7 +321,10 @@ class Servers:
 
     def start_s(self, now_s: float) -> float:
         """When the next batch could begin; inf: no server is up."""
-        return min((instance.free_s(now_s) for instance in self.up), default=math.inf)
+        up = self.up
+        if len(up) == 1:
+            return up[0].free_s(now_s)
+        return min((instance.free_s(now_s) for instance in up), default=math.inf)
 
     def least_s(self, work: float, now_s: float) -> float:
         """What a batch takes for certain, at the fastest that is up, or was."""

@@ -11,8 +11,7 @@ import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +26,7 @@ FEW: Final = 24  # up to so many a loop is faster
 NOBODY: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a call belongs in the line."""
 
     key: float  # what the line is sorted by
@@ -36,8 +34,7 @@ class Place:
     density_class: int
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A server as the line sees it."""
 
     free_in_s: float
@@ -73,6 +70,12 @@ class Line:
     def first_key(self) -> float:
         """Of the first call; there must be one."""
         return self._keys[0]
+
+    @property
+    def work(self) -> float:
+        """Of all of them."""
+        few = len(self.calls) <= FEW
+        return sum(self._work) if few else float(np.frombuffer(self._work).sum())
 
     def works(self) -> Floats:
         """Read it before the line changes: the numbers are the line's own."""
@@ -137,6 +140,8 @@ class Line:
     def _first_of_few(
         self, slots: Sequence[Slot], max_batch: int, stretch: Sequence[float], now_s: float
     ) -> int:
+        if len(slots) == 1:
+            return self._first_of_few_at(slots[0], max_batch, stretch, now_s)
         free = [(slot.free_in_s, at) for at, slot in enumerate(slots)]
         room, end_s, per_work_s = 0, 0.0, 0.0
         for at, work in enumerate(self._work):
@@ -153,6 +158,19 @@ class Line:
             room -= 1
         return NOBODY
 
+    def _first_of_few_at(
+        self, slot: Slot, max_batch: int, stretch: Sequence[float], now_s: float
+    ) -> int:
+        end_s, fixed_s, per_work_s = slot
+        columns = zip(self._work, self._class, self._due_s, strict=True)
+        for at, (work, density_class, due_s) in enumerate(columns):
+            if at % max_batch == 0:
+                end_s += fixed_s
+            end_s += work * per_work_s
+            if end_s * stretch[density_class] > due_s - now_s:
+                return at
+        return NOBODY
+
     def _finish_in_s(self, slots: Sequence[Slot], max_batch: int) -> Floats:
         work = np.frombuffer(self._work).cumsum()
         n = len(work)
@@ -164,17 +182,19 @@ class Line:
             return work
         free = [(slot.free_in_s, at) for at, slot in enumerate(slots)]
         heapq.heapify(free)
-        ends = np.empty(n)
-        before = 0.0
-        for start in range(0, n, max_batch):
-            end = min(start + max_batch, n)
+        upto = [*work[max_batch - 1 :: max_batch].tolist(), float(work[-1])]
+        before, begin_s, per_work_s = 0.0, [], []
+        for end in upto[: -(-n // max_batch)]:
             free_in_s, at = free[0]
-            part = (work[start:end] - before) * slots[at].per_work_s
-            part += free_in_s + slots[at].fixed_s
-            ends[start:end] = part
-            before = work[end - 1]
-            heapq.heapreplace(free, (float(part[-1]), at))
-        return ends
+            slot = slots[at]
+            begin_s.append(free_in_s + slot.fixed_s - before * slot.per_work_s)
+            per_work_s.append(slot.per_work_s)
+            end_s = free_in_s + slot.fixed_s + (end - before) * slot.per_work_s
+            heapq.heapreplace(free, (end_s, at))
+            before = end
+        work *= np.repeat(per_work_s, max_batch)[:n]
+        work += np.repeat(begin_s, max_batch)[:n]
+        return work
 
     def _full_batches_before(self, n: int, max_batch: int) -> Floats:
         if len(self._batches_before) < n or self._batch != max_batch:

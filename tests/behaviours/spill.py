@@ -152,7 +152,7 @@ S4 = Behaviour(
     (
         guard(
             "a server has the running batch and the next", "scheduling/servers.py",
-            "if len(self.bursts) >= _AT_MOST or not", "if not",
+            "(lead_s <= 0.0 or len(bursts) >= _AT_MOST)", "lead_s <= 0.0",
             _LINE + "test_at_most_the_running_batch_and_the_next_are_with_a_server",
         ),
         guard(

@@ -213,7 +213,7 @@ def _endpoint(rng: Random, name: str, zone: Zone, horizon_s: float) -> EndpointP
         name=name,
         zone=zone,
         seed=rng.getrandbits(32),
-        base_s=rng.choice((0.002, 0.01, 0.05)),
+        base_s=rng.choice((0.0002, 0.002, 0.01, 0.05)),
         expected_ms=rng.choice((1.0, 20.0, 300.0)),
         # A price on the GPU makes the cloud the cheap place.
         price_usd=0.001 if away else rng.choice((0.0, 0.0, 5.0)),
