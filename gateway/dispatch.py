@@ -94,8 +94,8 @@ class Dispatcher:
         log: AttemptLog,
     ) -> OpenedReply:
         """The reply from its first frame on; whoever gets it must close it. Raises what the last
-        attempt met, OnpremUnavailable for a restricted call that no on-prem server could take, or
-        NotCleared before an attempt in the cloud that turns out not to be allowed.
+        attempt met; for a restricted call OnpremUnavailable, unless the queue was full or the model
+        failed; or NotCleared before an attempt in the cloud that turns out not to be allowed.
         """
         route = _Route(request, clearance, decision, log)
         self._retries.called()
@@ -223,6 +223,8 @@ class Dispatcher:
         sent: bool,
     ) -> GatewayError:
         if isinstance(last, ModelFailed):  # an answer, which calling again would not change
+            return last
+        if isinstance(last, Saturated):  # the servers are well: the call came at a bad time
             return last
         if found.restricted:
             refused = OnpremUnavailable(

@@ -44,12 +44,21 @@ class Client:
         while self._idle:
             self._idle.pop()[1].close()
 
+    async def get(self, path: str) -> Answered:
+        """Raises as `post` does."""
+        return await self._ask("GET", path, b"", {})
+
     async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answered:
         """Raises OSError or asyncio.IncompleteReadError when the connection fails."""
+        return await self._ask("POST", path, body, headers)
+
+    async def _ask(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> Answered:
         connection = self._idle.pop() if self._idle else await self._connect()
         reader, writer = connection
         try:
-            writer.write(self._head(path, body, headers) + body)
+            writer.write(self._head(method, path, body, headers) + body)
             answered = await _read(reader)
         except BaseException:
             writer.close()
@@ -63,9 +72,9 @@ class Client:
     async def _connect(self) -> _Connection:
         return await asyncio.open_connection(self._host, self._port)
 
-    def _head(self, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    def _head(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
         lines = [
-            f"POST {path} HTTP/1.1",
+            f"{method} {path} HTTP/1.1",
             f"host: {self._host}:{self._port}",
             "content-type: application/json",
             f"content-length: {len(body)}",

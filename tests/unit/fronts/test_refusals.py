@@ -83,6 +83,7 @@ CASES = [
     Case("clear", 429, "RESOURCE_EXHAUSTED", "saturated", ONE_CALL, inside=1),
     Case("clear", 429, "RESOURCE_EXHAUSTED", "tenant_saturated", ONE_OF_A_TENANT, inside=1),
     Case("stays", 429, "RESOURCE_EXHAUSTED", "queue_full", ONE_WAITS, inside=2),
+    Case("restricted", 429, "RESOURCE_EXHAUSTED", "queue_full", ONE_WAITS, inside=2),
     Case("restricted", 503, "RESOURCE_EXHAUSTED", LATE, BUSY, slow=True),
     Case("restricted", 503, "UNAVAILABLE", RESTRICTED, BUSY, change=is_down),
     Case("clear", 503, "UNAVAILABLE", GONE, BUSY, change=is_down),
