@@ -94,10 +94,15 @@ def test_a_restricted_call_without_a_gpu_is_refused_and_never_leaves(state: str)
             waiting = [asyncio.create_task(rig.call(request("restricted"))) for _ in range(2)]
             await asyncio.sleep(0)
         ended = await rig.call(request("restricted"))
-        assert isinstance(ended.error, OnpremUnavailable)
-        assert ended.error.reason == "onprem_unavailable_restricted"
-        assert (ended.error.http_status, ended.error.grpc_status) == (503, "UNAVAILABLE")
-        assert ended.error.retry_after_s is not None
+        kind, *told = (
+            (Saturated, "queue_full", 429, "RESOURCE_EXHAUSTED")
+            if state == "full"
+            else (OnpremUnavailable, "onprem_unavailable_restricted", 503, "UNAVAILABLE")
+        )
+        assert isinstance(ended.error, kind)
+        error = ended.error
+        assert [error.reason, error.http_status, error.grpc_status] == told
+        assert error.retry_after_s is not None
         assert rig.cloud_seen == []
         if state != "fails":
             clear = await rig.call(request("clear"))
