@@ -33,7 +33,7 @@ class Prepared(Enum):
 
     FOUND = "there already"
     COMPILED = "compiled and kept"
-    NOT_KEPT = "compiled, but the cache cannot be written: the next start compiles again"
+    NOT_KEPT = "the cache cannot be written: every start compiles anew"
     NO_GATE = "compiled; no gate knows all of these recognizers, so that every call is scanned"
 
 
@@ -50,6 +50,8 @@ async def prepare(
         await gate.arm(scanner.needs(), spec.canaries)
         if scanner.gated and gate.armed:
             return Prepared.FOUND
+        if not Store.of_user().writable():  # before half a minute's work for nothing
+            return Prepared.NOT_KEPT
         await _compiled(scanner, gate, tell)
         if gate.refused is not None:
             raise ScannerUnfit(gate.refused)

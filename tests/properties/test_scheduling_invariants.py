@@ -175,7 +175,7 @@ def models(servers: list[str]) -> dict[str, BatchModel]:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_scheduler_keeps_its_promises(seed: int) -> None:
     draw = random.Random(seed)
     servers = ["a", "b", "c"][: draw.randint(1, 3)]

@@ -26,7 +26,7 @@ CARD = "4111 1111 1111 1111"
 PHONE = "+49 176 12345678"
 TEXT = f"Write to {EMAIL}, charge {CARD} and call {PHONE}. Then {EMAIL.upper()} again."
 SECRET = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyz"
-DOCUMENTS = 1000
+DOCUMENTS = 250  # a thousand, without the sockets, in tests/unit/pseudonyms
 
 
 @dataclass
@@ -254,7 +254,7 @@ def test_a_call_that_needs_no_surrogates_is_none_of_this(house: House) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_no_original_of_a_thousand_random_documents_reaches_the_cloud(house: House) -> None:
+def test_no_original_of_random_documents_reaches_the_cloud(house: House) -> None:
     """Each comes back as it went, or stays on the premises; most leave."""
     documents = [_document(Random(seed)) for seed in range(DOCUMENTS)]
     with ThreadPoolExecutor(4) as four:

@@ -52,17 +52,30 @@ class Store:
 
     def write(self, name: str, blob: bytes) -> bool:
         """Whole or not at all. False when it cannot be kept: the next start builds again."""
-        if self.directory is None:
-            return False
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _private(self.directory, stat.S_ISDIR):
+            if not self._made():
                 return False
             self._replace(name, _digest(name, blob) + blob)
             self._forget_oldest()
         except OSError:
             return False
         return True
+
+    def writable(self) -> bool:
+        """Whether something small could be kept now."""
+        try:
+            if not self._made():
+                return False
+            with tempfile.TemporaryFile(dir=self.directory):
+                return True
+        except OSError:
+            return False
+
+    def _made(self) -> bool:
+        if self.directory is None:
+            return False
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _private(self.directory, stat.S_ISDIR)
 
     def _replace(self, name: str, content: bytes) -> None:
         assert self.directory is not None

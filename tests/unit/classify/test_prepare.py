@@ -89,3 +89,4 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     ended = prepare(tmp_path / "file", tmp_path / "spillway.yaml")
     assert ended.returncode == 1
     assert "the cache cannot be written" in ended.stderr
+    assert "compiling" not in ended.stderr, "it is told before the work"
