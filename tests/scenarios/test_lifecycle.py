@@ -233,20 +233,22 @@ def test_a_burst_of_clear_calls_spills_and_restricted_ones_wait(
     """More than is done within the clear calls' budget: those go out, the others have time."""
     body = {"model": "scribe", "max_tokens": 60, "messages": [{"role": "user", "content": "Hi."}]}
     private = {**body, "messages": [{"role": "user", "content": f"Hi {MARKER}"}]}
-    zones: dict[str, set[str]] = {"clear": set(), "restricted": set()}
+    ends: dict[bool, set[tuple[int, str, str]]] = {False: set(), True: set()}
 
     def call(what: Any) -> None:
-        told = httpx.post(
+        answer = httpx.post(
             f"{gateway.http_url}/v1/chat/completions", json=what, timeout=60, trust_env=False,
             headers={"x-latency-budget-ms": "50000" if what is private else "1500"},
-        ).headers  # fmt: skip
-        zones[told["x-spillway-sensitivity"]].add(told["x-spillway-zone"])
+        )  # fmt: skip
+        told = answer.headers
+        how = (told.get("x-spillway-sensitivity", ""), told.get("x-spillway-zone", ""))
+        ends[what is private].add((answer.status_code, *how))
 
     threads = [threading.Thread(target=call, args=(w,)) for w in [body, body, private] * 30]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(90)
-    assert zones["restricted"] == {"onprem"}
-    assert "cloud" in zones["clear"]
+    assert ends[True] == {(200, "restricted", "onprem")}
+    assert (200, "clear", "cloud") in ends[False]
     assert not loop_thread.run(cloud.search([MARKER]))
