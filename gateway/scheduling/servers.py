@@ -72,6 +72,7 @@ class Burst:
     calls: int
     left: set[int | str]
     ahead: bool  # sent while another was running
+    late: bool  # sent when that had just ended: those who waited could have been sent ahead
     first_end_s: float = math.inf
     whole: bool = True  # every call was answered: its time can be learnt from
 
@@ -83,7 +84,9 @@ class Lead:
 
     A burst takes its time to reach the server, call by call. If the running batch ends meanwhile,
     the server begins with what is there, and the burst is executed in two parts: all of them pay
-    for the second. Its answers then come in two groups, a batch of one apart or more.
+    for the second. Its answers then come in two groups, a batch of one apart or more. So do those
+    of a burst that is sent when the running batch has ended already: where bursts were split,
+    batches seem to take longer than they will.
     """
 
     share: float = 0.0
@@ -103,6 +106,7 @@ class Instance:
     overtaken: set[int | str] = field(default_factory=set)  # not answered, though later ones were
     lead: Lead = field(default_factory=Lead)
     began_s: float = -math.inf  # when the running burst began
+    ended_s: float = -math.inf  # when the last burst had ended, and none was behind it
     beside_s: float = 0.0  # by the clock of its GPU, when it began
     renewed_s: float = 0.0  # when a batch told its time last
 
@@ -117,7 +121,8 @@ class Instance:
         work = sum(call.work for call in calls)
         ids = {call.id for call in calls}
         idle = not self.bursts
-        self.bursts.append(Burst(work, earliest_s, len(ids), ids, ahead=not idle))
+        late = now_s == self.ended_s
+        self.bursts.append(Burst(work, earliest_s, len(ids), ids, ahead=not idle, late=late))
         self.standing.in_flight += len(calls)
         self.standing.gpu.sent()
         if idle:
@@ -201,6 +206,7 @@ class Instance:
         if self.bursts:
             self._begin(max(now_s, self.bursts[0].earliest_s), now_s)
             return
+        self.ended_s = now_s
         standing = self.standing
         standing.running -= 1
         if standing.gpu.shared and not standing.running:
@@ -212,9 +218,11 @@ class Instance:
             self._learn_beside(burst, now_s)
         else:
             self.model.observe(burst.work, now_s - self.began_s)
-        if burst.ahead:
+        if burst.ahead or burst.late:
             one_s = self.model.predict_s(burst.work / burst.calls)
-            self.lead.told(split=now_s - burst.first_end_s > _SPLIT * one_s)
+            split = now_s - burst.first_end_s > _SPLIT * one_s
+            if burst.ahead or split:
+                self.lead.told(split)
 
     def _learn_beside(self, burst: Burst, now_s: float) -> None:
         """Where models take turns, a batch that went beside others says nothing of the next one."""

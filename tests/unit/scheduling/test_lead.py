@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.servers import Lead
@@ -15,8 +16,8 @@ class Backlog:
     """A server that always has a batch running, and many calls that wait. Bursts that are sent
     less than `needs_s` before the running batch ends are executed in two parts."""
 
-    def __init__(self, needs_s: float) -> None:
-        self.waits = Scheduler({"gpu": steady_model()}, BATCH, PLAIN, None, 0.001)
+    def __init__(self, needs_s: float, model: BatchModel | None = None) -> None:
+        self.waits = Scheduler({"gpu": model or steady_model()}, BATCH, PLAIN, None, 0.001)
         self.seen = Seen()
         self.needs_s = needs_s
         self.now_s = 0.0
@@ -58,6 +59,15 @@ def test_a_burst_that_was_split_is_sent_earlier_the_next_time_until_none_is() ->
     split = backlog.run(100)
     assert any(split[1:3]), "twice a round trip of one millisecond is too late for this server"
     assert sum(split[20:]) <= 4
+
+
+def test_a_server_that_was_only_known_with_split_bursts_is_found_to_be_faster() -> None:
+    """Its batches end before they are expected to, so that nothing is ever sent ahead."""
+    cold = BatchModel(2 * FIXED_S, 2 * PER_WORK_S)
+    backlog = Backlog(needs_s=0.012, model=cold)
+    split = backlog.run(120)
+    assert any(split[1:20])
+    assert sum(split[60:]) <= 6
 
 
 def test_a_server_that_takes_bursts_at_once_is_sent_them_as_late_as_the_network_allows() -> None:
