@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,16 @@ from tests.live import (
     simulated_cloud,
     wait_until,
 )
+
+
+def pytest_collection_finish() -> None:
+    """What the whole run keeps is not searched for garbage again and again.
+
+    With 8,000 tests collected a full collection stops the process for 0.3 to 2.6 s, in the middle
+    of whatever a test does at that moment.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

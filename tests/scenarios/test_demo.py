@@ -94,7 +94,8 @@ def test_the_numbers_of_a_run_add_up_and_nothing_is_left(tmp_path: Path) -> None
         assert sum(part[name] for part in told["by_protocol"].values()) == told[name]
         assert sum(part[name] for part in told["by_phase"].values()) == told[name]
     assert told["onprem"] > told["calls"] / 3
-    assert told["by_phase"]["outage"]["unanswered"] > 0  # restricted calls, while Triton was down
+    outage = told["by_phase"]["outage"]
+    assert outage["cloud"] + outage["unanswered"] > 0  # while Triton was down
     assert told["spilled"] > 0
     assert told["proof"]["holds"]
     assert told["proof"]["controls_found"] == told["cloud"]

@@ -443,8 +443,8 @@ async def test_a_body_that_does_not_end_behind_its_last_event_is_left(provider: 
     provider.streams(sse(chunk(finish="stop"), b"[DONE]"), HANG, end=False)
     started = time.monotonic()
     assert len(await ask(provider, streamed())) == 1
-    assert time.monotonic() - started < 0.5
-    await asyncio.wait_for(provider.left.wait(), 0.5)
+    assert time.monotonic() - started < 2
+    await asyncio.wait_for(provider.left.wait(), 5)
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ async def test_nothing_outlives_the_deadline(provider: Provider) -> None:
     provider.script = [head(200, {"content-length": "10"}) + b"{", HANG]
     with pytest.raises(DeadlineExceeded):
         await ask(provider, request(within_s=0.1))
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 async def test_an_idle_stream_is_broken_before_the_deadline(provider: Provider) -> None:
@@ -513,7 +513,7 @@ async def test_closing_or_cancelling_leaves_the_provider(provider: Provider) -> 
     stream = await there.open(streamed(), ServedModel("m"))
     await anext(stream)
     await stream.aclose()
-    await asyncio.wait_for(provider.left.wait(), 0.5)
+    await asyncio.wait_for(provider.left.wait(), 5)
     with pytest.raises(StopAsyncIteration):
         await anext(stream)
 
@@ -521,9 +521,9 @@ async def test_closing_or_cancelling_leaves_the_provider(provider: Provider) -> 
     provider.taken.clear()
     provider.script = [HANG]
     task = asyncio.create_task(there.open(request(), ServedModel("m")))
-    await asyncio.wait_for(provider.taken.wait(), 0.5)
+    await asyncio.wait_for(provider.taken.wait(), 5)
     task.cancel()
-    await asyncio.wait_for(provider.left.wait(), 0.5)
+    await asyncio.wait_for(provider.left.wait(), 5)
     await there.aclose()
 
 

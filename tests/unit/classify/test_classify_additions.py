@@ -65,6 +65,6 @@ def test_links_have_a_scheme_or_a_www(text: str, links: int, everything: Presidi
 def test_no_recognizer_takes_long_over_a_pattern(unit: str, everything: PresidioScanner) -> None:
     """Two seconds each for the first two with Presidio's own pattern for URLs."""
     text = (unit * 2048)[:2048]
-    started_s = time.monotonic()
+    started_s = time.thread_time()
     everything.scan(text)
-    assert time.monotonic() - started_s < 1.0
+    assert time.thread_time() - started_s < 1.0

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScanLate
+from gateway.classify.names import remote
 from gateway.classify.names.features import COLUMNS
 from gateway.classify.names.labels import LABELS
 from gateway.classify.names.remote import MOST_WINDOWS, RemoteModel
@@ -186,10 +187,11 @@ def test_an_endpoint_whose_time_is_over_is_late() -> None:
     assert isinstance(failure(Door(DeadlineExceeded("over"))), ScanLate)
 
 
-def test_an_endpoint_that_says_nothing_is_late_in_time() -> None:
+def test_an_endpoint_that_says_nothing_is_late_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_GRACE_S", 30.0)  # by the deadline, and not by the grace after it
     started_s = time.monotonic()
     assert isinstance(failure(Silent(good), budget_s=0.2), ScanLate)
-    assert time.monotonic() - started_s < 0.45  # by the deadline, and not by the grace after it
+    assert time.monotonic() - started_s < 5
 
 
 def test_whoever_leaves_frees_the_thread() -> None:

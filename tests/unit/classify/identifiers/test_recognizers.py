@@ -55,9 +55,9 @@ def test_its_cost_is_bounded_on_repeated_patterns(kind: type[Identifier]) -> Non
     recognizer = kind()
     for unit in _UNITS:
         text = (unit * WINDOW)[:WINDOW]
-        started_s = time.process_time()
+        started_s = time.thread_time()
         recognizer.analyze(text, [])
-        assert time.process_time() - started_s < 0.5, unit
+        assert time.thread_time() - started_s < 0.5, unit
 
 
 @pytest.mark.parametrize("kind", ADDITIONS, ids=lambda kind: kind.__name__)
