@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ import tritonclient.http.aio as httpaio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
+from tests.laps import within
 from tests.scenarios.both_ways import BothWays
 from tests.scenarios.waiting import Waits
 
@@ -325,10 +325,10 @@ def waiting(kind: Any) -> list[Any]:
 
 
 def test_a_clients_timeout_over_grpc(over_grpc: Any, waits: Waits) -> None:
-    began_s = time.monotonic()
-    with pytest.raises(InferenceServerException, match="Deadline Exceeded"):
-        over_grpc.infer("waits", waiting(grpcclient), client_timeout=0.3)
-    assert time.monotonic() - began_s < 5
+    for lap in within(0.6):
+        with pytest.raises(InferenceServerException, match="Deadline Exceeded"):
+            over_grpc.infer("waits", waiting(grpcclient), client_timeout=0.3)
+        lap.ends()
 
 
 def test_tritons_timeout_parameter_is_a_latency_budget(
@@ -336,11 +336,13 @@ def test_tritons_timeout_parameter_is_a_latency_budget(
 ) -> None:
     """Triton itself takes it for a wish about its queue."""
     client, kind = either
-    began_s = time.monotonic()
-    with pytest.raises(InferenceServerException, match="latency budget") as late:
-        client.infer("waits", waiting(kind), timeout=300_000)
-    assert 0.3 <= time.monotonic() - began_s < 5
-    assert late.value.status() in ("504", "StatusCode.DEADLINE_EXCEEDED")
+    for lap in within(0.6):
+        with pytest.raises(InferenceServerException, match="latency budget") as late:
+            client.infer("waits", waiting(kind), timeout=300_000)
+        lap.ends()
+        assert lap.took_s is not None
+        assert lap.took_s >= 0.3
+        assert late.value.status() in ("504", "StatusCode.DEADLINE_EXCEEDED")
 
 
 def test_a_call_that_its_caller_cancels(over_grpc: Any, waits: Waits) -> None:

@@ -283,7 +283,7 @@ async def test_who_closes_a_call_ends_it_over_there(authority: Authority) -> Non
         answers = await both.link.forward([SECRET], soon(), repeatable=True)
         assert await Messages(answers).next() == (Kind.JSON, b"1")
         answers.close()
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(1.0):
             await both.heard.cancelled.wait()
 
 
@@ -299,7 +299,7 @@ async def test_a_peer_that_is_given_up_breaks_off_everything_at_once(authority: 
         waiting = asyncio.create_task(both.link.forward([SECRET], soon(), repeatable=True))
         await arrived.wait()
         both.link.cut()
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(1.0):
             with pytest.raises(UpstreamUnreachable):
                 await waiting
         both.heard.then = None
@@ -321,7 +321,7 @@ async def test_who_reads_an_answer_of_a_peer_that_is_given_up_is_told_at_once(
         reading = asyncio.create_task(messages.next())
         await asyncio.sleep(0)
         both.link.cut()
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(1.0):
             with pytest.raises(UpstreamUnreachable):
                 await reading
 
@@ -342,7 +342,7 @@ async def test_who_is_still_being_connected_to_a_peer_that_is_given_up_is_told_a
     waiting = asyncio.create_task(link.forward([SECRET], soon(), repeatable=True))
     await accepted.wait()
     link.cut()
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(1.0):
         with pytest.raises(UpstreamUnreachable):
             await waiting
     server.close()
@@ -358,7 +358,7 @@ async def test_a_silent_peer_costs_no_more_than_the_deadline(authority: Authorit
     began_s = asyncio.get_running_loop().time()
     with pytest.raises((DeadlineExceeded, UpstreamUnreachable)):
         await link.state(b"", Deadline.after(0.2))
-    assert asyncio.get_running_loop().time() - began_s < 5.0
+    assert asyncio.get_running_loop().time() - began_s < 1.0
     await link.aclose()
     server.close()
 

@@ -77,7 +77,7 @@ def test_a_queue_is_in_front_of_the_servers_of_one_owner(
 
 def test_those_who_wait_for_nothing_are_quiet_at_once() -> None:
     async def main() -> None:
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(1.0):
             await node().owner.quiet()
 
     run(main())
