@@ -318,6 +318,28 @@ async def test_nobody_listening_is_an_unreachable_endpoint() -> None:
         await fetch(wire)
 
 
+@pytest.mark.parametrize(
+    ("connect_timeout_s", "deadline_s", "error"),
+    [(5.0, 0.2, DeadlineExceeded), (0.2, 5.0, UpstreamUnreachable)],
+)
+async def test_a_handshake_that_never_comes_costs_no_more_than_the_call_has(
+    connect_timeout_s: float, deadline_s: float, error: type[GatewayError]
+) -> None:
+    """A stopped server takes connections: its kernel does."""
+
+    async def silent(peer: Peer) -> None:
+        await peer.gone()
+
+    async with serving(silent) as (server, _):
+        origin = Origin.of(f"https://127.0.0.1:{server.port}")
+        wire = Wire(origin, connect_timeout_s=connect_timeout_s)
+        for lap in within(0.25):
+            with pytest.raises(error):
+                await fetch(wire, seconds=deadline_s)
+            lap.ends()
+        await wire.aclose()
+
+
 async def test_a_deadline_that_has_passed_sends_nothing() -> None:
     async with serving(echoing) as (server, wire):
         with pytest.raises(DeadlineExceeded):
