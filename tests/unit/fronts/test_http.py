@@ -208,7 +208,7 @@ async def test_a_body_that_trickles_costs_the_budget(rig: Rig) -> None:
         client = await Client.to(rig.port)
         lap.begins()
         await client.send(head("POST", "/echo", [("x-latency-budget-ms", "150")], length=10) + b"x")
-        answer = await client.answer()
+        answer = await asyncio.wait_for(client.answer(), 3)
         lap.ends()
         assert answer.status == 504
         client.close()
