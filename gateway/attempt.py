@@ -13,10 +13,10 @@ from typing import Protocol
 from gateway.backends import Cleared, OnPremBackend
 from gateway.deadline import Clock
 from gateway.errors import (
+    CloudFull,
     DeadlineExceeded,
     EgressForbidden,
     GatewayError,
-    Saturated,
     UpstreamError,
     UpstreamFailed,
     UpstreamGivenUp,
@@ -173,8 +173,8 @@ class RunningAttempt:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
         away = self.endpoint.zone is Zone.CLOUD
         if away and not self.fleet.takes_another(self.endpoint.name, self.request.model):
-            raise Saturated(  # others were decided on in the same moment, or came while it waited
-                "the cloud has as many calls as it takes", reason="queue_full", retry_after_s=1.0
+            raise CloudFull(  # others were decided on in the same moment, or came while it waited
+                "the cloud has as many calls as it takes", (self.endpoint.name,), retry_after_s=1.0
             )
 
     def _better_elsewhere(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from gateway.attempt import AttemptLog, Granted, OpenedReply, RunningAttempt
 from gateway.deadline import Clock
 from gateway.errors import (
+    CloudFull,
     DeadlineExceeded,
     DeadlineUnmeetable,
     EgressForbidden,
@@ -224,6 +225,8 @@ class Dispatcher:
     ) -> GatewayError:
         if isinstance(last, ModelFailed):  # an answer, which calling again would not change
             return last
+        if isinstance(last, CloudFull):
+            last.sent = sent
         if isinstance(last, Saturated):  # the servers are well: the call came at a bad time
             return last
         if found.restricted:

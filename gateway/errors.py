@@ -120,6 +120,19 @@ class Saturated(Shed):
     http_status, reason = 429, "saturated"
 
 
+class CloudFull(Saturated):
+    """Only the cloud could take the call, and has as many as it takes."""
+
+    reason = "cloud_full"
+
+    def __init__(
+        self, message: str, endpoints: tuple[str, ...] = (), retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.endpoints = endpoints  # in the cloud, which are full
+        self.sent = False  # whether a try of the call had gone out already
+
+
 class DeadlineUnmeetable(Shed):
     reason = "deadline_unmeetable"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +15,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.backends import Inspector
 from gateway.breaker import Breaker
 from gateway.catalog import Catalog
+from gateway.clouds import Clouds
 from gateway.config import HealthSettings
 from gateway.deadline import Clock
 from gateway.errors import (
@@ -33,12 +33,12 @@ from gateway.groups import Abroad, Execution, Groups, NewScheduler, Weights
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
-from gateway.place import Lane, Place, Waiting
+from gateway.place import Lane, Place, Waiting, unavailable_why
 from gateway.routing.estimate import ServiceTimes
 from gateway.routing.fit import able
 from gateway.routing.policy import leaving
 from gateway.scheduling.calls import Call, Spill
-from gateway.spill import AdaptiveLimit, Reserved, SpillControl
+from gateway.spill import Reserved, SpillControl
 from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
 
 log = logging.getLogger(__name__)
@@ -80,11 +80,7 @@ class Fleet:
         self._metrics = metrics
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
-        self._limits = {
-            name: AdaptiveLimit(place.settings.max_in_flight, clock)
-            for name, place in places.items()
-            if place.settings.zone is Zone.CLOUD
-        }
+        self.clouds = Clouds(places, self.lane, clock)
 
     # What the decision reads
 
@@ -97,7 +93,7 @@ class Fleet:
         place, lane = self.places[name], self.lane(name, request.model)
         endpoint = self._catalog.endpoints[name]
         served = endpoint.models[request.model]
-        why = self._unavailable_why(place, lane)
+        why = unavailable_why(place, lane)
         if endpoint.zone is Zone.CLOUD:
             why = why or self._spill.closed(request.tenant)
         p50_s = lane.times.quantile_s(0.5)
@@ -106,7 +102,7 @@ class Fleet:
             room, batch = True, self.groups.execution(request.model, name).rows
         else:
             predicted_s = lane.times.quantile_s(0.95)
-            room, waiting, batch = self.takes_another(name, request.model), 0, 1
+            room, waiting, batch = self.clouds.takes_another(name, request.model), 0, 1
         return EndpointState(
             endpoint=endpoint,
             served=served,
@@ -126,11 +122,6 @@ class Fleet:
             stale=place.statistics is not None and place.statistics.stale,
             price_usd=price_usd(served, None),
         )
-
-    def _unavailable_why(self, place: Place, lane: Lane) -> str:
-        if not place.up:
-            return "down"
-        return "" if lane.breaker.admits() else "ejected"
 
     def lane(self, name: str, model: str) -> Lane:
         place = self.places[name]
@@ -205,7 +196,7 @@ class Fleet:
 
     def own_room_abroad(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""
-        clouds = (n for n in self._catalog.find(model).endpoints if n in self._limits)
+        clouds = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
         return sum(self.room_abroad(name, model) for name in clouds)
 
     def _server_now(self, name: str, model: str) -> ServerNow:
@@ -217,17 +208,10 @@ class Fleet:
             most = 1  # the probe of a half-open breaker
         elif share < 1.0:
             most = min(most, lane.health.slow_start.of(window))
-        return ServerNow(name, not self._unavailable_why(place, lane), most)
+        return ServerNow(name, not unavailable_why(place, lane), most)
 
     def room_abroad(self, name: str, model: str) -> int:
-        place, lane = self.places[name], self.lane(name, model)
-        if self._unavailable_why(place, lane) or self._spill.closed(""):
-            return 0
-        if not lane.breaker.closed:
-            return 1  # the probe of a half-open breaker
-        limit, share = self._limits[name], lane.health.slow_start.share()
-        used = math.ceil(place.in_flight / share)
-        return max(1, int((limit.limit - used) * share)) if limit.room(used) else 0
+        return 0 if self._spill.closed("") else self.clouds.room(name, model)
 
     def _onprem_s(self, request: InferenceRequest, restricted: bool) -> tuple[float, int]:
         """Seconds to the whole answer were it queued now, and how many wait."""
@@ -274,12 +258,11 @@ class Fleet:
 
     def refuses(self, endpoint: Endpoint, model: str) -> str:
         """Why no call may go there now; empty when one may."""
-        return self._unavailable_why(self.places[endpoint.name], self.lane(endpoint.name, model))
+        return unavailable_why(self.places[endpoint.name], self.lane(endpoint.name, model))
 
     def takes_another(self, name: str, model: str) -> bool:
-        """Whether an endpoint in the cloud has room, with what is there and what it can take."""
-        share = self.lane(name, model).health.slow_start.share()
-        return self._limits[name].room(math.ceil(self.places[name].in_flight / share))
+        """Whether an endpoint in the cloud has room."""
+        return self.clouds.takes_another(name, model)
 
     def reserve(self, request: InferenceRequest, served: ServedModel) -> Reserved:
         """Money for an attempt in the cloud. Raises SpillClosed."""
@@ -296,6 +279,8 @@ class Fleet:
         lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
         lane.in_flight -= 1
         place.in_flight -= 1
+        if endpoint.name in self.clouds:
+            self.clouds.offer(endpoint.name)
 
     def succeeded(
         self, endpoint: Endpoint, request: InferenceRequest, epoch: int, took_s: float
@@ -308,8 +293,8 @@ class Fleet:
             self.returned(endpoint.name, model)
         lane.health.served(took_s, lane.figures())
         lane.times.observe(took_s)
-        if endpoint.name in self._limits:
-            self._limits[endpoint.name].answered(self.places[endpoint.name].in_flight)
+        if endpoint.name in self.clouds:
+            self.clouds.limit(endpoint.name).answered(self.places[endpoint.name].in_flight)
             self.groups.answered_abroad(endpoint.name, request, took_s)
         self._metrics.attempt_seconds.labels(endpoint.name, model).observe(took_s)
 
@@ -358,8 +343,9 @@ class Fleet:
         lane = self.lane(name, model)
         lane.health.slow_start.begin()
         lane.times.forget_over(lane.health.slow_s(lane.times.quantile_s(0.5)))
-        if name in self._limits:
-            self._limits[name].restart()
+        if name in self.clouds:
+            self.clouds.limit(name).restart()
+            self.clouds.offer(name)
         self._metrics.endpoint_returns.labels(name).inc()
         log.info("%s: back for %s", name, model)
         self.recovery.tell(model, back=True)
@@ -407,15 +393,28 @@ class Fleet:
         while not back and self._clock() < until_s and self.back_in_s(request.model) is not None:
             left_s = until_s - self._clock()
             back = await self.recovery.wait(request.model, min(left_s, _LOOK_AGAIN_S)) or any(
-                not self._unavailable_why(*each) for each in self._onprem(request.model)
+                not unavailable_why(*each) for each in self._onprem(request.model)
             )  # in the step in which the wait ended
         self._metrics.recovery_waits.labels("back" if back else "late").inc()
         return back
 
+    async def room_in_time(self, request: InferenceRequest, endpoints: Sequence[str]) -> bool:
+        """Whether one of these in the cloud has room, or a server here is back, waited for if it
+        is likely to be in time."""
+        here = [(place, lane) for place, lane in self._onprem(request.model)]
+        was_out = all(unavailable_why(*each) for each in here)
+
+        def otherwise() -> bool:
+            return was_out and any(not unavailable_why(*each) for each in here)
+
+        found = await self.clouds.room_in_time(request, endpoints, otherwise)
+        self._metrics.cloud_waits.labels("room" if found else "late").inc()
+        return found
+
     def _slow_down(self, name: str, error: GatewayError, sent_s: float) -> None:
-        limit, in_flight = self._limits.get(name), self.places[name].in_flight
-        if limit is None:
+        if name not in self.clouds:
             return
+        limit, in_flight = self.clouds.limit(name), self.places[name].in_flight
         if isinstance(error, UpstreamBusy):
             limit.refused(sent_s, in_flight, error.retry_after_s)
         elif isinstance(error, DeadlineExceeded):
@@ -430,7 +429,7 @@ class Fleet:
 
     def model_ready(self, model: str) -> bool:
         return any(
-            not self._unavailable_why(self.places[name], self.lane(name, model))
+            not unavailable_why(self.places[name], self.lane(name, model))
             for name in self._catalog.find(model).endpoints
         )
 

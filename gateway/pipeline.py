@@ -13,6 +13,7 @@ from gateway.admission import Admission
 from gateway.attempt import OpenedReply
 from gateway.dispatch import Dispatcher, NotCleared
 from gateway.errors import (
+    CloudFull,
     DeadlineExceeded,
     Draining,
     EgressForbidden,
@@ -78,6 +79,11 @@ class States(Protocol):
     ) -> Decision: ...
     async def back_in_time(self, request: InferenceRequest) -> bool:
         """Whether a server that was out is back, waited for if it is likely to be in time."""
+        ...
+
+    async def room_in_time(self, request: InferenceRequest, endpoints: Sequence[str]) -> bool:
+        """Whether one of these, which were full, has room, or things have changed otherwise;
+        waited for if it is likely to be in time."""
         ...
 
 
@@ -157,6 +163,9 @@ class Pipeline:
                 account.decision = None  # it was one for a call that could leave
             except (OnpremUnavailable, NoEligibleEndpoint) as refused:
                 if not await self._back_in_time(request, refused):
+                    raise
+            except CloudFull as full:
+                if full.sent or not await self._states.room_in_time(request, full.endpoints):
                     raise
 
     async def _send_instead(

@@ -89,3 +89,10 @@ class Place:
         self.up = True
         for lane in self.lanes.values():
             lane.health.came_up()
+
+
+def unavailable_why(place: Place, lane: Lane) -> str:
+    """Why no call may go there now; empty when one may."""
+    if not place.up:
+        return "down"
+    return "" if lane.breaker.admits() else "ejected"

@@ -15,7 +15,7 @@ from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
 
 BEST_SET = "best_set"
-_ROUND_TRIP_S = 0.001  # assumed; what is answered sooner teaches nothing of batches
+_ROUND_TRIP_S = 0.001  # assumed, until an answer comes sooner
 
 
 def weights(queue: QueueSettings, routing: RoutingSettings) -> Weights:

@@ -154,6 +154,12 @@ class Metrics:
             ["endpoint"],
             registry=r,
         )
+        self.cloud_waits = Counter(
+            "spillway_cloud_waits",
+            "Calls for which only the cloud was left, and which found it full.",
+            ["result"],
+            registry=r,
+        )
         self.recovery_waits = Counter(
             "spillway_recovery_waits",
             "Calls that waited for a server that was restarting, or for its canary.",

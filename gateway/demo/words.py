@@ -31,6 +31,7 @@ _WHY = {
     (NONE, "deadline_unmeetable"): "refused: sure to be late",
     (NONE, "saturated"): "every queue was full",
     (NONE, "queue_full"): "its queue was full; retry later",
+    (NONE, "cloud_full"): "only the cloud was left, and was full",
     (NONE, "no_eligible_endpoint"): "no endpoint could take it",
     (NONE, "caller_left"): "its caller gave up",
     (NONE, "internal"): "a bug: the log of the gateway says where",

@@ -64,7 +64,9 @@ def is_available(
 
 
 def has_room(request: InferenceRequest, found: Classification, state: EndpointState) -> str | None:
-    return None if state.room else "queue_full"
+    if state.room:
+        return None
+    return "queue_full" if state.endpoint.zone is Zone.ONPREM else "cloud_full"
 
 
 FILTERS: tuple[Filter, ...] = (

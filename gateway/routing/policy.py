@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.errors import (
+    CloudFull,
     DeadlineExceeded,
     GatewayError,
     NoEligibleEndpoint,
@@ -126,6 +127,11 @@ class Policy:
                 retry_after_s=retry_after_s,
             )
         why = "; ".join(f"{name}: {reason}" for name, reason in vetoes) or "none serves this model"
+        full = tuple(name for name, reason in vetoes if reason == "cloud_full")
+        if full:
+            return CloudFull(
+                f"the cloud has as many calls as it takes ({why})", full, retry_after_s
+            )
         if any(reason == "queue_full" for _, reason in vetoes):
             return Saturated(f"every queue is full ({why})", retry_after_s=retry_after_s)
         return NoEligibleEndpoint(

@@ -200,7 +200,7 @@ class OnArrival:
             if self._queue and instance.due_s(now_s, 0.0) <= now_s:
                 batch = self._next_batch(instance)
                 if batch:
-                    self._servers.send(instance, batch, now_s, 0.0)
+                    self._servers.send(instance, batch, now_s)
                     actions.append(Release(instance.server, batch))
         return actions
 

@@ -56,10 +56,9 @@ class Scheduler:
         self.cloud_room = math.inf
         self.tuning = tuning
         self.lead_s = lead_s
-        self.round_trip_s = round_trip_s
         self._max_batch = max_batch  # rows
         self._rows = 1.0  # of a call, on average
-        self._servers = Servers(servers, gpus)
+        self._servers = Servers(servers, gpus, round_trip_s)
         self._model = self._servers.model
         self._line = Line()
         self._places: dict[int | str, Place] = {}  # of all who wait
@@ -278,7 +277,7 @@ class Scheduler:
             if not calls:
                 self._barren.add(instance.server)
             else:
-                self._servers.send(instance, calls, now_s, self.round_trip_s)
+                self._servers.send(instance, calls, now_s)
                 for call in calls:
                     self._put_off.served(call.id)
                 actions.append(Release(instance.server, calls))
@@ -296,7 +295,7 @@ class Scheduler:
         longest_s = _LATEST_LEAD * instance.model.predict_s(self._max_batch)
         if self.lead_s is not None:
             return min(self.lead_s, longest_s)
-        network_s = 2 * self.round_trip_s + 2 * instance.model.sigma_s
+        network_s = 2 * instance.standing.round_trip_s + 2 * instance.model.sigma_s
         return min(network_s + instance.lead.share * longest_s, longest_s)
 
     # Bookkeeping

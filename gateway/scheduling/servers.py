@@ -41,6 +41,7 @@ class Standing:
     number: int = 0  # of this model there
     running: int = 0  # instances that have a batch
     turns: bool = False  # what is known of its batches is of those that had the GPU for themselves
+    round_trip_s: float = 0.0  # the network's part of an answer's time: as assumed, until disproved
 
     @property
     def in_turns(self) -> bool:
@@ -116,8 +117,8 @@ class Instance:
         sure = not self.model.cold and now_s - self.renewed_s <= _STALE_S
         return self.model.predict_s(work) if sure else 0.0
 
-    def send(self, calls: tuple[Call, ...], now_s: float, round_trip_s: float) -> None:
-        earliest_s = now_s + round_trip_s
+    def send(self, calls: tuple[Call, ...], now_s: float) -> None:
+        earliest_s = now_s + self.standing.round_trip_s
         work = sum(call.work for call in calls)
         ids = {call.id for call in calls}
         idle = not self.bursts
@@ -214,6 +215,8 @@ class Instance:
 
     def _learn(self, burst: Burst, now_s: float) -> None:
         self.renewed_s = now_s
+        if now_s <= self.began_s and not burst.ahead:
+            self._nearer(now_s)
         if self.standing.gpu.shared:
             self._learn_beside(burst, now_s)
         else:
@@ -223,6 +226,13 @@ class Instance:
             split = now_s - burst.first_end_s > _SPLIT * one_s
             if burst.ahead or split:
                 self.lead.told(split)
+
+    def _nearer(self, now_s: float) -> None:
+        """An answer was here before its batch should have begun: the server is nearer than was
+        assumed. How the time divides nobody knows; half of it is the network's from now on."""
+        whole_s = max(0.0, now_s - (self.began_s - self.standing.round_trip_s))
+        self.standing.round_trip_s = min(self.standing.round_trip_s, whole_s / 2)
+        self.began_s = now_s - whole_s / 2
 
     def _learn_beside(self, burst: Burst, now_s: float) -> None:
         """Where models take turns, a batch that went beside others says nothing of the next one."""
@@ -241,10 +251,13 @@ class Servers:
     """Those of one group, with all calls that they have."""
 
     def __init__(
-        self, models: Mapping[str, BatchModel], gpus: Mapping[str, SharedGpu] | None = None
+        self,
+        models: Mapping[str, BatchModel],
+        gpus: Mapping[str, SharedGpu] | None = None,
+        round_trip_s: float = 0.0,
     ) -> None:
         """`gpus`: those that have other models as well."""
-        self._standings = {name: Standing() for name in models}
+        self._standings = {name: Standing(round_trip_s=round_trip_s) for name in models}
         self._on_gpus = bool(gpus)
         for name, gpu in (gpus or {}).items():
             self._standings[name].gpu, self._standings[name].number = gpu, gpu.join()
@@ -315,10 +328,8 @@ class Servers:
         """Calls that were released to a server and have not ended."""
         return self._standings[name].in_flight
 
-    def send(
-        self, instance: Instance, calls: tuple[Call, ...], now_s: float, round_trip_s: float
-    ) -> None:
-        instance.send(calls, now_s, round_trip_s)
+    def send(self, instance: Instance, calls: tuple[Call, ...], now_s: float) -> None:
+        instance.send(calls, now_s)
         for call in calls:
             self._with[call.id] = instance
 

@@ -7,5 +7,14 @@ from gateway.spill.budget import Reserved, SpillBudgets
 from gateway.spill.concurrency import AdaptiveLimit
 from gateway.spill.control import SpillControl
 from gateway.spill.stop import SpillStop
+from gateway.spill.waiting import CloudLine, CloudPace
 
-__all__ = ["AdaptiveLimit", "Reserved", "SpillBudgets", "SpillControl", "SpillStop"]
+__all__ = [
+    "AdaptiveLimit",
+    "CloudLine",
+    "CloudPace",
+    "Reserved",
+    "SpillBudgets",
+    "SpillControl",
+    "SpillStop",
+]

@@ -43,6 +43,13 @@ A1 = Behaviour(
             "unit/test_admission.py::test_a_stopping_gateway_lets_nobody_in_and_everybody_out",
         ),
         guard(
+            "who would be late behind those that wait for the cloud is told at once", "clouds.py",
+            "        if self._clock() + min(waits_s, default=math.inf) > latest_s:\n",
+            "        if False:\n",
+            "unit/test_clouds.py::"
+            "test_a_call_for_which_there_is_no_time_behind_the_others_is_told_at_once",
+        ),
+        guard(
             "a full queue takes none", "scheduling/scheduler.py",
             "        if len(self._places) >= self.tuning.max_waiting:\n", "        if False:\n",
             _ALIKE,

@@ -218,6 +218,13 @@ D5 = Behaviour(
     "attempts of a call share its one deadline.",
     (
         guard(
+            "a wait for the cloud ends while there is time to be served", "clouds.py",
+            "request.deadline.at_s - min(times.values(), default=math.inf)",
+            "request.deadline.at_s",
+            "unit/test_clouds.py::"
+            "test_a_place_that_does_not_come_in_time_is_a_refusal_before_the_deadline",
+        ),
+        guard(
             "another attempt can finish", "dispatch.py",
             "        return request.deadline.allows(p50_s)\n", "        return True\n",
             _DISPATCH + "test_no_attempt_starts_that_cannot_finish",

@@ -123,6 +123,7 @@ class Composed:
             yield "pipeline", len(pipeline._open) + len(pipeline._waiting)
         budgets = (self.budgets._everybody, *self.budgets._of.values())
         yield "waiting for a restart", self.fleet.recovery.waiting
+        yield "waiting for the cloud", self.fleet.clouds.waiting
         yield "money put aside", sum(round(b.reserved_usd, 9) for b in budgets)
         for name, place in self.fleet.places.items():
             yield f"{name} waited for", len(place.limits)

@@ -364,6 +364,7 @@ class Rig:
         held: dict[str, float] = {
             "admission": self.admission.inside,
             "accounts": self.accounts.open_calls,
+            "wait for the cloud": self.fleet.clouds.waiting,
             "cuttable": len(self.pipeline._open) + len(self.pipeline._waiting),
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
         }

@@ -43,6 +43,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             },
             {"health", "groups"},
             {"place", "schedulers"},
+            {"clouds"},
             {"fleet", "pseudonyms", "status"},
             {"attempt", "watch", "census", "canaries", "tending", "scraping"},
             {"dispatch", "cluster"},

@@ -240,7 +240,7 @@ def error_codes() -> set[str]:
                     and isinstance(k.value, ast.Constant)
                     and isinstance(k.value.value, str)
                 }
-    found |= returned("fleet.py", "_unavailable_why")  # given by the code that dispatches
+    found |= returned("place.py", "unavailable_why")  # given by the code that dispatches
     found |= returned("spill/budget.py", "closed") | returned("spill/control.py", "closed")
     return found | {"malformed_head"}  # given by a name; the assertion below keeps it honest
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from gateway.config import QueueSettings
-from gateway.errors import DeadlineExceeded, Saturated
+from gateway.errors import DeadlineExceeded
 from gateway.retries import RetryBudget
 from gateway.types import Classification, InferenceRequest, ReplyStream, Sensitivity, ServedModel
 from tests.unit.harness import (
@@ -69,7 +69,7 @@ def test_calls_that_are_at_the_door_together_overshoot_no_limit_in_the_cloud() -
         ended = await _all(rig, [request("clear") for _ in range(5)])
         assert isinstance(away.connector, _Counting)
         assert away.connector.most == 2
-        assert sum(isinstance(one.error, Saturated) for one in ended) == 3
+        assert [one.error for one in ended] == [None] * 5  # three of them waited for a place
         assert rig.leftovers() == {}
 
     run(main())

@@ -319,6 +319,31 @@ def test_the_lead_follows_the_network_and_the_spread_of_the_batches() -> None:
     assert waits.wake_s == pytest.approx(0.002 + 0.04 - 0.004, abs=1e-3)
 
 
+def test_a_server_that_answers_sooner_than_the_network_was_thought_to_take_is_learnt_from() -> None:
+    """Else nothing would ever be known of a model that takes 0.4 ms."""
+    waits, seen = scheduler(lead_s=None, round_trip_s=0.001), Seen()
+    declared_s, now_s = waits.model("gpu-0").predict_s(1.0), 0.0
+    for _ in range(400):
+        seen(waits.arrive(clear(), now_s))
+        now_s += 0.0004
+        seen(finish(waits, seen.releases[-1], now_s))
+        now_s += 0.01
+    assert waits.model("gpu-0").predict_s(1.0) < declared_s / 4
+
+
+def test_two_batches_whose_answers_come_together_say_nothing_of_the_network() -> None:
+    waits, seen = scheduler(lead_s=0.01, round_trip_s=0.002), Seen()
+    seen(waits.arrive(clear(work=16.0), 0.0))
+    seen(waits.arrive(clear(work=16.0), 0.0))
+    seen(waits.tick(0.035))
+    assert len(seen.releases) == 2
+    for release in seen.releases:
+        seen(finish(waits, release, 0.05))
+    seen(waits.arrive(clear(work=16.0), 0.1))
+    seen(waits.arrive(clear(), 0.1))
+    assert waits.wake_s == pytest.approx(0.1 + 0.002 + 0.04 - 0.01, abs=5e-3)
+
+
 def test_the_earliest_free_server_gets_the_batch() -> None:
     seen, waits = Seen(), scheduler(servers=2)
     for call in (clear(work=16.0), clear(work=4.0), clear()):
