@@ -23,6 +23,7 @@ _COMMANDS = (
     "doctor",
     "healthcheck",
     "simulate",
+    "import",
 )
 
 
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = [name for name in _COMMANDS if name in given[:1]]
     for name in named or _COMMANDS:  # only the command that is asked for is imported
-        importlib.import_module(f"gateway.commands.{name}").register(subparsers)
+        importlib.import_module(module_of(name)).register(subparsers)
     args = parser.parse_args(given)
     try:
         return int(args.run(args))
@@ -49,6 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads the output has seen enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
         return 141
+
+
+def module_of(command: str) -> str:
+    name = "importing" if command == "import" else command  # which cannot be a module's name
+    return f"gateway.commands.{name}"
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"pipeline"},
             {"fronts"},
             {"app"},
-            {"demo", "simulate"},
+            {"demo", "simulate", "imports"},
             {"commands"},
             {"__main__"},
         ),

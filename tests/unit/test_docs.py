@@ -439,7 +439,7 @@ def test_every_field_of_a_record_is_documented() -> None:
 def parser_of(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     found = parser.add_subparsers()
-    importlib.import_module(f"gateway.commands.{command}").register(found)
+    importlib.import_module(command_line.module_of(command)).register(found)
     return found.choices[command]
 
 

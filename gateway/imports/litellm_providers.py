@@ -1,0 +1,51 @@
+"""Where the providers of LiteLLM's model names are reached in OpenAI's protocol.
+
+LiteLLM writes a deployment as `provider/model` and knows each provider's address and dialect.
+Spillway speaks OpenAI's, so what matters is whether a provider offers that, and where (as of
+November 2026, by the providers' own documentation).
+"""
+
+from __future__ import annotations
+
+IN_THE_CLOUD = {
+    "anthropic": "https://api.anthropic.com/v1",
+    "cerebras": "https://api.cerebras.ai/v1",
+    "deepinfra": "https://api.deepinfra.com/v1/openai",
+    "deepseek": "https://api.deepseek.com/v1",
+    "fireworks_ai": "https://api.fireworks.ai/inference/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "nvidia_nim": "https://integrate.api.nvidia.com/v1",
+    "openai": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "perplexity": "https://api.perplexity.ai",
+    "text-completion-openai": "https://api.openai.com/v1",
+    "together_ai": "https://api.together.xyz/v1",
+    "xai": "https://api.x.ai/v1",
+}
+
+SELF_HOSTED = {
+    "custom_openai": "",
+    "hosted_vllm": "",
+    "litellm_proxy": "",
+    "llamafile": "http://127.0.0.1:8080/v1",
+    "lm_studio": "http://127.0.0.1:1234/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+    "ollama_chat": "http://127.0.0.1:11434/v1",
+    "openai_like": "",
+    "vllm": "",
+    "xinference": "http://127.0.0.1:9997/v1",
+}
+"""Their usual address; empty where `api_base` has to say it."""
+
+AZURE = frozenset({"azure", "azure_text"})
+
+OTHER_DIALECTS = {
+    "azure_ai": "write it as `openai/MODEL`, with its address in OpenAI's protocol as api_base",
+    "bedrock": "put a proxy that speaks OpenAI's protocol in front of it",
+    "sagemaker": "put a proxy that speaks OpenAI's protocol in front of it",
+    "triton": "write an endpoint of kind triton with `grpc: host:port` and the model's inputs",
+    "vertex_ai": "its tokens are short-lived: put a proxy that renews them in front of it",
+}
+"""What to do instead. Any other provider is named as unknown."""
