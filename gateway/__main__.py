@@ -24,6 +24,7 @@ _COMMANDS = (
     "healthcheck",
     "simulate",
     "import",
+    "top",
 )
 
 

@@ -15,6 +15,7 @@ from gateway import config
 from gateway.config import Settings
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False)
 DEFAULT_CONFIG = Path(__file__).parent.parent / "default.yaml"
 
 
@@ -26,6 +27,11 @@ def fail(message: str) -> None:
 def put_json(value: Any) -> None:
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
+
+
+def put_json_line(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
 
 
 def settings_of(path: Path | None) -> Settings:

@@ -50,7 +50,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"pipeline"},
             {"fronts"},
             {"app"},
-            {"demo", "simulate", "imports"},
+            {"demo", "simulate", "imports", "top"},
             {"commands"},
             {"__main__"},
         ),

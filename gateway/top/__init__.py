@@ -1,0 +1,1 @@
+"""What a running gateway does now, for a person at a terminal (`spillway top`)."""
