@@ -84,7 +84,8 @@ class Gateway:
         self.fleet = Fleet(
             self.catalog, places, self.metrics, self._clock,
             weights(settings.queue, settings.routing),
-            new_scheduler(settings.queue, settings.routing), self._spill(), settings.health,
+            new_scheduler(settings.queue, settings.routing, self._scheduler_failed),
+            self._spill(), settings.health,
         )  # fmt: skip
         cluster = settings.cluster
         self.node = None if cluster is None else Node(
@@ -140,6 +141,10 @@ class Gateway:
                 protocol, reason
             ).inc(),
         )
+
+    def _scheduler_failed(self, exc: Exception) -> None:
+        self.metrics.scheduler_failures.inc()
+        log.error("a queue's scheduler failed; a simple rule goes on in its place", exc_info=exc)
 
     def _spill(self) -> SpillControl:
         routing, tenants = self.settings.routing, self.settings.tenants

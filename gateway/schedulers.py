@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gateway.config import QueueSettings, RoutingSettings
@@ -10,11 +10,13 @@ from gateway.groups import NewScheduler, Weights
 from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Scheduling
+from gateway.scheduling.guarded import Guarded
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
 
 BEST_SET = "best_set"
+_SAFE = "predicted_completion"  # what follows a scheduler that failed
 _ROUND_TRIP_S = 0.001  # assumed, until an answer comes sooner
 
 
@@ -26,15 +28,27 @@ def weights(queue: QueueSettings, routing: RoutingSettings) -> Weights:
     )
 
 
-def new_scheduler(queue: QueueSettings, routing: RoutingSettings) -> NewScheduler:
-    """The scheduler of a new queue: the set of calls that stays, or a rule on arrival."""
+def _raised(exc: Exception) -> None:
+    raise exc
+
+
+def new_scheduler(
+    queue: QueueSettings,
+    routing: RoutingSettings,
+    failed: Callable[[Exception], None] = _raised,
+) -> NewScheduler:
+    """The scheduler of a new queue: the set of calls that stays, or a rule on arrival. `failed` is
+    told of one that raised, in whose place a rule goes on; a simulation ends there instead."""
     tuning = replace(DEFAULT, margin=routing.margin, max_waiting=queue.max_waiting)
     lead_s = None if queue.lead_ms is None else queue.lead_ms / 1000
 
     def best_set(
         servers: Mapping[str, BatchModel], rows: int, ahead: bool, gpus: Mapping[str, SharedGpu]
     ) -> Scheduling:
-        return Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, _ROUND_TRIP_S, gpus)
+        own = Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, _ROUND_TRIP_S, gpus)
+        return Guarded(
+            own, lambda: OnArrival(servers, rows, RULES[_SAFE], queue.max_waiting), failed
+        )
 
     def by_rule(
         servers: Mapping[str, BatchModel], rows: int, ahead: bool, gpus: Mapping[str, SharedGpu]

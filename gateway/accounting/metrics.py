@@ -154,6 +154,11 @@ class Metrics:
             ["endpoint"],
             registry=r,
         )
+        self.scheduler_failures = Counter(
+            "spillway_scheduler_failures",
+            "Queues whose scheduler failed, and which a simple rule keeps since.",
+            registry=r,
+        )
         self.cloud_waits = Counter(
             "spillway_cloud_waits",
             "Calls for which only the cloud was left, and which found it full.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -137,6 +137,15 @@ class OnArrival:
         insort(self._queue, (call.deadline_s, self._serial, call))
         self._filled_s += backlog.gpu_s
         return []
+
+    def take_over(
+        self, sent: Iterable[tuple[str, Call]], waiting: Iterable[Call], now_s: float
+    ) -> list[Action]:
+        """The calls of a scheduler that failed: those with a server, and those that wait."""
+        for name, call in sent:
+            self._servers.adopt(name, call, now_s)
+        entered = [action for call in tuple(waiting) for action in self._enter(call, now_s)]
+        return [*entered, *self._release(now_s)]
 
     def changed(self, call: Call, now_s: float) -> list[Action]:
         """Where it goes was decided when it arrived; it only must not leave any more."""

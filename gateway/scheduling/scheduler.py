@@ -300,6 +300,10 @@ class Scheduler:
 
     # Bookkeeping
 
+    def retire(self, now_s: float) -> None:
+        """It has failed, and decides no more."""
+        self._servers.retire(now_s)
+
     def _stand(self, name: str, up: bool, now_s: float) -> list[Action]:
         self._servers.stand(name, up)
         return self._decide(now_s)

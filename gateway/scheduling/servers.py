@@ -333,6 +333,17 @@ class Servers:
         for call in calls:
             self._with[call.id] = instance
 
+    def adopt(self, name: str, call: Call, now_s: float) -> None:
+        """A server has this call already."""
+        busy = [i for i in self._instances if i.server == name]
+        self.send(min(busy, key=lambda i: len(i.bursts)), (call,), now_s)
+
+    def retire(self, now_s: float) -> None:
+        """Nothing more will be sent by these: the other models of their GPUs need not wait."""
+        for standing in self._standings.values():
+            standing.gpu.wants(standing.number, math.inf)
+            standing.gpu.idle(standing.number, now_s)
+
     def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """A call ended, with a server or anywhere else. True: a batch has ended with it."""
         instance = self._with.pop(call_id, None)

@@ -16,6 +16,7 @@ from gateway.schedulers import new_scheduler, weights
 from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Leave, Scheduling
+from gateway.scheduling.guarded import Guarded
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
@@ -286,9 +287,8 @@ def test_the_settings_reach_the_scheduler() -> None:
     queue = QueueSettings(max_waiting=7, lead_ms=5.0, aging_s=3.0)
     routing = RoutingSettings(margin=1.5, miss_penalty_usd=0.2, restricted_factor=4.0)
     made = new_scheduler(queue, routing)
-    ahead, not_ahead = (
-        made({"gpu": BatchModel(0.1, 0.01)}, 4, ahead, {}) for ahead in (True, False)
-    )
+    guarded = [made({"gpu": BatchModel(0.1, 0.01)}, 4, ahead, {}) for ahead in (True, False)]
+    ahead, not_ahead = (g.deciding for g in guarded if isinstance(g, Guarded))
     assert isinstance(ahead, Scheduler)
     assert isinstance(not_ahead, Scheduler)
     assert (ahead.lead_s, not_ahead.lead_s) == (0.005, 0.0)

@@ -9,6 +9,7 @@ import pytest
 
 from gateway import config
 from gateway.scheduling.arrival import RULES, OnArrival
+from gateway.scheduling.guarded import Guarded
 from gateway.scheduling.scheduler import Scheduler
 from gateway.simulate.loop import World
 from gateway.simulate.site import Site
@@ -104,7 +105,8 @@ def test_the_scheduler_is_the_one_that_the_live_fleet_makes() -> None:
     mode = found.mode(MODES["ms"])
     fleet = found.fleet(lambda: 0.0, mode)
     best = fleet.groups.of("scorer", ("gpu",)).scheduling
-    assert isinstance(best, Scheduler)
+    assert isinstance(best, Guarded)
+    assert isinstance(best.deciding, Scheduler)
     assert best.max_batch == 8
     rule = found.following("queue_cap").fleet(lambda: 0.0, mode)
     assert isinstance(rule.groups.of("scorer", ("gpu",)).scheduling, OnArrival)

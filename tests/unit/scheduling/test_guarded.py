@@ -1,0 +1,219 @@
+"""A scheduler that fails takes no call with it: a rule goes on with its books."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from gateway.config import QueueSettings
+from gateway.scheduling.arrival import RULES, OnArrival
+from gateway.scheduling.calls import Action, Call, Refuse, Release, Spill
+from gateway.scheduling.guarded import Guarded
+from gateway.scheduling.scheduler import Scheduler
+from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.tuning import DEFAULT
+from tests.unit import harness
+from tests.unit.harness import Plan, cloud, onprem, request, run
+from tests.unit.scheduling.calls import BATCH, Seen, clear, finish, restricted, steady_model
+
+SERVERS = ("gpu-0", "gpu-1")
+
+
+class Bug(Exception):
+    pass
+
+
+class Failing(Scheduler):
+    """Raises at one of its decisions, before or after it has decided."""
+
+    at = 1 << 30
+    after = False
+    twice = False  # instead of raising, decides on the same calls again
+    blind = False  # cannot tell anything either
+    decisions = 0
+
+    @property
+    def wake_s(self) -> float:
+        if self.blind:
+            raise Bug
+        return super().wake_s
+
+    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+        if self.blind:
+            raise Bug
+        return super().would(call, now_s)
+
+    def completion_s(self, call: Call, now_s: float) -> float:
+        if self.blind:
+            raise Bug
+        return super().completion_s(call, now_s)
+
+    def _decide(self, now_s: float) -> list[Action]:
+        self.decisions += 1
+        fails = self.decisions >= self.at
+        if fails and not (self.after or self.twice):
+            raise Bug
+        actions = super()._decide(now_s)
+        if fails and self.after:
+            raise Bug
+        return [*actions, *actions] if fails and self.twice else actions
+
+
+@dataclass
+class Rig:
+    at: int = 1 << 30
+    after: bool = False
+    twice: bool = False
+    gpus: dict[str, SharedGpu] = field(default_factory=dict)
+    told: list[Exception] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        models = {name: steady_model() for name in SERVERS}
+        own = Failing(models, BATCH, DEFAULT, 0.0, 0.0, self.gpus)
+        own.at, own.after, own.twice = self.at, self.after, self.twice
+        rule = RULES["predicted_completion"]
+        self.guarded = Guarded(own, lambda: OnArrival(models, BATCH, rule), self.told.append)
+
+
+@pytest.mark.parametrize("how", ["before", "after", "twice"])
+def test_those_who_wait_and_those_with_a_server_are_known_to_the_rule(how: str) -> None:
+    rig = Rig(after=how == "after", twice=how == "twice")
+    seen, waits = Seen(), rig.guarded
+    for _ in range(4 * BATCH):
+        seen(waits.arrive(restricted(9.0), 0.0))
+    first = list(seen.releases)
+    assert waits.waiting == 4 * BATCH - len(seen.sent)
+    assert isinstance(waits.deciding, Failing)
+    waits.deciding.at = 0
+    seen(finish(waits, first[0], 0.05))
+    assert waits.replaced
+    assert len(rig.told) == 1
+    for _ in range(20):
+        for release in tuple(seen.releases):
+            if release.calls[0].id in waits._sent:
+                seen(finish(waits, release, 1.0))
+    assert len(seen.sent) == 4 * BATCH
+    assert len({call.id for call in seen.sent}) == 4 * BATCH
+    assert (waits.waiting, waits.in_flight("gpu-0"), waits.in_flight("gpu-1")) == (0, 0, 0)
+
+
+def test_what_was_told_of_servers_holds_for_the_rule_too() -> None:
+    rig = Rig()
+    seen, waits = Seen(), rig.guarded
+    seen(waits.server_down("gpu-0", 0.0))
+    seen(waits.limit("gpu-1", 3, 0.0))
+    waits.cloud_room = 0.0
+    assert isinstance(waits.deciding, Failing)
+    waits.deciding.at = 0
+    for _ in range(10):
+        seen(waits.arrive(clear(9.0), 0.0))
+    assert waits.replaced
+    assert seen.spilled == []
+    assert {release.server for release in seen.releases} == {"gpu-1"}
+    assert waits.in_flight("gpu-1") == len(seen.sent) <= 3
+
+
+def test_a_forecast_that_fails_refuses_nobody() -> None:
+    waits = Rig().guarded
+    own = waits.deciding
+    assert isinstance(own, Failing)
+    own.blind = True
+    assert waits.would(restricted(), 0.0) is None
+    assert waits.completion_s(restricted(), 0.0) == 0.0
+    assert not waits.replaced
+
+
+def test_a_timer_that_cannot_be_told_goes_off_at_once_and_the_rule_follows() -> None:
+    waits = Rig().guarded
+    seen = Seen()
+    seen(waits.arrive(restricted(9.0), 0.0))
+    own = waits.deciding
+    assert isinstance(own, Failing)
+    own.blind, own.at = True, 0
+    assert waits.wake_s == -math.inf
+    seen(waits.tick(0.1))
+    assert waits.replaced
+
+
+def test_the_other_models_of_a_gpu_do_not_wait_for_one_that_failed() -> None:
+    gpus = {name: SharedGpu() for name in SERVERS}
+    rig, other = Rig(gpus=gpus), {name: gpu.join() for name, gpu in gpus.items()}
+    seen, waits = Seen(), rig.guarded
+    for _ in range(4 * BATCH):
+        seen(waits.arrive(restricted(9.0), 0.0))
+    own = waits.deciding
+    assert isinstance(own, Failing)
+    own.at = 0
+    seen(waits.tick(0.01))
+    assert waits.replaced
+    assert all(gpu.may(other[name], 99.0) for name, gpu in gpus.items())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int) -> None:
+    chance = random.Random(seed)
+    rig = Rig(at=chance.randrange(1, 300), after=chance.random() < 0.5,
+              twice=chance.random() < 0.3)  # fmt: skip
+    waits, now_s = rig.guarded, 0.0
+    ended: Counter[int | str] = Counter()
+    answers: list[tuple[float, Call]] = []
+
+    def do(actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Release):
+                answers.extend((now_s + chance.choice((0.01, 0.05)), c) for c in action.calls)
+            else:
+                ended[action.call.id] += 1
+                if isinstance(action, Spill):
+                    assert not action.call.restricted
+
+    calls = 0
+    while calls < 200 or answers or waits.waiting:
+        now_s += 0.004
+        if calls < 200:
+            calls += 1
+            make = chance.choice((clear, restricted))
+            do(waits.arrive(make(chance.choice((0.02, 0.3, 5.0)), now_s), now_s))
+        due = [a for a in answers if a[0] <= now_s]
+        answers = [a for a in answers if a[0] > now_s]
+        for _, call in due:
+            ended[call.id] += 1
+            tell = waits.completed if chance.random() < 0.9 else waits.failed
+            do(tell(call.id, now_s))
+        do(waits.tick(now_s))
+        assert now_s < 60.0
+    assert set(ended.values()) == {1}
+    assert len(ended) == 200
+    assert waits.replaced is bool(rig.told)
+
+
+def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
+    async def main() -> None:
+        rig = harness.Rig(
+            onprem(Plan(open_s=0.05)), cloud(),
+            setup=harness.Setup(queue=QueueSettings(lead_ms=0)),
+        )  # fmt: skip
+        calls = [request(kind, 5.0) for kind in ("restricted", "clear") * 6]
+        tasks = [asyncio.create_task(rig.call(call)) for call in calls]
+        await asyncio.sleep(0.06)
+        group = rig.fleet.groups.of(harness.MODEL, ("gpu",))
+        guarded = group.scheduling
+        assert isinstance(guarded, Guarded)
+        assert guarded.waiting
+        told: list[Exception] = []
+        guarded._failed = told.append
+        assert isinstance(guarded.deciding, Scheduler)
+        guarded.deciding._servers.up = None  # type: ignore[assignment]
+        ended = await asyncio.gather(*tasks)
+        assert [e.error for e in ended] == [None] * 12
+        assert guarded.replaced
+        assert len(told) == 1
+        assert all(not seen.id.startswith("restricted") for seen in rig.cloud_seen)
+        assert rig.leftovers() == {}
+
+    run(main())
