@@ -25,6 +25,7 @@ _COMMANDS = (
     "simulate",
     "import",
     "top",
+    "audit",
 )
 
 

@@ -21,8 +21,11 @@ import uvicorn
 from gateway import __version__, ambient, status
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import FileDecisionLog
 from gateway.admission import Admission
+from gateway.audit import AuditError
+from gateway.audit.journal import Journal, Keeping
+from gateway.audit.spool import Spool
+from gateway.audit.writer import AuditWriter
 from gateway.backends import Inspector, OnPremBackend, OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.backends.kinds import build_connector
@@ -35,7 +38,7 @@ from gateway.classify.classifier import Classifier, names_search, scan_pool
 from gateway.classify.names import Names
 from gateway.classify.spans import FullFindings
 from gateway.cluster.node import Node
-from gateway.config import ConfigError, EndpointSettings, Settings
+from gateway.config import AuditSettings, ConfigError, EndpointSettings, Settings
 from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
 from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
@@ -98,8 +101,8 @@ class Gateway:
             self.fleet, self.catalog, payloads, send_canary, self.metrics, self._clock
         )
         self.scraping = Scraping(self.fleet, self.catalog, self.metrics, self._clock)
-        self._log = FileDecisionLog(settings.records.path)
-        self.accounts = Accounts(self._log, self.metrics, self._clock, settings.policy_hash)
+        self.audit = audit_writer(settings.audit, self.metrics)
+        self.accounts = Accounts(self.audit, self.metrics, self._clock, settings.policy_hash)
         self.admission = Admission(settings.limits)
         callers = Callers(settings.keys, tenants=settings.tenants)
         added = callers.tightenings()
@@ -234,7 +237,8 @@ class Gateway:
             stack.callback(http_socket.close)
             await self._start_servers(stack)
             self._compose()
-            stack.callback(self._log.close)
+            self._open_audit()
+            stack.push_async_callback(self.audit.aclose)
             stack.push_async_callback(self.fleet.aclose)
             self._progress("starting the classifier")
             await stack.enter_async_context(self._classifying())
@@ -290,7 +294,21 @@ class Gateway:
                 yield
         finally:
             await self.fleet.aclose()
-            self._log.close()
+
+    def _open_audit(self) -> None:
+        try:
+            self.audit.start(
+                lambda: {"version": __version__, "policy": self.settings.policy_hash()}
+            )
+        except AuditError as exc:
+            raise ConfigError(str(exc)) from None
+        journal = self.audit.journal
+        if journal.new_key:
+            log.warning(
+                "a new key signs the audit; keep its public half where this machine cannot "
+                "change it: %s",
+                journal.key.public,
+            )
 
     @contextlib.asynccontextmanager
     async def _owned(self, work: Any, name: str) -> AsyncIterator[None]:
@@ -427,6 +445,20 @@ class HttpServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def audit_writer(settings: AuditSettings, metrics: Metrics) -> AuditWriter:
+    spool = None
+    if settings.on_failure == "spool":
+        spool = Spool(settings.spool_max_bytes, settings.spool_directory)
+    keeping = Keeping(
+        directory=settings.directory,
+        origin=settings.origin or f"spillway/{socket.gethostname()}",
+        signing_key=settings.signing_key,
+        segment_max_bytes=settings.segment_max_bytes,
+        retain_days=settings.retain_days,
+    )
+    return AuditWriter(Journal(keeping, spool), metrics, settings.checkpoint_s)
 
 
 def policy(settings: Settings) -> Policy:

@@ -135,6 +135,7 @@ class Pipeline:
         account = self._accounts.open(request)
         try:
             account.holds(self._admission.enter(request))
+            account.check()
             with self._cuttable():
                 clearance = AtTheDoor(self._classifier, request, account)
                 await clearance.first_look()
@@ -294,14 +295,16 @@ class Pipeline:
                 pseudonymised=sum(found.pseudonymised.values()),
             )
             if request.streamed:
-                account.record_before_release(opened.so_far())
+                with self._cuttable():
+                    await account.record_before_release(opened.so_far())
                 stream = SettlingStream(opened, account, self._ended)
                 self._open[stream] = None
                 return InferenceReply(placement, stream)
             only = await anext(opened)
             await opened.served_whole()
             account.total_tokens = opened.total_tokens
-            account.settle(Outcome.SERVED, placement.reason)
+            with self._cuttable():
+                await account.settle_before_release(placement.reason)
             return InferenceReply(placement, OneFrame(only))
         except BaseException as exc:
             if sent.instead is not None:

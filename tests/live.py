@@ -49,13 +49,17 @@ class LiveGateway:
     process: subprocess.Popen[bytes]
     http_url: str
     grpc_target: str
-    records_path: Path
+    audit: Path
     log_path: Path
     client: httpx.Client = field(repr=False)
 
     def records(self) -> list[dict[str, Any]]:
-        lines = self.records_path.read_bytes().splitlines()
-        return [json.loads(line) for line in lines]
+        """Of calls: what the audit notes of itself is left out."""
+        lines = self.audited().splitlines()
+        return [r for r in map(json.loads, lines) if r["kind"] in ("call", "end")]
+
+    def audited(self) -> bytes:
+        return b"".join(p.read_bytes() for p in sorted(self.audit.glob("*.jsonl")))
 
     def record(self, request_id: str) -> dict[str, Any]:
         return next(r for r in self.records() if r["id"] == request_id)
@@ -106,7 +110,7 @@ def settings(cloud: SimulatedCloud | None, scratch: Path, **changes: Any) -> dic
 
     document: dict[str, Any] = {
         "listen": {"http_port": 0, "grpc_port": 0},
-        "records": {"path": str(scratch / "decisions.jsonl")},
+        "audit": {"directory": str(scratch / "audit")},
         "health": {"embedded_silent_s": 600.0},  # tests stop it, for as long as it takes
         "endpoints": endpoints,
         "models": {
@@ -160,7 +164,7 @@ def serving(document: dict[str, Any], scratch: Path) -> Iterator[LiveGateway]:
                 process,
                 url,
                 f"127.0.0.1:{ports['grpc_port']}",
-                Path(document["records"]["path"]),
+                Path(document["audit"]["directory"]),
                 log,
                 client,
             )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import DecisionLog, RecordUnwritable
+from gateway.accounting.records import DecisionLog, Durable, RecordUnwritable
 from gateway.deadline import Clock
+from gateway.errors import DeadlineExceeded
 from gateway.types import (
     Attempt,
     Classification,
@@ -60,7 +62,8 @@ class CallAccount:
         self._request = request
         self._releases: list[Callable[[], None]] = []
         self._settled = False
-        self._recorded = False
+        self._recorded = False  # a line with all that was decided is written
+        self._kept_back = False  # settled as served, and the answer has not gone yet
         self.found: Classification | None = None
         self.decision: Decision | None = None
         self.attempts: list[Attempt] = []
@@ -95,38 +98,71 @@ class CallAccount:
         if attempt.price_usd:
             metrics.spend_usd.labels(attempt.endpoint, attempt.zone.value).inc(attempt.price_usd)
 
-    def record_before_release(self, current: Attempt) -> None:
+    def check(self) -> None:
+        """Raises RecordUnwritable: a call that could not be recorded is not begun."""
+        self._accounts.log.check()
+
+    async def record_before_release(self, current: Attempt) -> None:
         """The line of a call whose answer streams. Raises RecordUnwritable: no answer then."""
-        self._write({**self._record((*self.attempts, current)), "outcome": "streaming"})
+        record = {**self._record((*self.attempts, current)), "outcome": "streaming"}
+        durable = self._write(record)
         self._recorded = True
+        await self._until(durable)
+
+    async def settle_before_release(self, reason: str) -> None:
+        """As served. The answer may go once this returns; where it raises, the account is to be
+        settled again, as whatever became of the call."""
+        self._kept_back = True
+        durable = self._settle(Outcome.SERVED, reason)
+        await self._until(durable)
+        self._kept_back = False
+        self._count(Outcome.SERVED, reason)
+
+    async def _until(self, durable: Durable | None) -> None:
+        """For no longer than the answer is worth anything (D1)."""
+        if durable is None:
+            return
+        try:
+            async with asyncio.timeout(max(0.0, self._request.deadline.remaining_s())):
+                failed = await durable
+        except TimeoutError:
+            raise DeadlineExceeded(
+                "the latency budget ran out before the record was durable"
+            ) from None
+        if failed is not None:
+            self._recorded = False
+            raise failed
 
     def settle(self, outcome: Outcome, reason: str) -> None:
-        """Give everything back, write the record, count. Raises RecordUnwritable, after all else
-        is settled, when a served call could not be recorded."""
-        if self._settled:
+        """Give everything back, write the record, count. An error does not wait for its record:
+        nothing that an endpoint said is in it."""
+        if self._settled and not self._kept_back:
             return
-        self._settled = True
-        self._accounts.closed()
-        for release in self._releases:
-            release()
-        self._count_findings()
+        self._kept_back = False
+        with contextlib.suppress(RecordUnwritable):  # it is counted
+            self._settle(outcome, reason)
+        self._count(outcome, reason)
+
+    def _settle(self, outcome: Outcome, reason: str) -> Durable | None:
+        if not self._settled:
+            self._settled = True
+            self._accounts.closed()
+            for release in self._releases:
+                release()
+            self._count_findings()
         record = (
             {"kind": "end", "id": self._request.id, "took_s": self._took_s(),
              "total_tokens": self.total_tokens, "attempts": [_attempt(a) for a in self.attempts]}
             if self._recorded
             else self._record(self.attempts)
         )  # fmt: skip
-        try:
-            self._write({**record, "outcome": outcome.value, "end_reason": reason})
-        except RecordUnwritable as error:
-            if outcome is Outcome.SERVED and not self._recorded:
-                self._count(error.outcome, error.reason)
-                raise
-        self._count(outcome, reason)
+        durable = self._write({**record, "outcome": outcome.value, "end_reason": reason})
+        self._recorded = True
+        return durable
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def _write(self, record: dict[str, Any]) -> Durable | None:
         try:
-            self._accounts.log.append(record)
+            return self._accounts.log.append(record)
         except RecordUnwritable:
             self._accounts.metrics.record_failures.inc()
             raise

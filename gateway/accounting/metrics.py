@@ -211,6 +211,25 @@ class Metrics:
         self.record_failures = Counter(
             "spillway_record_failures", "Decision records that could not be written.", registry=r
         )
+        self.audit_records = Counter(
+            "spillway_audit_records", "Records of calls that were made durable.", registry=r
+        )
+        self.audit_commit_seconds = Histogram(
+            "spillway_audit_commit_seconds",
+            "Making what waited durable: one write, one sync.",
+            buckets=(0.0001, 0.00025, 0.0005, *_SECONDS),
+            registry=r,
+        )
+        self.audit_failing = Gauge(
+            "spillway_audit_failing", "1 while nothing can be recorded.", registry=r
+        )
+        self.audit_spooled = Gauge(
+            "spillway_audit_spooled_records", "Records that only the spool has.", registry=r
+        )
+        self.audit_size = Gauge("spillway_audit_size", "Records in the chain.", registry=r)
+        self.audit_signed = Gauge(
+            "spillway_audit_signed_size", "Of them, in the last signed checkpoint.", registry=r
+        )
         self.tasks_failed = Counter(
             "spillway_unexpected_errors", "Bugs met and survived.", ["where"], registry=r
         )

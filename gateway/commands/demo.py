@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import fcntl
 import importlib.util
+import shutil
 import signal
 import socket
 import sys
@@ -216,7 +217,8 @@ def own(directory: Path) -> Iterator[Path]:
             raise CannotRun(
                 f"another demo runs in {directory}: stop it, or give --dir another directory"
             ) from None
-        for name in ("decisions.jsonl", "gateway.log", "cloud-bytes.jsonl"):
+        shutil.rmtree(directory / "audit", ignore_errors=True)
+        for name in ("gateway.log", "cloud-bytes.jsonl"):
             (directory / name).unlink(missing_ok=True)
         yield directory
 

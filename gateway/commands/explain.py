@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import httpx
 from gateway import strictjson
 from gateway.app import Gateway
 from gateway.commands import console
-from gateway.config import RecordSettings, Settings
+from gateway.config import Settings
 from gateway.errors import GatewayError
 from gateway.fronts import ops
 
@@ -74,12 +73,10 @@ def _ask(url: str, key: str | None, raw: bytes) -> dict[str, Any]:
 
 
 async def _explain(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as scratch:
-        records = RecordSettings(path=Path(scratch) / "decisions.jsonl")
-        gateway = Gateway(settings.model_copy(update={"records": records}))
-        async with gateway.idle():
-            request = ops.described(document, gateway.services)
-            return ops.explanation(await gateway.pipeline.explain(request))
+    gateway = Gateway(settings)
+    async with gateway.idle():
+        request = ops.described(document, gateway.services)
+        return ops.explanation(await gateway.pipeline.explain(request))
 
 
 def _tell(trace: dict[str, Any]) -> None:

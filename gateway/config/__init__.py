@@ -4,6 +4,7 @@
 A file for each group of sections, put together in `settings`, read by `reading`.
 """
 
+from gateway.config.audit import AuditSettings as AuditSettings
 from gateway.config.callers import KeySettings as KeySettings
 from gateway.config.callers import TenantSettings as TenantSettings
 from gateway.config.classify import ClassifySettings as ClassifySettings
@@ -15,7 +16,6 @@ from gateway.config.endpoints import EndpointSettings as EndpointSettings
 from gateway.config.health import HealthSettings as HealthSettings
 from gateway.config.listen import LimitSettings as LimitSettings
 from gateway.config.listen import ListenSettings as ListenSettings
-from gateway.config.listen import RecordSettings as RecordSettings
 from gateway.config.models import ModelSettings as ModelSettings
 from gateway.config.models import ServedBySettings as ServedBySettings
 from gateway.config.reading import load as load

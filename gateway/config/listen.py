@@ -1,8 +1,6 @@
-"""Where the gateway listens, what it lets in, and where it writes its records."""
+"""Where the gateway listens, and what it lets in."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from pydantic import Field
 
@@ -30,9 +28,3 @@ class LimitSettings(Section):
     max_latency_budget_ms: Positive = 3_600_000
     default_latency_budget_ms: Positive = 60_000
     drain_s: NotNegative = 20.0
-
-
-class RecordSettings(Section):
-    """Where the decision records go."""
-
-    path: Path = Path("var/decisions.jsonl")

@@ -9,12 +9,13 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gateway import premises
+from gateway.config.audit import AuditSettings
 from gateway.config.callers import KeySettings, TenantSettings
 from gateway.config.classify import ClassifySettings
 from gateway.config.cluster import ClusterSettings
 from gateway.config.endpoints import EndpointSettings
 from gateway.config.health import HealthSettings
-from gateway.config.listen import LimitSettings, ListenSettings, RecordSettings
+from gateway.config.listen import LimitSettings, ListenSettings
 from gateway.config.models import ModelSettings, check_served_by
 from gateway.config.routing import QueueSettings, RoutingSettings
 from gateway.config.section import Contradiction, Name, Section, known
@@ -40,7 +41,7 @@ class Settings(Section):
     cluster: ClusterSettings | None = Field(
         None, description="other gateways that share the on-prem servers; absent: this one alone"
     )
-    records: RecordSettings = RecordSettings()
+    audit: AuditSettings = AuditSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="after")

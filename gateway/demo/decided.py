@@ -39,25 +39,26 @@ class Decided:
 class DecisionFeed:
     """Decisions by trace id. `read` takes in what has been written since the last time."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._offsets: dict[Path, int] = {}  # of each segment
         self._records: dict[str, dict[str, Any]] = {}
         self._trace_of: dict[str, str] = {}
         self.by_trace: dict[str, Decided] = {}
 
     def read(self) -> None:
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as lines:
-            lines.seek(self._offset)
-            for line in lines:
-                if not line.endswith(b"\n"):  # still being written
-                    break
-                self._offset += len(line)
-                self._take(json.loads(line))
+        for path in sorted(self._directory.glob("*.jsonl")):
+            with path.open("rb") as lines:
+                lines.seek(self._offsets.get(path, 0))
+                for line in lines:
+                    if not line.endswith(b"\n"):  # still being written
+                        break
+                    self._offsets[path] = self._offsets.get(path, 0) + len(line)
+                    self._take(json.loads(line))
 
     def _take(self, record: dict[str, Any]) -> None:
+        if record["kind"] not in ("call", "end"):  # the audit's own
+            return
         if record["kind"] == "end":
             trace = self._trace_of[record["id"]]
             record = {**self._records[trace], **record}

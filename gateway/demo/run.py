@@ -41,7 +41,7 @@ class Options:
 
     @property
     def records(self) -> Path:
-        return self.directory / "decisions.jsonl"
+        return self.directory / "audit"
 
     @property
     def gateway_log(self) -> Path:

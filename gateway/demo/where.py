@@ -30,7 +30,7 @@ def where(result: Result, options: Options) -> Iterator[str]:
     yield "  import tritonclient.grpc"
     yield f'  tritonclient.grpc.InferenceServerClient("{grpc}").get_server_metadata()'
     yield ""
-    yield f"  decision records   {options.records}  (one line a call, without content)"
+    yield f"  decision records   {options.records}  (without content: spillway audit)"
     yield f"  gateway's log      {options.gateway_log}"
     yield f"  cloud's byte log   {options.cloud_bytes}  (all that reached it)"
 

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trace", type=Path, metavar="FILE", help="CSV: seconds, input tokens, output tokens"
     )
     source.add_argument(
-        "--records", type=Path, metavar="FILE", help="decision records of a gateway (JSON lines)"
+        "--records", type=Path, metavar="PATH", help="the audit of a gateway, or records in a file"
     )
     parser.add_argument(
         "--load", type=_positive, metavar="X",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -154,16 +155,22 @@ def _read(path: Path, model: str | None) -> tuple[list[_Line], Skipped]:
     found: dict[str, _Line] = {}
     skipped = Skipped()
     try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    skipped = _take(line, number, found, skipped, model)
-                except _NoRecord as exc:
-                    first = skipped.first or f"line {number}: {exc}"
-                    skipped = replace(skipped, malformed=skipped.malformed + 1, first=first)
+        for number, line in enumerate(_lines(path), 1):
+            try:
+                skipped = _take(line, number, found, skipped, model)
+            except _NoRecord as exc:
+                first = skipped.first or f"line {number}: {exc}"
+                skipped = replace(skipped, malformed=skipped.malformed + 1, first=first)
     except OSError as exc:
         raise TraceError(f"{path}: {exc.strerror}") from exc
     return sorted(found.values(), key=lambda r: r.arrived_s), skipped
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Of a file, or of the whole audit that a directory holds."""
+    for file in sorted(path.glob("*.jsonl")) if path.is_dir() else (path,):
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            yield from lines
 
 
 class _NoRecord(Exception):

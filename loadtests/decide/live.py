@@ -52,7 +52,7 @@ _WARM_S = 4.0
 def settings(cloud: SimulatedCloud, scratch: Path, lead_ms: float | None) -> dict[str, Any]:
     return {
         "listen": {"http_port": 0, "grpc_port": 0},
-        "records": {"path": str(scratch / "decisions.jsonl")},
+        "audit": {"directory": str(scratch / "audit")},
         "endpoints": {
             "local": {"kind": "triton", "zone": "onprem", "embedded": True,
                       "repository": str(MODELS), "expected_ms": 60},

@@ -70,7 +70,7 @@ def settings(part: Part, scratch: Path) -> dict[str, Any]:
     local = {"embedded": True, "repository": str(MODELS)} if part.up else {"grpc": "localhost:1"}
     return {
         "listen": {"http_port": 0, "grpc_port": 0},
-        "records": {"path": str(scratch / "decisions.jsonl")},
+        "audit": {"directory": str(scratch / "audit")},
         "endpoints": {
             "local": {"kind": "triton", "zone": "onprem", "expected_ms": 60, **local},
         },

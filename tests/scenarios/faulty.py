@@ -86,7 +86,7 @@ def patient(cloud: SimulatedCloud, scratch: Path, **changes: Any) -> Iterator[Pa
     (repository / "switch.json").write_text("{}")
     document = {
         "listen": {"http_port": 0, "grpc_port": 0},
-        "records": {"path": str(scratch / "decisions.jsonl")},
+        "audit": {"directory": str(scratch / "audit")},
         "health": {"embedded_silent_s": 600.0},  # it is stopped for as long as a test takes
         "endpoints": {
             "local": {

@@ -104,7 +104,7 @@ class Gateways:
         place = {"endpoint": "gpu"}
         return {
             "listen": {"http_port": 0, "grpc_port": 0},
-            "records": {"path": str(self.scratch / name / "decisions.jsonl")},
+            "audit": {"directory": str(self.scratch / name / "audit")},
             "endpoints": {
                 "gpu": {"kind": "triton", "zone": "onprem", "url": f"http://127.0.0.1:{http}",
                         "grpc": f"127.0.0.1:{grpc}", "expected_ms": 60},

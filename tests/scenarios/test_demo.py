@@ -107,9 +107,10 @@ def test_the_numbers_of_a_run_add_up_and_nothing_is_left(tmp_path: Path) -> None
 def _agrees_with_the_records(told: dict[str, Any], directory: Path) -> None:
     """Counted again, from the gateway's own records."""
     calls: dict[str, dict[str, Any]] = {}
-    for line in (directory / "decisions.jsonl").read_text().splitlines():
+    for line in (directory / "audit" / "000000000000.jsonl").read_text().splitlines():
         record = json.loads(line)
-        calls.setdefault(record["id"], {}).update(record)
+        if record["kind"] in ("call", "end"):
+            calls.setdefault(record["id"], {}).update(record)
     zones = [r["attempts"][-1]["zone"] for r in calls.values() if r["outcome"] == "served"]
     assert zones.count("cloud") == told["cloud"]
     assert zones.count("onprem") == told["onprem"]

@@ -30,7 +30,7 @@ def repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveGateway]
     shutil.copytree(MODELS / MODEL, scratch / "repository" / MODEL)
     document = {
         "listen": {"http_port": 0, "grpc_port": 0},
-        "records": {"path": str(scratch / "decisions.jsonl")},
+        "audit": {"directory": str(scratch / "audit")},
         "health": {"embedded_silent_s": 600.0},  # it is stopped for as long as the test takes
         "endpoints": {
             "local": {

@@ -359,7 +359,7 @@ def test_the_words_reached_callers_and_cloud_or_this_would_prove_nothing(
 
 def test_the_log_was_there_to_be_searched(aftermath: Aftermath) -> None:
     assert len(aftermath.written["gateway.log"]) > 1000
-    assert aftermath.written["decisions.jsonl"].count(b"\n") > 150
+    assert aftermath.written["000000000000.jsonl"].count(b"\n") > 150
     assert b"spillway_calls_total" in aftermath.written["metrics"]
     assert any(b"restricted" in v for k, v in aftermath.written.items() if k.startswith("explain"))
 

@@ -135,7 +135,7 @@ def test_the_record_and_the_metrics_count_and_hold_no_content(house: House) -> N
     assert record["attempts"][0]["zone"] == "cloud"
     after = house.metric('spillway_pseudonymised_total{type="EMAIL_ADDRESS"}')
     assert after == before + 1
-    log = house.gateway.log_path.read_bytes() + house.gateway.records_path.read_bytes()
+    log = house.gateway.log_path.read_bytes() + house.gateway.audited()
     for content in (EMAIL, CARD, PHONE, "@example.", "4000 00"):
         assert content.encode() not in log
 

@@ -134,7 +134,7 @@ def serve(tmp_path: Path, **classify: Any) -> subprocess.CompletedProcess[str]:
     """`spillway serve` over an endpoint that is never called; it ends before it listens."""
     document = {
         "listen": {"http_port": 0, "grpc_port": 0},
-        "records": {"path": str(tmp_path / "decisions.jsonl")},
+        "audit": {"directory": str(tmp_path / "audit")},
         "classify": classify,
         "endpoints": {"local": {"kind": "triton", "zone": "onprem", "grpc": "127.0.0.1:9"}},
         "models": {"m": {"served_by": [{"endpoint": "local"}]}},

@@ -42,6 +42,8 @@ METRICS = Metrics()
 """One for all worlds of a process, which run one after the other: it takes longer to make than a
 world to run."""
 
+_SYNC_S = 0.0005  # what a write and its sync take a disk
+
 
 @dataclass(slots=True)
 class Composed:
@@ -129,6 +131,10 @@ class Composed:
             yield f"{name} waited for", len(place.limits)
 
 
+def _log(plan: WorldPlan, witness: Witness) -> WitnessedLog:
+    return WitnessedLog(witness, plan.unwritable, _SYNC_S if plan.seed % 2 else 0.0)
+
+
 def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
     endpoints = [SimulatedEndpoint(e, witness) for e in plan.endpoints]
     catalog = Catalog(
@@ -164,7 +170,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         plan=plan,
         fleet=fleet,
         admission=Admission(limits),
-        accounts=Accounts(WitnessedLog(witness, plan.unwritable), METRICS, clock, lambda: "policy"),
+        accounts=Accounts(_log(plan, witness), METRICS, clock, lambda: "policy"),
         watch=Watch(places, _learn_nothing, METRICS),
         tending=Tending(fleet, catalog, _canary, send_canary, METRICS, clock),
         budgets=budgets,

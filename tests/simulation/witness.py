@@ -6,6 +6,7 @@ could get wrong. `after_step` is asked after every round of the loop, `when_quie
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections import Counter
@@ -48,6 +49,7 @@ class CallStory:
     bug_met: bool = False
     given_whole: set[str] = field(default_factory=set)  # by endpoints, to the end
     recorded: bool = False
+    lost: bool = False  # a record of it could not be kept
     mappings: int = 0  # of surrogates to originals, still known
     committed: bool = False  # the answer began
     placement: Placement | None = None
@@ -184,6 +186,8 @@ class Witness:
         if record["outcome"] == "streaming":
             return
         story = self.calls[number]
+        if record["kind"] == "end" and not story.committed:
+            story.settled.clear()  # it was served, and its answer kept back until it was too late
         story.settled.append(record["outcome"])
         story.settled_s = self.now_s
         if len(story.settled) > 1:
@@ -260,7 +264,7 @@ class Witness:
             self.still_running(story)
             if story.mappings:
                 self.broken("A2", f"call {story.plan.number}: its surrogates are still known")
-            if not story.settled and not story.plan.explained:
+            if not (story.settled or story.lost or story.plan.explained):
                 self.broken("A2", f"call {story.plan.number} was never settled")
         self._few_second_tries()
 
@@ -276,16 +280,44 @@ class Witness:
 
 
 class WitnessedLog:
-    """The decision log, which may be unwritable for a while."""
+    """The audit, which may be unwritable for a while. In every second world a record takes a moment
+    to be durable; in the others it is so at once."""
 
-    def __init__(self, witness: Witness, unwritable: tuple[float, float] | None) -> None:
+    def __init__(
+        self, witness: Witness, unwritable: tuple[float, float] | None, takes_s: float
+    ) -> None:
         self._witness = witness
         self._unwritable = unwritable or (math.inf, math.inf)
+        self._takes_s = takes_s
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        witness = self._witness
-        witness.recorded(record)
+    def check(self) -> None:
+        """That it is unwritable is found out when a record comes, not before."""
+
+    def append(self, record: Mapping[str, Any]) -> asyncio.Future[RecordUnwritable | None] | None:
+        number = int(record["id"])
+        if not self._takes_s:
+            if (failed := self._kept(number)) is not None:
+                raise failed
+            self._witness.recorded(record)
+            return None
+        loop = asyncio.get_running_loop()
+        durable: asyncio.Future[RecordUnwritable | None] = loop.create_future()
+        loop.call_later(self._takes_s, self._durable, durable, number)
+        self._witness.recorded(record)
+        return durable
+
+    def _durable(self, durable: asyncio.Future[RecordUnwritable | None], number: int) -> None:
+        failed = self._kept(number)
+        if not durable.done():
+            durable.set_result(failed)
+
+    def _kept(self, number: int) -> RecordUnwritable | None:
         from_s, until_s = self._unwritable
-        if from_s <= witness.now_s - START_S < until_s:
-            raise RecordUnwritable("the decision log cannot be written")
-        witness.calls[int(record["id"])].recorded = True
+        story = self._witness.calls[number]
+        if not from_s <= self._witness.now_s - START_S < until_s:
+            story.recorded = True
+            return None
+        story.lost = True
+        story.settled_s = min(story.settled_s, self._witness.now_s)
+        story.settled.clear()  # the call is told of again, as whatever it is without an answer
+        return RecordUnwritable("the audit cannot be written")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import RecordUnwritable
+from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.admission import Admission
 from gateway.backends import OnPremDoor
 from gateway.backends.egress import CloudDoor
@@ -240,11 +240,17 @@ class MemoryLog:
     def __init__(self) -> None:
         self.lines: list[Mapping[str, Any]] = []
         self.full = False
+        self.shut = False  # full, and known to be
 
-    def append(self, record: Mapping[str, Any]) -> None:
+    def check(self) -> None:
+        if self.shut:
+            raise RecordUnwritable("the audit cannot be written: no space is left")
+
+    def append(self, record: Mapping[str, Any]) -> Durable | None:
         if self.full:
-            raise RecordUnwritable("the decision log cannot be written: no space is left")
+            raise RecordUnwritable("the audit cannot be written: no space is left")
         self.lines.append(dict(record))
+        return None
 
     def of(self, call: str) -> list[Mapping[str, Any]]:
         return [line for line in self.lines if line["id"] == call]

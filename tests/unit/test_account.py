@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gateway.accounting.account import Accounts, CallAccount
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import FileDecisionLog, RecordUnwritable
+from gateway.accounting.records import RecordUnwritable
+from gateway.deadline import Deadline
+from gateway.errors import DeadlineExceeded
 from gateway.types import (
     EVERYWHERE,
     ONPREM_ONLY,
@@ -120,7 +119,7 @@ def test_a_stream_has_its_record_before_and_its_end_after() -> None:
     async def main() -> None:
         books = Books()
         account = books.open(streamed=True)
-        account.record_before_release(SERVED)
+        await account.record_before_release(SERVED)
         account.attempted(SERVED)
         account.settle(Outcome.CANCELLED, "caller_left")
         first, last = books.log.lines
@@ -132,29 +131,101 @@ def test_a_stream_has_its_record_before_and_its_end_after() -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
-    ("outcome", "raises"), [(o, o is Outcome.SERVED) for o in Outcome], ids=lambda v: str(v)
-)
-def test_only_an_answer_that_was_not_released_yet_is_kept_back_for_its_record(
-    outcome: Outcome, raises: bool
-) -> None:
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_has_no_answer_to_keep_back_ends_also_without_its_record(outcome: Outcome) -> None:
     async def main() -> None:
         books = Books()
         books.log.full = True
         given_back: list[int] = []
         account = books.open()
         account.holds(lambda: given_back.append(1))
-        if raises:
-            with pytest.raises(RecordUnwritable):
-                account.settle(outcome, "why")
-        else:
-            account.settle(outcome, "why")
+        account.settle(outcome, "why")
         assert given_back == [1]
         assert books.accounts.open_calls == 0
         assert books.value("spillway_record_failures_total") == 1
-        assert books.ends() == {
-            ("failed", "record_unwritable") if raises else (outcome.value, "why")
-        }
+        assert books.ends() == {(outcome.value, "why")}
+
+    run(main())
+
+
+class SlowLog(MemoryLog):
+    """Records are durable when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[asyncio.Future[RecordUnwritable | None]] = []
+
+    def append(self, record: Mapping[str, Any]) -> asyncio.Future[RecordUnwritable | None]:
+        super().append(record)
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return self.waiting[-1]
+
+
+async def waiting_answer(
+    streamed: bool, **changes: Any
+) -> tuple[Books, SlowLog, CallAccount, asyncio.Task[None]]:
+    books, log = Books(), SlowLog()
+    books.accounts.log = log
+    account = books.open(streamed=streamed, **changes)
+    before = account.record_before_release(SERVED)
+    release = before if streamed else account.settle_before_release("onprem_room")
+    if not streamed:
+        before.close()
+    task = asyncio.create_task(release)
+    await asyncio.sleep(0)
+    return books, log, account, task
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_waits_until_its_record_is_durable(streamed: bool) -> None:
+    async def main() -> None:
+        _, log, _, answer = await waiting_answer(streamed)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not answer.done()
+        log.waiting[0].set_result(None)
+        await answer
+
+    run(main())
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_without_its_record_on_disk_no_answer_goes(streamed: bool) -> None:
+    async def main() -> None:
+        books, log, account, answer = await waiting_answer(streamed)
+        log.waiting[0].set_result(RecordUnwritable("the disk is full"))
+        with pytest.raises(RecordUnwritable):
+            await answer
+        account.settle(Outcome.FAILED, "record_unwritable")
+        assert books.ends() == {("failed", "record_unwritable")}
+        assert log.lines[-1]["kind"] == "call", "told again, as it ended"
+        assert log.lines[-1]["outcome"] == "failed"
+
+    run(main())
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_caller_who_leaves_while_the_record_is_written_is_recorded_so(streamed: bool) -> None:
+    async def main() -> None:
+        books, log, account, answer = await waiting_answer(streamed)
+        answer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await answer
+        for _ in range(2):
+            account.settle(Outcome.CANCELLED, "caller_left")
+        assert [line["outcome"] for line in log.lines][1:] == ["cancelled"]
+        assert log.lines[1]["kind"] == "end"
+        assert books.ends() == {("cancelled", "caller_left")}
+        assert books.accounts.open_calls == 0
+
+    run(main())
+
+
+def test_a_disk_that_hangs_holds_no_call_longer_than_its_budget() -> None:
+    async def main() -> None:
+        *_, answer = await waiting_answer(False, deadline=Deadline.after(0.02, now_s))
+        with pytest.raises(DeadlineExceeded, match="before the record was durable"):
+            await asyncio.wait_for(answer, 5)
 
     run(main())
 
@@ -170,48 +241,6 @@ def test_quiet_is_when_no_call_is_open() -> None:
         await books.accounts.quiet()
 
     run(main())
-
-
-# The file
-
-
-def lines_of(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_bytes().splitlines() if line.startswith(b"{")]
-
-
-def test_records_are_on_disk_at_once_and_for_their_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "decisions.jsonl"
-    log = FileDecisionLog(path)
-    log.append({"id": "1", "text": "two\nlines"})
-    assert lines_of(path) == [{"id": "1", "text": "two\nlines"}]
-    assert path.stat().st_mode & 0o777 == 0o600
-    FileDecisionLog(path).append({"id": "2"})
-    assert [line["id"] for line in lines_of(path)] == ["1", "2"]
-    log.close()
-
-
-@contextmanager
-def full_disk(at_bytes: int) -> Iterator[None]:
-    """No file of this process may grow beyond that; the test's own output is one: keep it short."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    told = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (at_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, told)
-
-
-def test_a_record_that_does_not_fit_is_an_error_and_does_not_spoil_the_next(tmp_path: Path) -> None:
-    path = tmp_path / "decisions.jsonl"
-    log = FileDecisionLog(path)
-    log.append({"id": "1"})
-    with full_disk(100), pytest.raises(RecordUnwritable, match="no space"):
-        log.append({"id": "2", "long": "x" * 100})
-    log.append({"id": "3"})
-    whole = [line for line in path.read_bytes().splitlines() if line.endswith(b"}")]
-    assert [json.loads(line)["id"] for line in whole] == ["1", "3"]
 
 
 def test_a_call_that_may_go_everywhere_says_so_in_its_record() -> None:

@@ -288,7 +288,7 @@ def test_compose_mounts_the_settings_where_the_image_reads_them(shipped: config.
     assert f'"--config", "{settings[1]}"' in DOCKERFILE
     records = {m[0]: m[1] for m in mounts}["records"]
     assert f"VOLUME {records}" in DOCKERFILE
-    assert shipped.records.path.parent == Path(records)
+    assert shipped.audit.directory.parent == Path(records)
 
 
 def test_compose_publishes_the_ports_that_the_gateway_listens_on(shipped: config.Settings) -> None:

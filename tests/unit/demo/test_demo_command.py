@@ -71,7 +71,8 @@ def test_two_demos_do_not_share_a_directory(
 
 
 def test_a_run_starts_without_what_an_earlier_one_left(tmp_path: Path) -> None:
-    for name in ("decisions.jsonl", "gateway.log", "cloud-bytes.jsonl", "notes.txt"):
+    (tmp_path / "audit").mkdir()
+    for name in ("audit/lock", "gateway.log", "cloud-bytes.jsonl", "notes.txt"):
         (tmp_path / name).write_text("old")
     with demo.own(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {"lock", "notes.txt"}

@@ -34,18 +34,18 @@ def call(*attempts: dict[str, Any], outcome: str = "served", **changes: Any) -> 
 
 def fed(path: Path, *records: dict[str, Any]) -> DecisionFeed:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    feed = DecisionFeed(path)
+    feed = DecisionFeed(path.parent)
     feed.read()
     return feed
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "decisions.jsonl"
+    return tmp_path / "000000000000.jsonl"
 
 
 def test_a_file_that_is_not_there_yet_has_no_records(path: Path) -> None:
-    feed = DecisionFeed(path)
+    feed = DecisionFeed(path.parent)
     feed.read()
     assert feed.by_trace == {}
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_not_there_yet_has_no_records(path: Path) -> None:
 def test_a_line_that_is_half_written_is_read_when_it_is_whole(path: Path) -> None:
     line = json.dumps(call(attempt("cloud"))) + "\n"
     path.write_text(line[:40])
-    feed = DecisionFeed(path)
+    feed = DecisionFeed(path.parent)
     feed.read()
     assert feed.by_trace == {}
     path.write_text(line)

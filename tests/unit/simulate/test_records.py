@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import FileDecisionLog
+from gateway.audit.journal import Journal, Keeping
+from gateway.audit.writer import AuditWriter
 from gateway.simulate.loop import CLOUD, ONPREM, REFUSED, Outcome
 from gateway.simulate.moves import as_recorded, moves
 from gateway.simulate.records import Replayed, read_records
@@ -229,11 +231,12 @@ def test_too_few_records_are_refused_with_the_first_bad_line(tmp_path: Path) -> 
 
 
 def test_what_a_gateway_writes_can_be_replayed(tmp_path: Path) -> None:
-    path = tmp_path / "decisions.jsonl"
-    log = FileDecisionLog(path)
+    path = tmp_path / "000000000000.jsonl"
     tensors = TensorCall((Tensor("x", "FP32", (2, 4), bytes(32)),))
 
     async def three_calls() -> None:
+        log = AuditWriter(Journal(Keeping(tmp_path, "test")), Metrics(), checkpoint_s=60.0)
+        log.start(dict)
         accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
         for number in range(3):
             request = harness.request(payload=tensors if number else None, priority=number)
@@ -243,17 +246,19 @@ def test_what_a_gateway_writes_can_be_replayed(tmp_path: Path) -> None:
             zone = Zone.CLOUD if number else Zone.ONPREM
             account.attempted(Attempt("e", zone, ONPREM_ONLY, "served", price_usd=0.25 * number))
             account.settle(Ended.SERVED, "served")
+        await log.aclose()
 
-    harness.run(three_calls())
-    log.close()
-    written: list[Mapping[str, Any]] = [json.loads(line) for line in path.open()]
+    asyncio.run(three_calls())
+    lines: list[Mapping[str, Any]] = [json.loads(line) for line in path.open()]
+    assert [line["kind"] for line in lines] == ["segment", "start", *3 * ["call"], "stop"]
+    written = lines[2:5]
     assert [line["input_bytes"] for line in written] == [None, 32, 32]
     assert [line["priority"] for line in written] == [0, 1, 2]
     spread = "\n".join(
         json.dumps({**line, "time": line["time"] + at}) for at, line in enumerate(written)
     )
-    path.write_text(spread)
-    found = read_records(path, MODES["ms"], seed=0)
+    path.write_text("\n".join([json.dumps(lines[0]), spread, json.dumps(lines[-1])]))
+    found = read_records(tmp_path, MODES["ms"], seed=0)
     assert found.skipped.malformed == 0
     assert found.recorded.place.tolist() == ["onprem", "cloud", "cloud"]
     assert found.calls.restricted.tolist() == [True, False, False]
