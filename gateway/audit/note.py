@@ -29,6 +29,15 @@ class NoteInvalid(AuditError):
     pass
 
 
+def decoded(text: str) -> bytes:
+    """Of base64, in the one way to write it; nothing where it is another."""
+    try:
+        found = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+    return found if base64.b64encode(found).decode() == text else b""
+
+
 @dataclass(frozen=True, slots=True)
 class PublicKey:
     """A key that signs under a name; its text form is the `vkey` of signed notes."""
@@ -52,10 +61,7 @@ class PublicKey:
     def parse(cls, text: str) -> PublicKey:
         name, _, rest = text.strip().partition("+")
         key_id, _, key = rest.partition("+")
-        try:
-            raw = base64.b64decode(key, validate=True)
-        except binascii.Error:
-            raw = b""
+        raw = decoded(key)
         if not name or raw[:1] != _ED25519 or len(raw) != 1 + _KEY_BYTES:
             raise NoteInvalid("not a public key of the form name+id+base64")
         found = cls(name, raw[1:])
@@ -73,10 +79,7 @@ class PublicKey:
             name, _, encoded = line.removeprefix(_DASH).rpartition(" ")
             if not line.startswith(_DASH) or name != self.name:
                 continue
-            try:
-                signature = base64.b64decode(encoded, validate=True)
-            except binascii.Error:
-                continue
+            signature = decoded(encoded)
             if signature[:4] == self.id:
                 self._check(text, signature[4:])
                 return text
@@ -146,10 +149,7 @@ class Checkpoint:
         origin, size, encoded = lines[:3]
         if not size.isascii() or not size.isdigit() or (size[0] == "0" and size != "0"):
             raise NoteInvalid("not a checkpoint: its second line is no size")
-        try:
-            root = base64.b64decode(encoded, validate=True)
-        except binascii.Error:
-            root = b""
+        root = decoded(encoded)
         if len(root) != hashlib.sha256().digest_size:
             raise NoteInvalid("not a checkpoint: its third line is no root")
         return cls(origin, int(size), root)

@@ -1,0 +1,129 @@
+"""Whether a record that was acknowledged is there after a kill -9, and the chain whole.
+
+Each round forks a writer, which resumes the audit in the directory and records calls from many
+tasks at once; whenever a ticket says that a record is durable, its id goes into a pipe. The parent
+kills the writer at a moment drawn by lot (some while it starts, or turns a segment over), and looks
+for every id that came out of the pipe.
+
+    python -m loadtests.audit.kills --rounds 1000 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from gateway.accounting.metrics import Metrics
+from gateway.audit.journal import Journal, Keeping
+from gateway.audit.verify import public_key, records, verify
+from gateway.audit.writer import AuditWriter
+
+_CALLERS = 24
+_SEGMENT_BYTES = 64 * 1024
+_NARROW, _WIDE = 37, 800  # bytes; a wide write takes long enough for a kill to tear it
+_LONGEST_S = 0.15  # between a start and its kill
+
+
+@dataclass(slots=True)
+class Outcome:
+    rounds: int = 0
+    acknowledged: set[str] = field(default_factory=set)
+    recorded: int = 0
+    lost: set[str] = field(default_factory=set)
+    torn: int = 0
+    findings: tuple[str, ...] = ()
+
+
+async def _record(directory: Path, round_number: int, told: int) -> None:
+    """Until it is killed."""
+    keeping = Keeping(directory, "kills", segment_max_bytes=_SEGMENT_BYTES)
+    writer = AuditWriter(Journal(keeping), Metrics(), checkpoint_s=0.01)
+    writer.start(dict)
+    size = _WIDE if round_number % 10 == 0 else _NARROW
+
+    async def caller(number: int) -> None:
+        at = 0
+        while True:
+            call_id = f"{round_number}-{number}-{at}"
+            record = {"kind": "call", "id": call_id, "filled": "x" * (size * number)}
+            if await writer.append(record) is None:
+                os.write(told, f"{call_id}\n".encode())
+            at += 1
+
+    await asyncio.gather(*map(caller, range(_CALLERS)))
+
+
+def _forked(directory: Path, round_number: int) -> tuple[int, int]:
+    reading, told = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(told)
+        return pid, reading
+    try:
+        asyncio.run(_record(directory, round_number, told))
+    finally:
+        os._exit(1)
+
+
+def _killed(directory: Path, round_number: int, rng: Random) -> bytes:
+    """What it had acknowledged."""
+    pid, reading = _forked(directory, round_number)
+    try:
+        time.sleep(rng.random() * _LONGEST_S)
+        os.kill(pid, signal.SIGKILL)
+        told = b""
+        while some := os.read(reading, 65536):
+            told += some
+    finally:
+        os.close(reading)
+        _, status = os.waitpid(pid, 0)
+    if not os.WIFSIGNALED(status):
+        raise SystemExit(f"round {round_number}: the writer ended by itself")
+    return told
+
+
+def kills(directory: Path, rounds: int, seed: int) -> Outcome:
+    rng, outcome = Random(seed), Outcome()
+    for number in range(rounds):
+        told = _killed(directory, number, rng).decode()
+        outcome.acknowledged.update(told.splitlines())
+        outcome.rounds += 1
+    last = Journal(Keeping(directory, "kills"))
+    last.open()  # as the next start would: what was torn is put aside
+    last.started({})
+    last.close()
+    found = list(records(directory))
+    ids = {r["id"] for r in found if r["kind"] == "call"}
+    outcome.recorded = len(ids)
+    outcome.lost = outcome.acknowledged - ids
+    outcome.torn = sum(r["kind"] == "torn" for r in found)
+    outcome.findings = tuple(map(str, verify(directory, public_key(directory)).findings))
+    return outcome
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m loadtests.audit.kills")
+    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        found = kills(Path(scratch), given.rounds, given.seed)
+    print(
+        f"{found.rounds} kills: {len(found.acknowledged)} records acknowledged, "
+        f"{len(found.lost)} of them lost; {found.recorded} recorded, {found.torn} torn lines"
+    )
+    for finding in found.findings:
+        print(finding)
+    return bool(found.lost or found.findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

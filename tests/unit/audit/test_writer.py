@@ -1,0 +1,229 @@
+"""What waits is made durable together, and nothing goes unrecorded while the disk fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import RecordUnwritable
+from gateway.audit.journal import Journal, Keeping
+from gateway.audit.segments import segments
+from gateway.audit.spool import Spool
+from gateway.audit.writer import AuditWriter
+from tests.simulation.mutations import ROOT
+from tests.unit.audit.rig import call, checked, kinds, lines
+from tests.unit.audit.test_journal import full_disk
+
+SOON_S = 5.0
+
+
+class SlowJournal(Journal):
+    """Counts its commits, and lets a test hold them up."""
+
+    commits = 0
+
+    def commit(self, records: Any) -> None:
+        self.commits += 1
+        super().commit(records)
+
+
+@asynccontextmanager
+async def writing(
+    directory: Path, metrics: Metrics | None = None, spool: Spool | None = None, **changes: float
+) -> AsyncIterator[AuditWriter]:
+    timing = {"checkpoint_s": 60.0, "retry_s": 0.01, **changes}
+    journal = SlowJournal(Keeping(directory, "test"), spool)
+    writer = AuditWriter(journal, metrics or Metrics(), **timing)
+    writer.start(lambda: {"policy": "abc123"})
+    try:
+        yield writer
+    finally:
+        await writer.aclose()
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 30))
+
+
+def value(metrics: Metrics, name: str) -> float:
+    return metrics.registry.get_sample_value(name) or 0.0
+
+
+def test_a_ticket_says_that_the_record_is_in_the_file(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            for number in range(3):
+                assert await writer.append(call(number)) is None
+                assert lines(tmp_path)[-1]["id"] == f"call-{number}"
+        assert kinds(tmp_path) == ["segment", "start", *3 * ["call"], "stop"]
+        assert checked(tmp_path).holds
+
+    run(main())
+
+
+def test_what_waits_shares_one_commit_in_the_order_in_which_it_came(tmp_path: Path) -> None:
+    async def main() -> None:
+        metrics = Metrics()
+        async with writing(tmp_path, metrics) as writer:
+            journal = writer.journal
+            assert isinstance(journal, SlowJournal)
+            before = journal.commits
+            told = await asyncio.gather(*(writer.append(call(n)) for n in range(200)))
+            assert told == [None] * 200
+            assert journal.commits - before < 20
+            assert value(metrics, "spillway_audit_records_total") == 200
+        assert [r["id"] for r in lines(tmp_path) if "id" in r] == [f"call-{n}" for n in range(200)]
+
+    run(main())
+
+
+def test_a_caller_who_left_does_not_keep_its_record_out(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            left = writer.append(call(1))
+            left.cancel()
+            assert await writer.append(call(2)) is None
+        assert [r["id"] for r in lines(tmp_path) if "id" in r] == ["call-1", "call-2"]
+
+    run(main())
+
+
+def test_checkpoints_are_signed_while_records_come_and_at_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with writing(tmp_path, checkpoint_s=0.01) as writer:
+            for number in range(5):
+                await writer.append(call(number))
+                await asyncio.sleep(0.02)
+        found = checked(tmp_path)
+        assert found.checkpoints > 4
+        assert found.unsigned == 0
+
+    run(main())
+
+
+# A disk that fails
+
+
+async def until(reached: Any) -> None:
+    async with asyncio.timeout(SOON_S):
+        while not reached():  # noqa: ASYNC110 - it happens in a thread
+            await asyncio.sleep(0.005)
+
+
+def able(writer: AuditWriter) -> bool:
+    try:
+        writer.check()
+    except RecordUnwritable:
+        return False
+    return True
+
+
+def size_of(directory: Path) -> int:
+    return segments(directory)[-1].path.stat().st_size
+
+
+def test_while_the_disk_is_full_nothing_is_taken_and_afterwards_it_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        metrics = Metrics()
+        async with writing(tmp_path, metrics) as writer:
+            assert await writer.append(call(1)) is None
+            with full_disk(size_of(tmp_path) + 10):
+                failed = await writer.append(call(2))
+                assert isinstance(failed, RecordUnwritable)
+                with pytest.raises(RecordUnwritable, match="File too large"):
+                    writer.check()
+                with pytest.raises(RecordUnwritable):
+                    writer.append(call(3))
+                assert value(metrics, "spillway_record_failures_total") == 1
+                await until(lambda: value(metrics, "spillway_audit_failing"))
+            await until(lambda: able(writer))
+            assert await writer.append(call(4)) is None
+        gap = next(r for r in lines(tmp_path) if r["kind"] == "gap")
+        assert (gap["records"], gap["why"]) == (2, "File too large")
+        assert [r["id"] for r in lines(tmp_path) if "id" in r] == ["call-1", "call-4"]
+        assert checked(tmp_path).holds
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    told = [record.getMessage() for record in caplog.records]
+    assert any("No call is answered until it can" in line for line in told)
+    assert any("can be written again; 2 records" in line for line in told)
+
+
+def test_with_a_spool_calls_go_on_while_the_disk_is_full(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        metrics = Metrics()
+        async with writing(tmp_path, metrics, Spool(2000)) as writer:
+            with full_disk(size_of(tmp_path) + 10):
+                for number in range(3):
+                    assert await writer.append(call(number)) is None
+                await until(lambda: value(metrics, "spillway_audit_spooled_records") == 3)
+                assert isinstance(await writer.append(call(3, model="x" * 2000)), RecordUnwritable)
+                assert not able(writer)
+            await until(lambda: able(writer) and not writer.journal.spooled)
+        assert [r["id"] for r in lines(tmp_path) if "id" in r] == ["call-0", "call-1", "call-2"]
+        assert checked(tmp_path).holds
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    told = [record.getMessage() for record in caplog.records]
+    assert any("go into the spool" in line for line in told)
+    assert any("on its own disk again" in line for line in told)
+
+
+def test_a_disk_that_takes_nothing_until_the_end_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with writing(tmp_path, spool=Spool(10_000)) as writer:
+            size = size_of(tmp_path)
+            with full_disk(size + 10):
+                assert await writer.append(call(1)) is None
+                await writer.aclose()
+
+    with caplog.at_level(logging.ERROR):
+        run(main())
+    assert "2 records are not on the audit's disk" in caplog.messages[-1]
+
+
+def test_records_that_only_wait_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.audit.writer._MOST_WAITING", 3)
+
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            tickets = [writer.append(call(n)) for n in range(3)]
+            with pytest.raises(RecordUnwritable, match="does not keep up"):
+                writer.append(call(3))
+            await asyncio.gather(*tickets)
+            assert await writer.append(call(4)) is None
+
+    run(main())
+
+
+# Kills
+
+
+def test_no_acknowledged_record_is_lost_over_twenty_kills() -> None:
+    """`python -m loadtests.audit.kills --rounds 1000` is the long one."""
+    told = subprocess.run(
+        [sys.executable, "-m", "loadtests.audit.kills", "--rounds", "20", "--seed", "5"],
+        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert " 0 of them lost" in told.stdout
+    assert int(told.stdout.split(": ")[1].split()[0]) > 100, "records that were acknowledged"
