@@ -41,7 +41,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "hedge",
                 "spill",
             },
-            {"health", "groups"},
+            {"health", "groups", "audit"},
             {"place", "schedulers"},
             {"clouds"},
             {"fleet", "pseudonyms", "status"},

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -454,6 +454,14 @@ def test_the_readme_lists_every_command() -> None:
     assert {c for c in listed if c.startswith("spillway ")} == {f"spillway {c}" for c in COMMANDS}
 
 
+def options_of(parser: argparse.ArgumentParser, words: Sequence[str]) -> set[str]:
+    """Of the action that the words name, where a command has actions."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and words:
+            return options_of(action.choices[words[0]], words[1:])
+    return {o for action in parser._actions for o in action.option_strings}
+
+
 def test_every_command_that_a_page_shows_exists() -> None:
     shown = 0
     for path in PAGES:
@@ -463,7 +471,7 @@ def test_every_command_that_a_page_shows_exists() -> None:
                 continue
             assert words[0] in COMMANDS, f"{path.name}: {line}"
             options = {w.partition("=")[0] for w in words if w.startswith("--")}
-            known = {o for a in parser_of(words[0])._actions for o in a.option_strings}
+            known = options_of(parser_of(words[0]), words[1:])
             assert options <= known, f"{path.name}: {line}"
             shown += 1
     assert shown > len(COMMANDS)
