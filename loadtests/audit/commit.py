@@ -1,8 +1,9 @@
 """What waiting for the disk adds to a call, and what the audit costs the processor.
 
 Tasks on one loop do what a call does to it (they wait 2 ms for an answer and work for 0.1 ms), then
-hand over a record and wait until it is durable; in turns with the same tasks without an audit. Beside
-them, the disk alone: the same bytes appended and synced one after the other. Medians of the rounds.
+hand over a record and wait until it is durable; in turns with the same tasks without an audit.
+Beside them, the disk alone: the same bytes appended and synced one after the other. Medians of the
+rounds.
 
     python -m loadtests.audit.commit --directory /var/tmp
 """

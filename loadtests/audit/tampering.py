@@ -1,7 +1,7 @@
 """How much of what can be done to an audit is noticed.
 
-Each try copies an audit of several segments, does one thing to its records, and verifies it with the
-checkpoint that was exported before. What is done: a byte is edited, lines are deleted, lines or
+Each try copies an audit of several segments, does one thing to its records, and verifies it with
+the checkpoint that was exported before. What is done: a byte is edited, lines are deleted, lines or
 files change places, the end is cut off; or a record is edited and everything after it hashed anew,
 as somebody would who knows the form and lacks the key.
 

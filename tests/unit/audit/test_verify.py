@@ -179,5 +179,5 @@ def test_an_audit_that_is_being_written_holds(tmp_path: Path) -> None:
 
 def test_records_are_not_read_over_a_break(audit: Path) -> None:
     changed(middle(audit), lambda lines: [*lines[:2], *lines[3:]])
-    with pytest.raises(AuditError, match="line 3: .*`spillway audit verify` says more"):
+    with pytest.raises(AuditError, match=r"line 3: .*`spillway audit verify` says more"):
         list(records(audit))

@@ -1,0 +1,171 @@
+"""B4: a real gateway whose audit's disk is full, and one that is killed. The disk is a small tmpfs,
+so the error is the kernel's own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.__main__ import main
+from gateway.audit.verify import public_key, verify
+from tests.live import MODELS, LiveGateway, serving, wait_until
+
+pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
+
+VALUES = {"datatype": "INT32", "shape": [1, 16], "data": list(range(16))}
+BODY = {"inputs": [{"name": name, **VALUES} for name in ("INPUT0", "INPUT1")]}
+RESTRICTED = {"x-spillway-sensitivity": "restricted"}
+
+
+@dataclass
+class Disk:
+    """A file system of 256 KiB."""
+
+    at: Path
+
+    def fill(self) -> None:
+        with contextlib.suppress(OSError), (self.at / "filler").open("wb", buffering=0) as filler:
+            while filler.write(b"x" * 512):
+                pass
+
+    def empty(self) -> None:
+        (self.at / "filler").unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    at = tmp_path / "disk"
+    at.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(at)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount the file system that is to be full")
+    try:
+        yield Disk(at)
+    finally:
+        subprocess.run(["umount", "--lazy", str(at)], check=True)
+
+
+def document(scratch: Path, **audit: Any) -> dict[str, Any]:
+    repository = scratch / "repository"
+    if not repository.exists():
+        shutil.copytree(MODELS / "simple", repository / "simple")
+    return {
+        "listen": {"http_port": 0, "grpc_port": 0},
+        "audit": {"directory": str(scratch / "audit"), **audit},
+        "endpoints": {
+            "local": {
+                "kind": "triton", "zone": "onprem", "embedded": True,
+                "repository": str(repository),
+            }
+        },
+        "models": {"simple": {"tensors": "clear", "served_by": [{"endpoint": "local"}]}},
+    }  # fmt: skip
+
+
+def infer(gateway: LiveGateway, **headers: str) -> httpx.Response:
+    return gateway.client.post("/v2/models/simple/infer", json=BODY, headers=headers)
+
+
+def until_refused(gateway: LiveGateway) -> httpx.Response:
+    """A file system takes records until its last page is full."""
+    for _ in range(20):
+        answer = infer(gateway)
+        if answer.status_code != 200:
+            return answer
+    raise AssertionError("the disk is not full")
+
+
+def attempts(gateway: LiveGateway) -> str:
+    lines = gateway.metrics().splitlines()
+    return "\n".join(line for line in lines if line.startswith("spillway_attempts_total"))
+
+
+def kinds(gateway: LiveGateway) -> list[str]:
+    return [json.loads(line)["kind"] for line in gateway.audited().splitlines()]
+
+
+def test_with_a_full_disk_no_call_is_answered_and_when_there_is_room_all_are(
+    disk: Disk, tmp_path: Path
+) -> None:
+    with serving(document(tmp_path, directory=str(disk.at / "audit")), tmp_path) as gateway:
+        assert infer(gateway).status_code == 200
+        disk.fill()
+        refused = until_refused(gateway)
+        sent = attempts(gateway)
+        for answer in (refused, infer(gateway), infer(gateway, **RESTRICTED)):
+            assert answer.status_code == 503
+            assert answer.headers["x-spillway-reason"] == "record_unwritable"
+            assert "No space left on device" in answer.text
+            assert "OUTPUT0" not in answer.text
+        assert attempts(gateway) == sent, "once it is known, nothing is sent anywhere"
+        assert "spillway_audit_failing 1.0" in gateway.metrics()
+        disk.empty()
+        wait_until(lambda: infer(gateway).status_code == 200, 20)
+        (gap,) = [r for r in map(json.loads, gateway.audited().splitlines()) if r["kind"] == "gap"]
+        assert gap["records"] >= 3
+        assert gap["why"] == "No space left on device"
+        answered = sum(r["outcome"] == "served" for r in gateway.records())
+    assert answered >= 2
+    assert verify(gateway.audit, public_key(gateway.audit)).holds
+
+
+def test_with_a_spool_calls_go_on_and_their_records_come_back(disk: Disk, tmp_path: Path) -> None:
+    audit = {
+        "directory": str(disk.at / "audit"),
+        "on_failure": "spool",
+        "spool_directory": str(tmp_path / "spool"),
+    }
+    with serving(document(tmp_path, **audit), tmp_path) as gateway:
+        disk.fill()
+        told = [infer(gateway, **RESTRICTED) for _ in range(20)]
+        assert {answer.status_code for answer in told} == {200}
+        assert list((tmp_path / "spool").iterdir())
+        assert "they go into the spool" in gateway.log_path.read_text()
+        disk.empty()
+        wait_until(lambda: "spillway_audit_spooled_records 0.0" in gateway.metrics(), 20)
+        recorded = {r["id"] for r in gateway.records() if r["outcome"] == "served"}
+        assert {answer.headers["x-request-id"] for answer in told} <= recorded
+        assert list((tmp_path / "spool").iterdir()) == []
+    assert verify(gateway.audit, public_key(gateway.audit)).holds
+
+
+def test_what_was_answered_is_on_record_after_a_kill_and_the_chain_goes_on(tmp_path: Path) -> None:
+    answered: list[str] = []
+    with contextlib.suppress(httpx.TransportError), serving(document(tmp_path), tmp_path) as first:
+        answered += [infer(first).headers["x-request-id"] for _ in range(5)]
+        triton = first.triton_pid()
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait(10)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(triton, signal.SIGKILL)
+    with serving(document(tmp_path), tmp_path) as second:
+        answered.append(infer(second).headers["x-request-id"])
+        assert kinds(second).count("start") == 2
+        assert main(["audit", "verify", "--directory", str(second.audit)]) == 0
+    assert {r["id"] for r in second.records()} == set(answered)
+    found = verify(second.audit, public_key(second.audit))
+    assert found.holds
+    assert found.stopped
+
+
+def test_a_gateway_does_not_start_on_a_chain_that_was_changed(tmp_path: Path) -> None:
+    with serving(document(tmp_path), tmp_path) as gateway:
+        assert infer(gateway).status_code == 200
+    path = gateway.audit / "000000000000.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"onprem"', b'"nowher"', 1))
+    with (
+        pytest.raises(AssertionError, match="Keep the directory as"),
+        serving(document(tmp_path), tmp_path),
+    ):
+        pass

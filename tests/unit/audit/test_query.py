@@ -1,0 +1,98 @@
+"""Which calls touched which zones: by class, time, tenant, model, reason and outcome."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.audit import AuditError
+from gateway.audit.calls import calls
+from gateway.audit.query import Span, Wanted, found, moment, quarter
+from tests.unit.audit import rig
+from tests.unit.audit.rig import JULY_S, call, in_cloud, put, written
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Path:
+    clear = {"sensitivity": "clear", "attempts": in_cloud(), "end_reason": "spill_queue"}
+    with written(tmp_path) as into:
+        put(
+            into,
+            call(0),
+            call(1, **clear),
+            call(2, **clear, tenant="shop", model="minilm"),
+            call(3, sensitivity=None, attempts=[], outcome="shed", end_reason="saturated"),
+            call(4, outcome="streaming", end_reason=None),
+            {"kind": "end", "id": "call-4", "outcome": "failed", "end_reason": "upstream_failed",
+             "attempts": call(0)["attempts"]},
+            call(5, outcome="streaming", end_reason=None),
+        )  # fmt: skip
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5]),
+        ({"sensitivity": "restricted"}, [0, 4, 5]),
+        ({"sensitivity": "unknown"}, [3]),
+        ({"sensitivity": "restricted", "zone": "cloud"}, []),
+        ({"zone": "cloud"}, [1, 2]),
+        ({"zone": "cloud", "tenant": "shop"}, [2]),
+        ({"model": "minilm"}, [2]),
+        ({"reason": "saturated"}, [3]),
+        ({"outcome": "failed"}, [4]),
+        ({"outcome": "streaming"}, [5]),
+        ({"span": Span(JULY_S + 1, JULY_S + 3)}, [1, 2]),
+        ({"span": Span(until_s=JULY_S)}, []),
+    ],
+    ids=str,
+)
+def test_calls_are_found_by_what_is_asked(
+    audit: Path, wanted: dict[str, Any], ids: list[int]
+) -> None:
+    told = found([audit], Wanted(**wanted))
+    assert sorted(c.id for c in told) == [f"call-{number}" for number in ids]
+
+
+def test_a_call_that_was_not_read_counts_as_one_that_is_not_clear() -> None:
+    (of_call,) = calls([{"seq": 1, **call(1, sensitivity=None, attempts=in_cloud())}])
+    assert of_call.in_cloud_unclear
+    assert Wanted(sensitivity="unknown", zone="cloud").must_be_empty
+    assert not Wanted(sensitivity="clear", zone="cloud").must_be_empty
+
+
+def test_two_calls_of_one_id_are_two_calls() -> None:
+    told = list(calls([{"seq": 1, **call(1)}, {"seq": 2, **call(1, attempts=in_cloud())}]))
+    assert [c.zones for c in told] == [("onprem",), ("cloud",)]
+
+
+def test_several_gateways_are_asked_together(audit: Path, tmp_path: Path) -> None:
+    other = rig.audit(tmp_path / "other", calls=3)
+    assert len(list(found([audit, other], Wanted()))) == 9
+    assert len({c.origin for c in found([audit, other], Wanted())}) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "at_s"),
+    [
+        ("2026-07-01", JULY_S),
+        ("2026-07-01T00:00:30", JULY_S + 30),
+        ("2026-07-01T02:00:00+02:00", JULY_S),
+    ],
+)
+def test_a_day_or_a_moment_is_read(text: str, at_s: float) -> None:
+    assert moment(text) == at_s
+
+
+def test_a_quarter_is_three_months() -> None:
+    assert quarter("2026Q3") == Span(moment("2026-07-01"), moment("2026-10-01"))
+    assert quarter("2026q4") == Span(moment("2026-10-01"), moment("2027-01-01"))
+
+
+@pytest.mark.parametrize("read", [moment, quarter])
+def test_another_time_is_refused(read: Any) -> None:
+    with pytest.raises(AuditError, match="write a"):
+        read("yesterday")
