@@ -199,14 +199,14 @@ def _chain(check: Checked) -> str:
     findings = "".join(f'<p class="wrong">{escape(finding)}</p>' for finding in check.findings)
     source = "given by whoever made this page" if check.key_given else "found beside the records"
     outside = (
-        f"{check.outside} checkpoints that were kept elsewhere fit."
+        f"Checkpoints that were kept elsewhere, and fit: {check.outside}."
         if check.outside
         else "No checkpoint that was kept elsewhere was compared."
     )
     return (
         f"<h2>The chain of {escape(check.origin)}</h2>"
         f"<p>Records {check.first} to {check.size - 1}: {state}. {outside} "
-        f"{check.unsigned} records are newer than the last checkpoint.</p>{findings}"
+        f"Records newer than the last checkpoint: {check.unsigned}.</p>{findings}"
         f"<p>The last checkpoint that fits (origin, size, root):</p><pre>{escape(check.note)}</pre>"
         f"<p>Key ({source}): <code>{escape(check.key)}</code><br>"
         f"SHA-256 of the key: <code>{check.fingerprint}</code></p>"
@@ -241,7 +241,7 @@ def _cell(value: object) -> str:
 
 
 def _time(at_s: float) -> str:
-    return dt.datetime.fromtimestamp(at_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return dt.datetime.fromtimestamp(at_s, dt.UTC).strftime("%Y-%m-%d\u00a0%H:%M:%S")
 
 
 def _days(span: Span) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.behaviours import Behaviour
 from tests.behaviours.admission import ADMISSION
+from tests.behaviours.audit import AUDIT
 from tests.behaviours.deadlines import DEADLINES
 from tests.behaviours.failover import FAILOVER
 from tests.behaviours.spill import SPILL
@@ -12,6 +13,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Deadlines", DEADLINES),
     ("Spilling and queueing", SPILL),
     ("Admission, failover and streams", (*ADMISSION, *FAILOVER)),
+    ("The audit", AUDIT),
 )
 
 

@@ -32,7 +32,7 @@ def copied() -> Iterator[Path]:
         ignored = shutil.ignore_patterns("__pycache__")
         for folder in ("gateway", "tests"):
             shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
-        for name in ("models", "docs", "pyproject.toml", "README.md"):
+        for name in ("models", "docs", "loadtests", "pyproject.toml", "README.md"):
             (root / name).symlink_to(ROOT / name)
         yield root
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,13 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from gateway.__main__ import main
+from gateway.audit.segments import segments
 from gateway.audit.verify import public_key, verify
-from tests.live import MODELS, LiveGateway, serving, wait_until
+from tests.live import MODELS, ROOT, LiveGateway, serving, wait_until
+from tests.unit.audit import rig
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
 
@@ -160,12 +164,16 @@ def test_what_was_answered_is_on_record_after_a_kill_and_the_chain_goes_on(tmp_p
 
 
 def test_a_gateway_does_not_start_on_a_chain_that_was_changed(tmp_path: Path) -> None:
-    with serving(document(tmp_path), tmp_path) as gateway:
-        assert infer(gateway).status_code == 200
-    path = gateway.audit / "000000000000.jsonl"
+    path = segments(rig.audit(tmp_path / "audit"))[-1].path
     path.write_bytes(path.read_bytes().replace(b'"onprem"', b'"nowher"', 1))
-    with (
-        pytest.raises(AssertionError, match="Keep the directory as"),
-        serving(document(tmp_path), tmp_path),
-    ):
-        pass
+    settings = document(tmp_path, origin="test")
+    settings["endpoints"]["local"] = {"kind": "triton", "zone": "onprem", "grpc": "127.0.0.1:9"}
+    config = tmp_path / "spillway.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    ended = subprocess.run(
+        [sys.executable, "-m", "gateway", "serve", "--config", str(config)],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert f"{path}, line 2: the hash of record" in " ".join(ended.stderr.split())
+    assert "Keep the directory as evidence" in ended.stderr

@@ -272,6 +272,20 @@ def test_without_its_record_no_answer_is_released(streamed: bool) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("kind", ["clear", "restricted"])
+def test_while_nothing_can_be_recorded_no_call_is_read_or_sent(kind: str) -> None:
+    async def main() -> None:
+        rig = Rig(onprem(Plan()), cloud(Plan()))
+        rig.log.shut = True
+        ended = await rig.call(request(kind))
+        assert isinstance(ended.error, RecordUnwritable)
+        assert rig.log.lines[-1]["sensitivity"] is None, "it was not even read"
+        assert rig.log.lines[-1]["attempts"] == []
+        assert rig.leftovers() == {}
+
+    run(main())
+
+
 def test_tokens_that_the_answer_tells_are_recorded() -> None:
     async def main() -> list[object]:
         rig = Rig(onprem(STREAM))

@@ -1,0 +1,278 @@
+"""What is recorded, and what shows that it was not changed."""
+
+from __future__ import annotations
+
+from tests.behaviours import Behaviour, Guard, guard
+from tests.simulation.mutations import Change
+
+_ACCOUNT = "unit/test_account.py::"
+_COMMAND = "unit/audit/test_command.py::"
+_JOURNAL = "unit/audit/test_journal.py::"
+_NOTE = "unit/audit/test_note.py::"
+_PIPELINE = "unit/test_pipeline.py::"
+_QUERY = "unit/audit/test_query.py::"
+_REPORT = "unit/audit/test_report.py::"
+_VERIFY = "unit/audit/test_verify.py::"
+_WRITER = "unit/audit/test_writer.py::"
+_FULL = _WRITER + "test_while_the_disk_is_full_nothing_is_taken_and_afterwards_it_is_told"
+
+_RECORDED = (
+    guard(
+        "an answer waits until its record is durable", "accounting/account.py",
+        "        await self._until(durable)\n        self._kept_back = False\n",
+        "        self._kept_back = False\n",
+        _ACCOUNT + "test_an_answer_waits_until_its_record_is_durable",
+    ),
+    guard(
+        "a stream waits too", "accounting/account.py",
+        "        self._recorded = True\n        await self._until(durable)\n",
+        "        self._recorded = True\n",
+        _ACCOUNT + "test_an_answer_waits_until_its_record_is_durable",
+    ),
+    guard(
+        "it does not go when its record failed", "accounting/account.py",
+        "            raise failed\n", "            pass\n",
+        _ACCOUNT + "test_without_its_record_on_disk_no_answer_goes",
+    ),
+    guard(
+        "nor when it could not even be handed over", "accounting/account.py",
+        "            self._accounts.metrics.record_failures.inc()\n            raise\n",
+        "            self._accounts.metrics.record_failures.inc()\n            return None\n",
+        _PIPELINE + "test_without_its_record_no_answer_is_released",
+    ),
+    guard(
+        "it waits no longer than its budget", "accounting/account.py",
+        "asyncio.timeout(max(0.0, self._request.deadline.remaining_s()))", "asyncio.timeout(1e5)",
+        _ACCOUNT + "test_a_disk_that_hangs_holds_no_call_longer_than_its_budget",
+    ),
+    guard(
+        "what became of an answer that was kept back is recorded", "accounting/account.py",
+        "        if self._settled and not self._kept_back:\n", "        if self._settled:\n",
+        _ACCOUNT + "test_a_caller_who_leaves_while_the_record_is_written_is_recorded_so",
+    ),
+    guard(
+        "durable is what was synced", "audit/disk.py",
+        "            os.fdatasync(self._fd)\n        except", "        except",
+        _JOURNAL + "test_an_append_is_durable_or_it_fails",
+    ),
+    guard(
+        "the rest of a failed write is cut off", "audit/disk.py",
+        "            if self._unsure:\n                self._cut_back()\n", "",
+        _JOURNAL + "test_what_a_failed_write_left_is_cut_off_before_the_next",
+    ),
+    guard(
+        "while nothing can be recorded no call begins", "pipeline.py",
+        "            account.check()\n", "",
+        _PIPELINE + "test_while_nothing_can_be_recorded_no_call_is_read_or_sent",
+    ),
+    guard(
+        "the writer says so", "audit/writer.py",
+        "        if self._failing is not None:\n            raise self._unwritable()\n",
+        "        pass\n",
+        _FULL,
+    ),
+    guard(
+        "and tells who waits", "audit/writer.py",
+        "            failed = self._unwritable()\n", "            failed = None\n", _FULL,
+    ),
+    guard(
+        "what could not be recorded is told when it can be", "audit/writer.py",
+        'self.journal.note("gap", since=since_s, records=lost, why=self._failing)',
+        'self.journal.note("start")', _FULL,
+    ),
+    guard(
+        "an operator is told of a disk that fails", "audit/writer.py",
+        '            log.error("the audit cannot be written: %s. '
+        'No call is answered until it can", why)\n', "", _FULL,
+    ),
+    guard(
+        "and of a spool in its place", "audit/writer.py",
+        'log.error("the audit\'s disk takes no records; they go into the spool")', "pass",
+        _WRITER + "test_with_a_spool_calls_go_on_while_the_disk_is_full",
+    ),
+    guard(
+        "a spool is bounded", "audit/spool.py",
+        "        if self.bytes + len(lines) > self._max_bytes:\n", "        if False:\n",
+        _JOURNAL + "test_a_spool_that_is_full_takes_no_more",
+    ),
+    guard(
+        "what a killed gateway had spooled is taken over", "audit/journal.py",
+        "            self._take_over(left)\n", "            pass\n",
+        _JOURNAL + "test_what_a_killed_gateway_had_spooled_is_in_the_chain_at_the_next_start",
+    ),
+    guard(
+        "the part of a line is put aside", "audit/journal.py",
+        "                self._put_aside(rest)\n", "                pass\n",
+        _JOURNAL + "test_the_part_of_a_line_that_a_kill_left_is_put_aside_and_recorded",
+    ),
+    guard(
+        "two gateways do not share a chain", "audit/disk.py",
+        "            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n", "            pass\n",
+        _JOURNAL + "test_a_second_gateway_in_the_same_directory_is_refused",
+    ),
+)  # fmt: skip
+
+_UNCHANGED = (
+    Guard(
+        "a line's hash covers the line before",
+        (
+            Change("audit/chain.py", "sha256(before + body).digest()\n    return",
+                   "sha256(body).digest()\n    return"),
+            Change("audit/chain.py", "sha256(before + body).digest()\n    if",
+                   "sha256(body).digest()\n    if"),
+        ),
+        (_JOURNAL + "test_each_line_is_bound_to_the_one_before",),
+    ),
+    guard(
+        "an edited line is told", "audit/chain.py",
+        "    if found.hex().encode() != tail[len(_TAIL) : -2]:\n", "    if False:\n",
+        _VERIFY + "test_a_change_is_told_with_its_file_and_line",
+    ),
+    guard(
+        "a deleted or moved one by its number", "audit/chain.py",
+        "    if not line.startswith(b'{\"seq\":%d,' % seq):\n", "    if False:\n",
+        _VERIFY + "test_a_change_is_told_with_its_file_and_line",
+    ),
+    guard(
+        "a shortened segment", "audit/verify.py",
+        "        if not first and not self._lost and header.before != head:\n",
+        "        if False:\n",
+        _VERIFY + "test_a_segment_that_is_cut_short_does_not_meet_the_next",
+        _VERIFY + "test_a_segment_that_is_gone_does_too",
+    ),
+    guard(
+        "the first segments", "audit/verify.py",
+        "        if found.first > self._pruned_before:\n", "        if False:\n",
+        _JOURNAL + "test_segments_that_somebody_else_removed_are_missed",
+    ),
+    guard(
+        "a removal in time is recorded", "audit/journal.py",
+        '        self.note("pruned", records=cut.before.size, before=cut.before.hash.hex())\n', "",
+        _JOURNAL + "test_records_beyond_their_time_are_removed_in_whole_segments",
+    ),
+    guard(
+        "records that were hashed anew", "audit/verify.py",
+        "            if checkpoint.root != root:\n", "            if False:\n",
+        _VERIFY + "test_records_that_were_hashed_anew_are_not_those_that_were_signed",
+    ),
+    guard(
+        "a cut end", "audit/verify.py",
+        "        for size, at in sorted(self._at.items()):\n", "        for size, at in ():\n",
+        _VERIFY + "test_a_cut_end_is_missed_by_the_checkpoint_beside_it",
+    ),
+    guard(
+        "the last line without an end", "audit/verify.py",
+        "        self._lost = True\n        self._wrong(\n",
+        "        return\n        self._wrong(\n",
+        _JOURNAL + "test_the_part_of_a_line_that_a_kill_left_is_put_aside_and_recorded",
+    ),
+    guard(
+        "what was put aside is what the record tells of", "audit/verify.py",
+        '        if not same or len(data) != record["bytes"]:\n', "        if False:\n",
+        _JOURNAL + "test_what_was_put_aside_is_verified_too",
+    ),
+    guard(
+        "a signature fits its text", "audit/note.py",
+        "                self._check(text, signature[4:])\n", "",
+        _NOTE + "test_a_note_that_was_changed_is_refused",
+    ),
+    guard(
+        "a checkpoint is of its chain", "audit/note.py",
+        "    if found.origin != key.name:\n", "    if False:\n",
+        _NOTE + "test_a_checkpoint_of_another_origin_is_refused",
+    ),
+    guard(
+        "a chain that was edited is not gone on with", "audit/journal.py",
+        "                self._head.follow(line[:-1])\n            except BadLine as exc:\n"
+        "                raise AuditError(f\"{segment.path}",
+        "                self._head.tree.add(line[:32])\n            except BadLine as exc:\n"
+        "                raise AuditError(f\"{segment.path}",
+        _JOURNAL + "test_a_chain_that_was_changed_is_not_gone_on_with",
+    ),
+    guard(
+        "nor one that is shorter than what was signed", "audit/journal.py",
+        "        if last.size > self.size:\n", "        if False:\n",
+        _JOURNAL + "test_a_chain_that_lost_signed_records_is_not_gone_on_with",
+    ),
+    guard(
+        "nor one that was hashed anew", "audit/journal.py",
+        "            if self.size == last.size and self._head.tree.root() != last.root:\n",
+        "            if False:\n",
+        _JOURNAL + "test_a_chain_that_was_hashed_anew_is_not_gone_on_with",
+    ),
+    guard(
+        "a proof leads to the root that was signed", "audit/prove.py",
+        "    if root != checkpoint.root:\n", "    if False:\n",
+        _COMMAND + "test_a_proof_that_was_changed_proves_nothing",
+    ),
+)  # fmt: skip
+
+B4 = Behaviour(
+    "B4",
+    "Every decision leaves one record without content, in a chain of hashes, durable before the "
+    "answer goes; while none can be written, no call is answered, or a spool has them, and "
+    "somebody is told. Edits, deletions, reorderings and truncations show.",
+    (*_RECORDED, *_UNCHANGED),
+    also=(
+        _VERIFY + "test_of_many_random_changes_each_is_noticed",
+        _WRITER + "test_no_acknowledged_record_is_lost_over_twenty_kills",
+        "scenarios/test_audit.py::"
+        "test_with_a_full_disk_no_call_is_answered_and_when_there_is_room_all_are",
+        "scenarios/test_audit.py::test_with_a_spool_calls_go_on_and_their_records_come_back",
+        "scenarios/test_audit.py::"
+        "test_what_was_answered_is_on_record_after_a_kill_and_the_chain_goes_on",
+    ),
+)
+
+B5 = Behaviour(
+    "B5",
+    "Every call of a class can be listed with the zones that it touched, between two dates, by "
+    "tenant, model, reason and outcome. Of calls that are not clear none is listed for the cloud: "
+    "if one is, the command fails.",
+    (
+        guard(
+            "a listing that must be empty fails when it is not", "commands/audit.py",
+            "    if wanted.must_be_empty and count:\n", "    if False:\n",
+            _COMMAND + "test_a_query_for_restricted_calls_in_the_cloud_must_be_empty",
+        ),
+        guard(
+            "the zones are those of every attempt", "audit/calls.py",
+            'str(a["zone"]) for a in record["attempts"]', 'str(a["zone"]) for a in ()',
+            _QUERY + "test_calls_are_found_by_what_is_asked",
+        ),
+        guard(
+            "what was not read counts as not clear", "audit/calls.py",
+            'NOT_CLEAR = ("restricted", UNKNOWN)', 'NOT_CLEAR = ("restricted",)',
+            _QUERY + "test_a_call_that_was_not_read_counts_as_one_that_is_not_clear",
+        ),
+        guard(
+            "how a stream ended counts", "audit/calls.py",
+            '                yield _call({**known, **record, "seq": known["seq"]}, origin)\n',
+            "                yield _call(known, origin)\n",
+            _QUERY + "test_calls_are_found_by_what_is_asked",
+        ),
+        guard(
+            "only what fits the chain is listed", "audit/verify.py",
+            "                head.follow(line[:-1])\n            except ValueError",
+            "                pass\n            except ValueError",
+            _VERIFY + "test_records_are_not_read_over_a_break",
+            _COMMAND + "test_a_query_over_a_chain_that_was_changed_says_so",
+        ),
+        guard(
+            "the page shows them", "audit/figures.py",
+            "            self.leaks.append(call)\n", "            pass\n",
+            _REPORT + "test_a_leak_is_on_the_page_and_fails_the_command",
+        ),
+        guard(
+            "and counts nothing of a chain that was changed", "commands/audit.py",
+            "        if told.holds:\n            figures.add",
+            "        if True:\n            figures.add",
+            _REPORT + "test_records_that_were_changed_are_not_counted",
+        ),
+    ),
+    also=(
+        "scenarios/test_placement.py::test_no_record_ever_shows_a_restricted_call_in_the_cloud",
+    ),
+)  # fmt: skip
+
+AUDIT = (B4, B5)
