@@ -55,7 +55,12 @@ def words(text: str) -> str:
 
 
 def test_the_page_counts_what_is_on_record(tmp_path: Path) -> None:
-    shed = {"sensitivity": None, "attempts": [], "outcome": "shed", "end_reason": "saturated"}
+    shed: dict[str, object] = {
+        "sensitivity": None,
+        "attempts": [],
+        "outcome": "shed",
+        "end_reason": "saturated",
+    }
     directory = quarter_of(tmp_path / "audit", call(0), call(1, **CLEAR), call(2, **shed))
     told = words(page(directory, tmp_path / "page.html"))
     assert "0 of 2 calls that were restricted, or not read, touched the cloud. 3 calls" in told
