@@ -418,7 +418,10 @@ class _Inspection:
         return True
 
     def ready(self) -> bool:
-        return not self._gateway.admission.draining and self._gateway.fleet.ready()
+        gateway = self._gateway
+        if gateway.admission.draining or gateway.audit.failing:
+            return False
+        return gateway.fleet.ready()
 
     def model_ready(self, model: str) -> bool:
         return self._gateway.fleet.model_ready(model)

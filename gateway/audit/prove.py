@@ -46,12 +46,8 @@ class Held:
             for line in lines_of(segment.path)
             if line.endswith(b"\n")
         ]
-        notes: dict[int, str] = {}
-        for segment in found:
-            text = segment.checkpoints.read_text() if segment.checkpoints.exists() else ""
-            for note in notes_in(text):
-                notes[checkpoint_of(note, key).size] = note
-        return cls(Tree(header_of(found[0]).before.tree, leaves), key, notes)
+        tree = Tree(header_of(found[0]).before.tree, leaves)
+        return cls(tree, key, signed_notes(directory, key))
 
     def note_after(self, seq: int) -> str:
         """The first checkpoint that counts the record."""
@@ -81,6 +77,16 @@ class Held:
             return self.tree.consistency(old.size, new.size)
         except ValueError as exc:
             raise AuditError(str(exc)) from exc
+
+
+def signed_notes(directory: Path, key: PublicKey) -> dict[int, str]:
+    """By the number of records. Raises NoteInvalid."""
+    notes: dict[int, str] = {}
+    for segment in segments(directory):
+        text = segment.checkpoints.read_text() if segment.checkpoints.exists() else ""
+        for note in notes_in(text):
+            notes[checkpoint_of(note, key).size] = note
+    return notes
 
 
 def lines_with(directory: Path, call_id: str) -> list[tuple[int, bytes]]:

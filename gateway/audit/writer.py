@@ -32,6 +32,7 @@ Ticket = asyncio.Future[RecordUnwritable | None]
 _MOST_IN_ONE = 1024  # records in one write
 _MOST_WAITING = 65_536  # records; with a disk that hangs, refusals alone could fill the memory
 _RETRY_S = 0.5
+_PATIENCE_S = 10.0  # with a disk that hangs, at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,12 @@ class AuditWriter:
         """Everything that was handed over is durable, or was told that it is not."""
         if self._thread is None:
             return
+        thread, self._thread = self._thread, None
         self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
-        self._thread = None
+        await asyncio.to_thread(thread.join, _PATIENCE_S)
+        if thread.is_alive():
+            log.error("the audit's disk hangs; what waits for it may not be on record")
+            return
         await asyncio.sleep(0)  # the last tickets
         try:
             self.journal.close()
@@ -89,6 +93,10 @@ class AuditWriter:
             log.error("%d records are not on the audit's disk, but in the spool alone", left)
 
     # On the loop
+
+    @property
+    def failing(self) -> bool:
+        return self._failing is not None
 
     def check(self) -> None:
         """Raises RecordUnwritable while nothing can be recorded."""
@@ -151,7 +159,7 @@ class AuditWriter:
         started_s = ambient.monotonic_s()
         try:
             self.journal.commit([entry.record for entry in batch])
-        except OSError as exc:
+        except Exception as exc:  # noqa: BLE001 - a bug here must not end the thread, and all calls
             self._fails(exc)
             self._failed += len(batch)
             failed = self._unwritable()
@@ -160,8 +168,8 @@ class AuditWriter:
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
             self._loop.call_soon_threadsafe(self._told, batch, failed)
 
-    def _fails(self, exc: OSError) -> None:
-        why = exc.strerror or type(exc).__name__
+    def _fails(self, exc: Exception) -> None:
+        why = _said(exc)
         if self._failing is None:
             self._since_s = ambient.wall_s()
             log.error("the audit cannot be written: %s. No call is answered until it can", why)
@@ -174,8 +182,8 @@ class AuditWriter:
             self.journal.tend()
             if self.journal.size > self.journal.signed and self._due():
                 self.journal.checkpoint()
-        except OSError as exc:
-            log.error("the audit is not as it should be: %s", exc.strerror)
+        except Exception as exc:  # noqa: BLE001 - a background loop
+            log.error("the audit is not as it should be: %s", _said(exc))
             self._checkpoint_due_s = ambient.monotonic_s() + self._retry_s
         self._tell_of_spool()
         self._publish()
@@ -211,3 +219,8 @@ class AuditWriter:
         metrics.audit_spooled.set(journal.spooled)
         metrics.audit_size.set(journal.size)
         metrics.audit_signed.set(journal.signed)
+
+
+def _said(exc: Exception) -> str:
+    """Of a bug only what it is: its words could quote a record."""
+    return (exc.strerror if isinstance(exc, OSError) else None) or type(exc).__name__

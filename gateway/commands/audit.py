@@ -23,6 +23,7 @@ from gateway.audit.prove import (
     checked_consistency,
     consistency_text,
     lines_with,
+    signed_notes,
     single_note,
 )
 from gateway.audit.query import Span, Wanted, found, moment, quarter
@@ -249,17 +250,18 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _export(args: argparse.Namespace) -> int:
     directory = _only_directory(args)
-    held = Held.of(directory, public_key(directory, args.key))
-    if not held.notes:
+    key = public_key(directory, args.key)
+    notes = signed_notes(directory, key)
+    if not notes:
         raise AuditError(f"{directory}: nothing is signed yet")
-    note = held.notes[max(held.notes)]
+    note = notes[max(notes)]
     if args.to is None:
         sys.stdout.write(note)
         return 0
     args.to.mkdir(parents=True, exist_ok=True)
-    size = checkpoint_of(note, held.key).size
+    size = checkpoint_of(note, key).size
     (args.to / f"{size:012d}.checkpoint").write_text(note)
-    (args.to / "signing.pub").write_text(f"{held.key}\n")
+    (args.to / "signing.pub").write_text(f"{key}\n")
     if args.records:
         for segment in segments(directory):
             for path in (segment.path, segment.checkpoints):

@@ -114,8 +114,10 @@ def test_with_a_full_disk_no_call_is_answered_and_when_there_is_room_all_are(
             assert "OUTPUT0" not in answer.text
         assert attempts(gateway) == sent, "once it is known, nothing is sent anywhere"
         assert "spillway_audit_failing 1.0" in gateway.metrics()
+        assert gateway.client.get("/readyz").status_code == 503
         disk.empty()
         wait_until(lambda: infer(gateway).status_code == 200, 20)
+        assert gateway.client.get("/readyz").status_code == 200
         (gap,) = [r for r in map(json.loads, gateway.audited().splitlines()) if r["kind"] == "gap"]
         assert gap["records"] >= 3
         assert gap["why"] == "No space left on device"

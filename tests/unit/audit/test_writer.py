@@ -26,13 +26,17 @@ from tests.unit.audit.test_journal import full_disk
 SOON_S = 5.0
 
 
-class SlowJournal(Journal):
-    """Counts its commits, and lets a test hold them up."""
+class WatchedJournal(Journal):
+    """Counts its commits, and has bugs when a test says so."""
 
     commits = 0
+    bugs = 0  # that it has yet to show
 
     def commit(self, records: Any) -> None:
         self.commits += 1
+        if self.bugs:
+            self.bugs -= 1
+            raise KeyError("quoted")
         super().commit(records)
 
 
@@ -41,7 +45,7 @@ async def writing(
     directory: Path, metrics: Metrics | None = None, spool: Spool | None = None, **changes: float
 ) -> AsyncIterator[AuditWriter]:
     timing = {"checkpoint_s": 60.0, "retry_s": 0.01, **changes}
-    journal = SlowJournal(Keeping(directory, "test"), spool)
+    journal = WatchedJournal(Keeping(directory, "test"), spool)
     writer = AuditWriter(journal, metrics or Metrics(), **timing)
     writer.start(lambda: {"policy": "abc123"})
     try:
@@ -75,7 +79,7 @@ def test_what_waits_shares_one_commit_in_the_order_in_which_it_came(tmp_path: Pa
         metrics = Metrics()
         async with writing(tmp_path, metrics) as writer:
             journal = writer.journal
-            assert isinstance(journal, SlowJournal)
+            assert isinstance(journal, WatchedJournal)
             before = journal.commits
             told = await asyncio.gather(*(writer.append(call(n)) for n in range(200)))
             assert told == [None] * 200
@@ -197,6 +201,24 @@ def test_a_disk_that_takes_nothing_until_the_end_is_told_of(
     with caplog.at_level(logging.ERROR):
         run(main())
     assert "2 records are not on the audit's disk" in caplog.messages[-1]
+
+
+def test_a_bug_in_the_thread_is_survived_and_no_record_of_it_is_taken_for_durable(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            journal = writer.journal
+            assert isinstance(journal, WatchedJournal)
+            journal.bugs = 1
+            assert isinstance(await writer.append(call(1)), RecordUnwritable)
+            await until(lambda: able(writer))
+            assert await writer.append(call(2)) is None
+        assert checked(tmp_path).holds
+
+    run(main())
+    assert "KeyError" in caplog.text
+    assert "quoted" not in caplog.text
 
 
 def test_records_that_only_wait_are_bounded(
