@@ -26,6 +26,7 @@ _COMMANDS = (
     "import",
     "top",
     "audit",
+    "keys",
 )
 
 

@@ -20,6 +20,7 @@ import uvicorn
 
 from gateway import __version__, ambient, status
 from gateway.accounting.account import Accounts
+from gateway.accounting.labels import CappedLabels
 from gateway.accounting.metrics import Metrics
 from gateway.admission import Admission
 from gateway.audit import AuditError
@@ -29,7 +30,7 @@ from gateway.audit.writer import AuditWriter
 from gateway.backends import Inspector, OnPremBackend, OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.backends.kinds import build_connector
-from gateway.callers import Callers
+from gateway.callers import building
 from gateway.canaries import CanaryPayloads
 from gateway.canaries import infer as send_canary
 from gateway.catalog import Catalog
@@ -47,6 +48,7 @@ from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import build_app
 from gateway.fronts.http_connection import HttpConnection
+from gateway.limits import Limits
 from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.place import Place
 from gateway.retries import RetryBudget
@@ -55,7 +57,7 @@ from gateway.schedulers import new_scheduler, weights
 from gateway.scraping import Scraping
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.tending import Tending
-from gateway.types import Tightening, Zone
+from gateway.types import Quota, Tightening, Zone
 from gateway.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class Gateway:
         self.metrics = Metrics()
         self.catalog = Catalog.of(settings)
         self._servers: dict[str, TritonServer] = {}
+        self._tenant_labels = CappedLabels()
         self._tasks: set[asyncio.Task[None]] = set()
         self.http_port = 0
         self.grpc_port = 0
@@ -104,8 +107,8 @@ class Gateway:
         self.audit = audit_writer(settings.audit, self.metrics)
         self.accounts = Accounts(self.audit, self.metrics, self._clock, settings.policy_hash)
         self.admission = Admission(settings.limits)
-        callers = Callers(settings.keys, tenants=settings.tenants)
-        added = callers.tightenings()
+        self.callers = building.build(settings, self._credential_refused)
+        added = self.callers.tightenings()
         names = names_search(settings.classify, self._names_door(places))
         self.classifier = Classifier(
             settings.classify,
@@ -115,6 +118,7 @@ class Gateway:
             added=added,
             names=names,
         )
+        self.callers.scans_are_built(self.classifier.looks_for)
         self.full_findings = self._full_findings(added, names)
         self.pipeline = Pipeline(
             self.admission,
@@ -131,10 +135,11 @@ class Gateway:
             self.accounts,
             block_unknown=settings.classify.on_unknown == "block",
             pseudonyms=self._pseudonyms(self.full_findings),
+            limits=Limits(self._clock, self._limit_refused),
         )
         self.services = Services(
             handle=self.pipeline.handle,
-            callers=callers,
+            callers=self.callers,
             catalog=self.catalog,
             inspection=_Inspection(self),
             limits=settings.limits,
@@ -148,6 +153,12 @@ class Gateway:
     def _scheduler_failed(self, exc: Exception) -> None:
         self.metrics.scheduler_failures.inc()
         log.error("a queue's scheduler failed; a simple rule goes on in its place", exc_info=exc)
+    def _credential_refused(self, kind: str, why: str) -> None:
+        self.metrics.credentials_refused.labels(kind, why).inc()
+
+    def _limit_refused(self, quota: Quota, what: str) -> None:
+        tenant = self._tenant_labels.of(quota.tenant)
+        self.metrics.limit_refusals.labels(tenant, quota.kind, what).inc()
 
     def _spill(self) -> SpillControl:
         routing, tenants = self.settings.routing, self.settings.tenants
@@ -232,6 +243,11 @@ class Gateway:
     async def run(self, on_ready: Callable[[Gateway], None] = lambda gateway: None) -> None:
         """Serve until `stop`. Raises ConfigError or TritonServerError when it cannot start."""
         refuse_key_logging()
+        if self.settings.anybody:
+            log.warning(
+                "development mode: no keys are configured, so whoever reaches %s may call; "
+                "add keys before you expose it", self.settings.listen.host,
+            )  # fmt: skip
         async with contextlib.AsyncExitStack() as stack:
             http_socket = bound(self.settings.listen.host, self.settings.listen.http_port)
             stack.callback(http_socket.close)
@@ -247,6 +263,7 @@ class Gateway:
                 stack.push_async_callback(self.node.aclose)
                 await self.node.start(bound)
                 await stack.enter_async_context(self._owned(self.node.run(), "cluster"))
+            await stack.enter_async_context(self._owned(self.callers.run(), "callers"))
             await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
             await stack.enter_async_context(self._owned(self.tending.run(), "tending"))
             await stack.enter_async_context(self._owned(self.scraping.run(), "scraping"))
@@ -393,6 +410,7 @@ class Gateway:
             "version": __version__,
             "policy": self.settings.policy_hash(),
             "detector": self.classifier.version,
+            "development_mode": self.callers.anybody,
             "draining": self.admission.draining,
             "calls_in_flight": self.accounts.open_calls,
             "endpoints": status.report(self.fleet.places),

@@ -15,6 +15,8 @@ Every failure that a caller can see.
     - NotOffered                400  UNIMPLEMENTED       a part of the protocol that we refuse
   + Shed                             refused for want of room
     - Saturated                 429  RESOURCE_EXHAUSTED
+      . OverLimit               429  RESOURCE_EXHAUSTED  more than its key or its tenant may use
+    - Unverifiable              503  UNAVAILABLE         nobody can say now who calls
     - DeadlineUnmeetable        503  RESOURCE_EXHAUSTED
     - NoEligibleEndpoint        503  UNAVAILABLE
     - OnpremUnavailable         503  UNAVAILABLE         restricted, and nowhere to go
@@ -38,7 +40,7 @@ Messages say what was wrong and how to mend it, with the offending key, never th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from gateway.types import Outcome
 
@@ -50,6 +52,7 @@ class GatewayError(Exception):
     http_status = 500
     grpc_status = "INTERNAL"  # a name of grpc.StatusCode
     reason = "internal"
+    told: Mapping[str, str] = {}  # more headers of the answer
 
     def __init__(
         self, message: str, *, reason: str | None = None, retry_after_s: float | None = None
@@ -131,6 +134,14 @@ class CloudFull(Saturated):
         super().__init__(message, retry_after_s=retry_after_s)
         self.endpoints = endpoints  # in the cloud, which are full
         self.sent = False  # whether a try of the call had gone out already
+
+
+class OverLimit(Saturated):
+    reason = "requests_limit"
+
+
+class Unverifiable(Shed):
+    grpc_status, reason = "UNAVAILABLE", "credential_unverifiable"
 
 
 class DeadlineUnmeetable(Shed):

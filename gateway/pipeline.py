@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from gateway import ambient
 from gateway.accounting.account import Accounts, CallAccount
 from gateway.admission import Admission
 from gateway.attempt import OpenedReply
@@ -22,6 +23,7 @@ from gateway.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
 )
+from gateway.limits import Limits
 from gateway.routing.policy import Policy
 from gateway.types import (
     Classification,
@@ -118,7 +120,9 @@ class Pipeline:
         accounts: Accounts,
         block_unknown: bool = False,
         pseudonyms: Pseudonyms | None = None,
+        limits: Limits | None = None,
     ) -> None:
+        self._limits = Limits(ambient.monotonic_s) if limits is None else limits
         self._admission = admission
         self._classifier = classifier
         self._states = states
@@ -136,6 +140,8 @@ class Pipeline:
         try:
             account.holds(self._admission.enter(request))
             account.check()
+            share = self._limits.enter(request)
+            account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
             with self._cuttable():
                 clearance = AtTheDoor(self._classifier, request, account)
                 await clearance.first_look()
@@ -144,6 +150,8 @@ class Pipeline:
             account.settle(*ending(exc))
             raise
         reply = await self._release(request, sent, account)
+        if request.quotas:
+            reply = replace(reply, placement=replace(reply.placement, limits=share.told()))
         return reply if sent.instead is None else sent.instead.restored(reply)
 
     async def _send(

@@ -138,6 +138,18 @@ NOT_TIGHTENED = Tightening()
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """What one key, or all keys of one tenant together, may use; None: no limit."""
+
+    of: str  # whose, e.g. 'key billing'; no two of a gateway are the same
+    kind: str  # 'key' or 'tenant'
+    tenant: str
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    concurrent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class InferenceRequest:
     """One call, independent of how it arrived."""
 
@@ -152,6 +164,7 @@ class InferenceRequest:
     tightening: Tightening = NOT_TIGHTENED  # what its tenant and its key add to what restricts
     labelled: bool = False  # its caller says that it is restricted
     pseudonymise: bool = False  # its key and its model allow surrogates in the place of findings
+    quotas: tuple[Quota, ...] = ()  # of its key and its tenant
     explained: bool = False  # only asked about, never served: no later call is tainted by it
     traceparent: str = ""
     received_s: float = 0.0  # monotonic
@@ -338,6 +351,7 @@ class Placement:
     sensitivity: Sensitivity
     classify_s: float
     pseudonymised: int = 0  # values that surrogates stood for
+    limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
 
 
 @dataclass(frozen=True, slots=True)

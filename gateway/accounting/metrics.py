@@ -25,6 +25,18 @@ class Metrics:
             ["protocol", "reason"],
             registry=r,
         )
+        self.credentials_refused = Counter(
+            "spillway_credentials_refused",
+            "Credentials that were not accepted, and why, which their callers are not told.",
+            ["kind", "why"],
+            registry=r,
+        )
+        self.limit_refusals = Counter(
+            "spillway_limit_refusals",
+            "Calls over a limit of their key or of their tenant.",
+            ["tenant", "of", "limit"],
+            registry=r,
+        )
         self.call_seconds = Histogram(
             "spillway_call_seconds",
             "Arrival to the end of the answer.",

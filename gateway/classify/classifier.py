@@ -226,6 +226,12 @@ class Classifier:
         spent_s = self._clock() - started_s
         return min(self._settings.budget_ms / 1e3 - spent_s, request.deadline.remaining_s())
 
+    def looks_for(self, added: Tightening) -> bool:
+        """Whether the scanners were built for all that this adds."""
+        profile, _ = self._profile(added)
+        widest = self._widest
+        return profile.types <= widest.types and profile.threshold >= widest.threshold
+
     def _profile(self, added: Tightening) -> tuple[Profile, str]:
         """What restricts a caller, and the version of that: as many as callers add to the
         settings, each in its own way."""

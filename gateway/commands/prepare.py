@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from gateway import logs
-from gateway.callers import Callers
+from gateway.callers import building
 from gateway.classify import ScannerUnfit
 from gateway.classify.prepare import Prepared, Tell, prepare
 from gateway.commands import console
@@ -43,5 +43,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _prepared(settings: Settings, tell: Tell) -> Prepared:
-    added = Callers(settings.keys, tenants=settings.tenants).tightenings()
+    added = building.build(settings).tightenings()
     return await prepare(settings.classify, added, tell)

@@ -68,7 +68,7 @@ def _announce(gateway: Gateway, ready_file: Path | None) -> None:
         f"[bold green]spillway[/] serves http://{host}:{gateway.http_port} and "
         f"gRPC {host}:{gateway.grpc_port}"
     )
-    if not gateway.settings.keys:
+    if gateway.settings.anybody:
         console.err.print(
             "[bold yellow]development mode:[/] no keys are configured, so whoever reaches these "
             "ports may call; add keys before you expose them"

@@ -6,6 +6,7 @@ A file for each group of sections, put together in `settings`, read by `reading`
 
 from gateway.config.audit import AuditSettings as AuditSettings
 from gateway.config.callers import KeySettings as KeySettings
+from gateway.config.callers import ScopeSettings as ScopeSettings
 from gateway.config.callers import TenantSettings as TenantSettings
 from gateway.config.classify import ClassifySettings as ClassifySettings
 from gateway.config.classify import MemorySettings as MemorySettings
@@ -24,5 +25,7 @@ from gateway.config.reading import schema as schema
 from gateway.config.routing import QueueSettings as QueueSettings
 from gateway.config.routing import RoutingSettings as RoutingSettings
 from gateway.config.section import Contradiction as Contradiction
+from gateway.config.section import Name as Name
+from gateway.config.settings import ISSUED_PREFIX as ISSUED_PREFIX
 from gateway.config.settings import Settings as Settings
 from gateway.configfile import ConfigError as ConfigError

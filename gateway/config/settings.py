@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -21,6 +22,9 @@ from gateway.config.routing import QueueSettings, RoutingSettings
 from gateway.config.section import Contradiction, Name, Section, known
 from gateway.types import STRICTNESS, Zone
 
+ISSUED_PREFIX = "sk-spw-"
+"""What every key that `spillway keys` issues begins with."""
+
 
 class Settings(Section):
     listen: ListenSettings = ListenSettings()
@@ -37,6 +41,9 @@ class Settings(Section):
         "served there, always restricted; or refused",
     )
     keys: dict[Name, KeySettings] = Field({})
+    key_store: Path | None = Field(
+        None, description="the file of the keys that `spillway keys` issues"
+    )
     tenants: dict[Name, TenantSettings] = Field({})
     cluster: ClusterSettings | None = Field(
         None, description="other gateways that share the on-prem servers; absent: this one alone"
@@ -57,18 +64,29 @@ class Settings(Section):
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
-        if not self.keys and not listen.exposed and not premises.is_loopback(listen.host):
+        if self.anybody and not listen.exposed and not premises.is_loopback(listen.host):
             raise Contradiction(
                 ("listen", "host"),
                 f"{listen.host} is not loopback and no keys are configured; "
-                "add keys, or say listen.exposed: true",
+                "add keys or a key_store, or say listen.exposed: true",
             )
         return self
+
+    @property
+    def anybody(self) -> bool:
+        """Development mode: whoever reaches the ports may call."""
+        return not self.keys and self.key_store is None
 
     def _check_keys(self) -> None:
         seen: dict[str, str] = {}
         for name, key in self.keys.items():
             secret = key.key.get_secret_value()
+            if self.key_store is not None and secret.startswith(ISSUED_PREFIX):
+                raise Contradiction(
+                    ("keys", name, "key"),
+                    f"begins with {ISSUED_PREFIX} as issued keys do, so it would be looked for "
+                    "in the key_store; take another one",
+                )
             if secret in seen:
                 raise Contradiction(("keys", name, "key"), f"is the key of keys.{seen[secret]} too")
             seen[secret] = name
@@ -80,7 +98,7 @@ class Settings(Section):
 
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""
-        for name in self.tenants:
+        for name in self.tenants if self.key_store is None else ():
             if name not in {key.tenant for key in self.keys.values()}:
                 raise Contradiction(("tenants", name), "no key under keys is of this tenant")
         own = self.classify

@@ -104,7 +104,8 @@ class InferenceService(_GenericHandler):
     async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
         head = Head.of(context, self._services)
         try:
-            session = StreamSession(self._services, head, head.caller(self._services))
+            head.caller(self._services)
+            session = StreamSession(self._services, head)
         except GatewayError as error:
             await context.abort(*status_of(head.arrival, error, self._services))
             return

@@ -65,7 +65,14 @@ class Head:
     def caller(self, services: Services) -> Caller:
         if self.repeated:
             raise RequestRejected(f"{self.repeated}: stands twice in the metadata; send it once")
-        return intake.identify(self.headers, services)
+        names = self._peer_names() if services.callers.knows_certificates else ()
+        return intake.identify(self.headers, services, names)
+
+    def _peer_names(self) -> tuple[str, ...]:
+        """In the certificate that the connection was opened with."""
+        shown = self.context.auth_context()
+        found = (*shown.get("peer_uri", ()), *shown.get("peer_dns", ()))
+        return tuple(name.decode("utf-8", "replace") for name in found)
 
     def remaining_s(self) -> float | None:
         """What is left of the caller's `grpc-timeout`, if it sent one."""

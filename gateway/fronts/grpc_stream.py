@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from tritonclient.grpc import service_pb2
 
-from gateway.callers import Caller
 from gateway.errors import GatewayError, ModelFailed
 from gateway.fronts import Services, intake
 from gateway.fronts.grpc_calls import Head, answer_bytes, bounded, parse, too_late, unexpected
@@ -46,10 +45,9 @@ class _Call:
 
 
 class StreamSession:
-    def __init__(self, services: Services, head: Head, caller: Caller) -> None:
+    def __init__(self, services: Services, head: Head) -> None:
         self._services = services
         self._head = head
-        self._caller = caller
         self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._unsent: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_UNSENT)
         self._unsettled: dict[_Call, None] = {}  # in the order in which they came
@@ -110,7 +108,7 @@ class StreamSession:
         return intake.build(
             self._services,
             intake.arrive(headers, self._services),
-            self._caller,
+            self._head.caller(self._services),  # for each call: a key may be revoked meanwhile
             headers,
             WireProtocol.KSERVE_GRPC,
             message.model_name,  # type: ignore[attr-defined]

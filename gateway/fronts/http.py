@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Match, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import budget
+from gateway.callers import Caller
 from gateway.config import LimitSettings
 from gateway.errors import (
     BodyTooLarge,
@@ -31,6 +32,7 @@ from gateway.errors import (
 from gateway.fronts import Services, compression, intake
 from gateway.fronts.exchange import Exchange
 from gateway.fronts.guard import HeadGuard
+from gateway.fronts.http_connection import PEER_NAMES
 from gateway.fronts.intake import Arrival
 from gateway.types import InferenceReply
 
@@ -60,6 +62,11 @@ def arrival_of(scope: Scope, services: Services) -> Arrival:
     if found is None:
         found = scope[_ARRIVAL] = intake.arrive(_ids(scope), services)
     return found
+
+
+def caller_of(request: Request, services: Services) -> Caller:
+    """Raises Unauthenticated, Unverifiable."""
+    return intake.identify(request.headers, services, request.scope.get(PEER_NAMES, ()))
 
 
 async def read_body(request: Request, limits: LimitSettings) -> bytes:

@@ -8,6 +8,7 @@ here can they be kept apart: trailers are read by nobody.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import httptools
@@ -15,6 +16,9 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from gateway.fronts.guard import MAX_HEAD_BYTES, MAX_PATH_BYTES
+
+PEER_NAMES = "spillway.peer_names"
+"""A key of the scope: the names in the certificate that the connection was opened with."""
 
 _MOST_BYTES = MAX_HEAD_BYTES + MAX_PATH_BYTES
 
@@ -28,9 +32,12 @@ class HttpConnection(HttpToolsProtocol):
         self._head_without_upgrade = b""
         self._framing_bytes = 0  # that came since the last head, piece of a body, or end of one
         self._patience: asyncio.TimerHandle | None = None
+        self._peer_names: tuple[str, ...] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if shown := transport.get_extra_info("peercert"):
+            self._peer_names = names_in(shown)
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
@@ -74,6 +81,8 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._awaits_head = True
         super().on_message_begin()
+        if self._peer_names:
+            self.scope[PEER_NAMES] = self._peer_names  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -133,6 +142,12 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(408, told, reason="head_too_slow")
         else:  # an earlier call is still being served
             self._wait_for_head()
+
+
+def names_in(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """The DNS names and URIs of a checked certificate, in the form of `certificates.NAME.san`."""
+    names = certificate.get("subjectAltName", ())
+    return tuple(name for kind, name in names if kind in ("DNS", "URI"))
 
 
 def _refusal(status: int, message: str, reason: str) -> bytes:

@@ -10,13 +10,13 @@ anything; to call a call `clear` is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway import ambient, budget
 from gateway.callers import Caller
 from gateway.deadline import Deadline
-from gateway.errors import Forbidden, GatewayError, RequestRejected
+from gateway.errors import Forbidden, GatewayError, RequestRejected, Unauthenticated
 from gateway.fronts import Services
 from gateway.types import (
     ONPREM_ONLY,
@@ -55,8 +55,9 @@ def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
     )
 
 
-def identify(headers: Mapping[str, str], services: Services) -> Caller:
-    return services.callers.identify(headers.get("authorization", ""))
+def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
+    """`names`: those in the certificate of the connection."""
+    return services.callers.identify(headers.get("authorization", ""), names)
 
 
 def build(
@@ -88,11 +89,12 @@ def build(
             ),
             services.clock,
         ),
-        priority=_priority(headers.get("x-spillway-priority")),
+        priority=max(caller.most_urgent, _priority(headers.get("x-spillway-priority"))),
         zones=caller.zones & _zones(headers),
         tightening=caller.tightening,
         labelled=_labelled(headers, payload),
         pseudonymise=caller.pseudonymise and entry.pseudonymise,
+        quotas=caller.quotas,
         traceparent=arrival.traceparent,
         received_s=arrival.received_s,
     )
@@ -110,12 +112,17 @@ def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str
         told["x-spillway-classify-ms"] = f"{placement.classify_s * 1000:.3f}"
         if placement.pseudonymised:
             told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
+        if placement.limits:
+            told.update(placement.limits)
     return told
 
 
 def error_headers(arrival: Arrival, error: GatewayError) -> dict[str, str]:
     told = placement_headers(arrival, None)
     told["x-spillway-reason"] = error.reason
+    told.update(error.told)
+    if isinstance(error, Unauthenticated):
+        told["www-authenticate"] = "Bearer"
     if error.retry_after_s is not None:
         told["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
         told["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))

@@ -28,7 +28,7 @@ from gateway.errors import (
     UpstreamRefused,
 )
 from gateway.fronts import Services, compression, intake
-from gateway.fronts.http import Front, arrival_of, read_body, until_left
+from gateway.fronts.http import Front, arrival_of, caller_of, read_body, until_left
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, known, version_of
 from gateway.oip import grpc, rest
@@ -97,7 +97,7 @@ class Inferring:
 
     async def infer(self, request: Request, arrival: Arrival) -> Response:
         services, headers = self._services, request.headers
-        caller = intake.identify(headers, services)
+        caller = caller_of(request, services)
         model, version = known(services, caller, request), version_of(request)
         call = dataclasses.replace(await self._call(request), version=version)
         inference = intake.build(

@@ -25,7 +25,7 @@ from gateway.errors import (
     UpstreamFailed,
 )
 from gateway.fronts import Services, intake
-from gateway.fronts.http import read_body
+from gateway.fronts.http import caller_of, read_body
 from gateway.fronts.intake import Arrival
 from gateway.oip.inspect import OFFERED_EXTENSIONS
 from gateway.types import RestBody
@@ -80,7 +80,7 @@ class Inspecting:
         return _told({"name": name, "ready": True}, arrival)
 
     async def server(self, request: Request, arrival: Arrival) -> Response:
-        intake.identify(request.headers, self._services)
+        caller_of(request, self._services)
         inspector = self._services.inspection.of_server()
         document = _object(await inspector.rest("/v2", ANSWER_S))
         told = document.get("extensions", [])
@@ -147,14 +147,14 @@ class Inspecting:
             return None
 
     def _asked(self, request: Request) -> tuple[str, str]:
-        caller = intake.identify(request.headers, self._services)
+        caller = caller_of(request, self._services)
         name, version = known(self._services, caller, request), version_of(request)
         catalog = self._services.catalog
         catalog.refuse_other_versions(catalog.find(name), version)
         return name, version
 
     def _visible(self, request: Request) -> list[str]:
-        caller = intake.identify(request.headers, self._services)
+        caller = caller_of(request, self._services)
         return [name for name in self._services.catalog.names() if caller.may_use(name)]
 
 

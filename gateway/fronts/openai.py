@@ -19,7 +19,7 @@ from gateway.callers import Caller
 from gateway.catalog import CatalogModel
 from gateway.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.fronts import Services, intake
-from gateway.fronts.http import ClosingResponse, Front, arrival_of, read_body, until_left
+from gateway.fronts.http import ClosingResponse, Front, arrival_of, caller_of, read_body, until_left
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
@@ -82,7 +82,7 @@ class OpenAiFront:
         return answered
 
     async def infer(self, operation: Operation, request: Request, arrival: Arrival) -> Response:
-        caller = intake.identify(request.headers, self._services)
+        caller = caller_of(request, self._services)
         document = await self._document(request)
         name, call = read(operation, document, self._services.catalog)
         inference = intake.build(
@@ -102,12 +102,12 @@ class OpenAiFront:
         return strictjson.load_object(await read_body(request, limits), limits.max_json_depth)
 
     async def models(self, request: Request, arrival: Arrival) -> Response:
-        caller = intake.identify(request.headers, self._services)
+        caller = caller_of(request, self._services)
         listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
         return _document_response({"object": "list", "data": listed}, arrival)
 
     async def model(self, request: Request, arrival: Arrival) -> Response:
-        caller = intake.identify(request.headers, self._services)
+        caller = caller_of(request, self._services)
         model = self._services.catalog.find(request.path_params["name"])
         if not _shown(model, caller):
             raise UnknownModel("this API has no model of that name for this key")

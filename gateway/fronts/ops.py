@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from starlette.routing import Route
 from gateway import strictjson
 from gateway.errors import GatewayError, MalformedBody, RequestRejected
 from gateway.fronts import Services, intake
-from gateway.fronts.http import Front, read_body
+from gateway.fronts.http import Front, caller_of, read_body
+from gateway.fronts.http_connection import PEER_NAMES
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.oip import rest
@@ -61,19 +62,23 @@ class OpsFront:
         return Response(self._metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _status_json(self, request: Request) -> Response:
-        intake.identify(request.headers, self._services)
+        caller_of(request, self._services)
         return _json(self._status())
 
     async def _explained(self, request: Request) -> Response:
-        intake.identify(request.headers, self._services)
+        caller_of(request, self._services)
         limits = self._services.limits
         document = strictjson.load_object(
             await read_body(request, limits), limits.max_json_depth + 2
         )
-        return _json(explanation(await self._explain(described(document, self._services))))
+        names = request.scope.get(PEER_NAMES, ())
+        asked = described(document, self._services, names)
+        return _json(explanation(await self._explain(asked)))
 
 
-def described(document: dict[str, Any], services: Services) -> InferenceRequest:
+def described(
+    document: dict[str, Any], services: Services, names: Sequence[str] = ()
+) -> InferenceRequest:
     """The request that `{"path", "headers", "body"}` describes; raises GatewayError as the front
     of that path would."""
     path, body = document.get("path"), document.get("body")
@@ -82,7 +87,7 @@ def described(document: dict[str, Any], services: Services) -> InferenceRequest:
         raise MalformedBody('send {"path": "/v1/...", "headers": {...}, "body": {...}}')
     headers = {str(k).lower(): str(v) for k, v in headers.items()}
     arrival = intake.arrive(headers, services)
-    caller = intake.identify(headers, services)
+    caller = intake.identify(headers, services, names)
     payload: Payload
     if path in OPERATIONS:
         model, payload = read(OPERATIONS[path], body, services.catalog)

@@ -35,6 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "accounting",
                 "group",
                 "admission",
+                "limits",
                 "embedded",
                 "breaker",
                 "retries",

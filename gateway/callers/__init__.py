@@ -1,0 +1,132 @@
+"""Who calls: from the credential alone, never from a header that the caller may choose.
+
+A credential is a key of the settings, a key that `spillway keys` issued, a token of an OIDC issuer,
+or the certificate of a TLS connection. What is sent in `authorization` decides who calls; where a
+known certificate comes with it, its floors and limits hold as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from gateway.callers.caller import ANYONE, Caller
+from gateway.callers.configured import ConfiguredKeys, Same
+from gateway.callers.issued import IssuedKeys
+from gateway.callers.key_form import PREFIX
+from gateway.callers.refusal import NotAccepted, refused
+from gateway.config import KeySettings, TenantSettings
+from gateway.errors import GatewayError, Unauthenticated, Unverifiable
+from gateway.types import Tightening
+
+__all__ = ["ANYONE", "Caller", "Callers"]
+
+_RETRY_S = 1.0
+
+
+class Tokens(Protocol):
+    """Tokens of the configured issuers."""
+
+    def find(self, token: str) -> Caller:
+        """Raises NotAccepted."""
+        ...
+
+    def tightenings(self) -> frozenset[Tightening]: ...
+
+
+class Certificates(Protocol):
+    """Callers by the names in the certificate that a TLS connection was opened with."""
+
+    def find(self, names: Sequence[str]) -> Caller | None: ...
+    def tightenings(self) -> frozenset[Tightening]: ...
+
+
+class Callers:
+    def __init__(
+        self,
+        keys: Mapping[str, KeySettings],
+        same: Same = hmac.compare_digest,
+        tenants: Mapping[str, TenantSettings] | None = None,
+        *,
+        issued: IssuedKeys | None = None,
+        tokens: Tokens | None = None,
+        certificates: Certificates | None = None,
+        refusal_told: Callable[[str, str], None] = lambda kind, why: None,
+    ) -> None:
+        self._configured = ConfiguredKeys(keys, tenants or {}, same)
+        self._issued = issued
+        self._tokens = tokens
+        self._certificates = certificates
+        self._refusal_told = refusal_told
+        self._open = not keys and issued is None and tokens is None and certificates is None
+
+    @property
+    def anybody(self) -> bool:
+        """Development mode: no credential of any kind is configured."""
+        return self._open
+
+    @property
+    def knows_certificates(self) -> bool:
+        return self._certificates is not None
+
+    def tightenings(self) -> frozenset[Tightening]:
+        """All that any of them adds to what restricts: each must be looked for in its calls."""
+        found = frozenset(caller.tightening for caller in self._configured.callers)
+        for source in (self._issued, self._tokens, self._certificates):
+            if source is not None:
+                found |= source.tightenings()
+        return found
+
+    def scans_are_built(self, looked_for: Callable[[Tightening], bool]) -> None:
+        """A key that is issued from now on may add what nobody looks for: its calls stay."""
+        if self._issued is not None:
+            self._issued.looked_for = looked_for
+
+    async def run(self) -> None:
+        """Keeps up with what changes outside, until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for source in (self._issued,):
+                if source is not None:
+                    group.create_task(source.run())
+
+    def identify(self, authorization: str, names: Sequence[str] = ()) -> Caller:
+        """The caller of an `authorization` header (`Bearer <key or token>`), over a connection
+        whose certificate has these names. Raises Unauthenticated, Unverifiable."""
+        if self._open:
+            return ANYONE
+        peer = self._peer(names)
+        if not authorization and peer is not None:
+            return peer
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            self._refusal_told("certificate" if names else "none", "absent")
+            raise Unauthenticated("authorization: send your key as 'Bearer <key>'")
+        kind, find = self._source(token)
+        try:
+            found = find(token)
+        except NotAccepted as exc:
+            raise self._refusal(kind, exc.why) from None
+        return found if peer is None else found.within(peer)
+
+    def _peer(self, names: Sequence[str]) -> Caller | None:
+        return None if self._certificates is None or not names else self._certificates.find(names)
+
+    def _source(self, token: str) -> tuple[str, Callable[[str], Caller]]:
+        """By the form of what was sent. A key of the settings may have any."""
+        if self._issued is not None and token.startswith(PREFIX):
+            return "issued", self._issued.find
+        if self._tokens is not None and token.startswith("eyJ") and token.count(".") == 2:
+            return "token", self._tokens.find
+        return "key", self._configured.find
+
+    def _refusal(self, kind: str, why: str) -> GatewayError:
+        self._refusal_told(kind, why)
+        if why == "unverifiable":
+            return Unverifiable(
+                "this key or token cannot be checked at the moment; send it again",
+                retry_after_s=_RETRY_S,
+            )
+        return refused()

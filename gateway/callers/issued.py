@@ -1,0 +1,116 @@
+"""Keys that `spillway keys` issued, as a running gateway knows them.
+
+The file is looked at every second. What was seen counts for five seconds from the beginning of the
+look: a key that is revoked is refused after that time at the latest, also where the file has
+become unreadable or the machine is so busy that nobody looks, since then no issued key is accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from gateway.callers.caller import Caller, of_scope
+from gateway.callers.key_form import digest_of, id_of
+from gateway.callers.key_store import KeyReader, KeyRecord, KeyStoreUnreadable
+from gateway.callers.refusal import NotAccepted
+from gateway.config import ScopeSettings, TenantSettings
+from gateway.deadline import Clock
+from gateway.types import ONPREM_ONLY, Tightening
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+TRUSTED_S = 5.0
+_NOBODY = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    monotonic_s: Clock
+    wall_s: Clock
+
+
+class IssuedKeys:
+    def __init__(
+        self, reader: KeyReader, tenants: Mapping[str, TenantSettings], clocks: Clocks
+    ) -> None:
+        self._reader = reader
+        self._tenants = tenants
+        self._clocks = clocks
+        self._keys: dict[str, tuple[KeyRecord, Caller | None]] = {}
+        self._seen_s = -math.inf
+        self._unreadable = ""
+        self.looked_for: Callable[[Tightening], bool] = lambda added: True
+        """Whether this gateway's scans look for all of it; set once they have been built."""
+
+    def tightenings(self) -> frozenset[Tightening]:
+        return frozenset(c.tightening for _, c in self._keys.values() if c is not None)
+
+    def find(self, token: str) -> Caller:
+        """Raises NotAccepted."""
+        key_id = id_of(token)
+        if key_id is None:
+            raise NotAccepted("malformed")
+        if self._clocks.monotonic_s() - self._seen_s > TRUSTED_S:
+            raise NotAccepted("unverifiable")
+        record, caller = self._keys.get(key_id, (None, None))
+        known = _NOBODY if record is None else record.digest
+        same = hmac.compare_digest(known, digest_of(token))
+        if record is None:
+            raise NotAccepted("unknown")
+        if not same:
+            raise NotAccepted("wrong_secret")
+        if (why := record.why_not(self._clocks.wall_s())) is not None:
+            raise NotAccepted(why)
+        if caller is None:
+            raise NotAccepted("claims")
+        if not self.looked_for(caller.tightening):
+            return replace(caller, zones=ONPREM_ONLY)
+        return caller
+
+    def look(self) -> None:
+        """Blocking: at the start, and in a thread from then on."""
+        began_s = self._clocks.monotonic_s()
+        try:
+            found = self._reader.changed()
+        except KeyStoreUnreadable as exc:
+            if self._unreadable != str(exc):
+                log.error("issued keys: %s", exc)
+            self._unreadable = str(exc)
+            return
+        self._unreadable = ""
+        if found is not None:
+            self._keys = {record.id: (record, self._caller(record)) for record in found}
+        self._seen_s = began_s
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await asyncio.to_thread(self.look)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self._reader.close()
+
+    def _caller(self, record: KeyRecord) -> Caller | None:
+        known, caller = self._keys.get(record.id, (None, None))
+        if known == record:
+            return caller
+        try:
+            scope = ScopeSettings.model_validate_json(record.scope)
+        except ValidationError:
+            log.error("key %s has a scope that this version cannot read: it is refused", record.id)
+            return None
+        caller = of_scope(record.id, record.tenant, scope, self._tenants.get(record.tenant))
+        if not self.looked_for(caller.tightening):
+            log.warning(
+                "key %s restricts more than this gateway was started for: "
+                "its calls stay on the premises until a restart", record.id,
+            )  # fmt: skip
+        return caller

@@ -1,0 +1,189 @@
+"""The file of issued keys: SQLite, so that commands and gateways can have it open at once.
+
+A key's record has its digest, never the key. Revoked and expired keys stay, as they are asked for
+when one has been stolen. A change is on the disk when the command that made it returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (
+  id TEXT PRIMARY KEY,
+  digest BLOB NOT NULL,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  created REAL NOT NULL,
+  expires REAL,
+  revoked REAL,
+  replaces TEXT
+) STRICT
+"""
+_COLUMNS = "id, digest, tenant, name, scope, created, expires, revoked, replaces"
+_BUSY_S = 5.0
+
+
+class KeyStoreUnreadable(Exception):
+    """The message says which file and what to do; it goes to the operator."""
+
+
+class NoSuchKey(Exception):
+    """There is no such key, or it is not in use any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """Times are seconds since 1970."""
+
+    id: str
+    digest: bytes
+    tenant: str
+    name: str  # what people call it
+    scope: str  # ScopeSettings as JSON
+    created: float
+    expires: float | None = None
+    revoked: float | None = None
+    replaces: str | None = None  # the id of the key that it was rotated from
+
+    def why_not(self, now_s: float) -> str | None:
+        """Why it is not in use; None while it is."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and now_s >= self.expires else None
+
+
+class KeyStore:
+    """For commands: opens the file, makes it where there is none."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._file = _connected(path, "rw", _BUSY_S)
+            with _translated(path):
+                self._file.execute(_SCHEMA)
+        except OSError as exc:
+            raise KeyStoreUnreadable(f"{path}: cannot be opened: {exc.strerror}") from None
+        self._path = path
+
+    def close(self) -> None:
+        self._file.close()
+
+    def add(self, record: KeyRecord) -> None:
+        with self._change():
+            self._insert(record)
+
+    def all(self) -> list[KeyRecord]:
+        """In the order in which they were made."""
+        with _translated(self._path):
+            return _read(self._file)
+
+    def revoke(self, key_id: str, now_s: float) -> None:
+        """Raises NoSuchKey."""
+        self._update("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL", now_s, key_id)
+
+    def rotate(self, key_id: str, record: KeyRecord, until_s: float) -> None:
+        """The new key, and the end of the old one, in one step. Raises NoSuchKey."""
+        with self._change():
+            self._insert(record)
+            self._must_change(
+                "UPDATE keys SET expires = min(coalesce(expires, ?1), ?1) "
+                "WHERE id = ?2 AND revoked IS NULL", until_s, key_id,
+            )  # fmt: skip
+
+    def _update(self, statement: str, *values: object) -> None:
+        with self._change():
+            self._must_change(statement, *values)
+
+    def _must_change(self, statement: str, *values: object) -> None:
+        if self._file.execute(statement, values).rowcount != 1:
+            raise NoSuchKey
+
+    def _insert(self, r: KeyRecord) -> None:
+        self._file.execute(
+            f"INSERT INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (r.id, r.digest, r.tenant, r.name, r.scope, r.created, r.expires, r.revoked,
+             r.replaces),
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        with _translated(self._path):
+            self._file.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._file.execute("ROLLBACK")
+                raise
+            self._file.execute("COMMIT")
+
+
+class KeyReader:
+    """For a gateway: looks whether there is something new. Blocking; called in a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: sqlite3.Connection | None = None
+        self._seen: tuple[int, int, int] | None = None  # device, inode, SQLite's data_version
+
+    def changed(self) -> list[KeyRecord] | None:
+        """All records; None when nothing has changed since the last look. Raises
+        KeyStoreUnreadable."""
+        try:
+            return self._look()
+        except KeyStoreUnreadable:
+            self.close()
+            raise
+
+    def _look(self) -> list[KeyRecord] | None:
+        try:
+            there = os.stat(self._path)
+        except OSError as exc:
+            raise KeyStoreUnreadable(
+                f"{self._path}: cannot be read: {exc.strerror}; `spillway keys create` makes it"
+            ) from None
+        if self._seen is not None and self._seen[:2] != (there.st_dev, there.st_ino):
+            self.close()  # another file has taken its place
+        with _translated(self._path):
+            if self._file is None:
+                self._file = _connected(self._path, "ro", 1.0)
+            (version,) = self._file.execute("PRAGMA data_version").fetchone()
+            seen = there.st_dev, there.st_ino, version
+            if seen == self._seen:
+                return None
+            found = _read(self._file)
+        self._seen = seen
+        return found
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file = self._seen = None
+
+
+def _connected(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
+    with _translated(path):
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=busy_s,
+            isolation_level=None, check_same_thread=False,
+        )  # fmt: skip
+
+
+def _read(file: sqlite3.Connection) -> list[KeyRecord]:
+    rows = file.execute(f"SELECT {_COLUMNS} FROM keys ORDER BY created, id").fetchall()
+    return [KeyRecord(*row) for row in rows]
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise KeyStoreUnreadable(f"{path}: is no file of keys that can be used: {exc}") from None

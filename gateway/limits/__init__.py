@@ -1,0 +1,177 @@
+"""What a key, and all keys of a tenant together, may use: requests and tokens in a minute, and
+calls at once (B6).
+
+A call is refused at once or takes its part of everything at once; nothing waits here. Tokens are
+taken by estimate and put right when the call has ended and somebody has counted them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gateway.deadline import Clock
+from gateway.errors import OverLimit
+from gateway.limits import estimate
+from gateway.limits.bucket import Bucket
+from gateway.limits.told import Line, headers
+from gateway.types import InferenceRequest, Quota
+
+_WINDOW_S = 60
+_BUSY_RETRY_S = 1.0  # nobody knows when a call of the same key ends
+_SWEEP_AT = 1024
+
+What = Literal["requests", "tokens", "concurrent"]
+_MESSAGES: dict[str, str] = {
+    "requests": "this {kind} has made as many requests as it may in a minute",
+    "tokens": "this {kind} has used as many tokens as it may in a minute",
+    "concurrent": "this {kind} has as many calls at once as it may",
+}
+_REASONS: dict[str, str] = {
+    "requests": "requests_limit",
+    "tokens": "tokens_limit",
+    "concurrent": "concurrent_limit",
+}
+
+
+class Limits:
+    """Plain numbers on one event loop."""
+
+    def __init__(
+        self, clock: Clock, refusal_told: Callable[[Quota, str], None] = lambda quota, what: None
+    ) -> None:
+        self._clock = clock
+        self._refusal_told = refusal_told
+        self._holders: dict[str, Holder] = {}
+        self._sweep_at = _SWEEP_AT
+
+    def enter(self, request: InferenceRequest) -> Share:
+        """Raises OverLimit, and has taken nothing then."""
+        if not request.quotas:
+            return _NOTHING
+        now_s = self._clock()
+        holders = [self._holder(quota, now_s) for quota in request.quotas]
+        tokens = estimate.tokens(request) if any(h.tokens for h in holders) else 0.0
+        for holder in holders:
+            if (short := holder.short(tokens, now_s)) is not None:
+                raise self._refused(holder, holders, *short)
+        for holder in holders:
+            holder.take(tokens, now_s)
+        return Share(tuple(holders), tokens, self._clock)
+
+    def __len__(self) -> int:
+        """Of how many keys and tenants something is remembered."""
+        return len(self._holders)
+
+    def _refused(
+        self, holder: Holder, holders: list[Holder], what: What, wait_s: float
+    ) -> OverLimit:
+        self._refusal_told(holder.quota, what)
+        error = OverLimit(
+            _MESSAGES[what].format(kind=holder.quota.kind),
+            reason=_REASONS[what],
+            retry_after_s=wait_s,
+        )
+        error.told = _told(holders, self._clock())
+        return error
+
+    def _holder(self, quota: Quota, now_s: float) -> Holder:
+        found = self._holders.get(quota.of)
+        if found is None or found.quota != quota:
+            if len(self._holders) >= self._sweep_at:
+                self._sweep(now_s)
+            inside = 0 if found is None else found.inside
+            found = self._holders[quota.of] = Holder(quota, now_s, inside)
+        return found
+
+    def _sweep(self, now_s: float) -> None:
+        """Forgets whoever has not used anything for a minute: then there is nothing to know."""
+        self._holders = {of: h for of, h in self._holders.items() if not h.rests(now_s)}
+        self._sweep_at = max(_SWEEP_AT, 2 * len(self._holders))
+
+
+class Holder:
+    """One quota, and what of it is in use."""
+
+    __slots__ = ("inside", "quota", "requests", "tokens")
+
+    def __init__(self, quota: Quota, now_s: float, inside: int = 0) -> None:
+        self.quota = quota
+        self.inside = inside
+        requests, tokens = quota.requests_per_minute, quota.tokens_per_minute
+        self.requests = None if requests is None else Bucket(requests, now_s)
+        self.tokens = None if tokens is None else Bucket(tokens, now_s)
+
+    def short(self, tokens: float, now_s: float) -> tuple[What, float] | None:
+        """Of what there is too little, and for how long."""
+        most = self.quota.concurrent
+        if most is not None and self.inside >= most:
+            return "concurrent", _BUSY_RETRY_S
+        if self.requests is not None and (wait_s := self.requests.short_s(1.0, now_s)) > 0:
+            return "requests", wait_s
+        if self.tokens is not None and tokens:
+            wait_s = self.tokens.short_s(tokens, now_s)
+            return ("tokens", wait_s) if wait_s > 0 else None
+        return None
+
+    def take(self, tokens: float, now_s: float) -> None:
+        self.inside += 1
+        if self.requests is not None:
+            self.requests.take(1.0, now_s)
+        if self.tokens is not None:
+            self.tokens.take(tokens, now_s)
+
+    def left(self, give_back: float, now_s: float) -> None:
+        self.inside -= 1
+        if self.tokens is not None:
+            self.tokens.take(-give_back, now_s)
+
+    def rests(self, now_s: float) -> bool:
+        buckets = (b for b in (self.requests, self.tokens) if b is not None)
+        return self.inside == 0 and all(b.full_s(now_s) <= 0 for b in buckets)
+
+    def lines(self, now_s: float) -> list[Line]:
+        found = []
+        for bucket, what in ((self.requests, "requests"), (self.tokens, "tokens")):
+            if bucket is not None:
+                unit = "" if what == "requests" else what
+                found.append(
+                    Line(f"{self.quota.kind}-{what}", bucket.most, bucket.level(now_s), unit,
+                         _WINDOW_S, bucket.full_s(now_s))
+                )  # fmt: skip
+        if (most := self.quota.concurrent) is not None:
+            name = f"{self.quota.kind}-concurrent"
+            found.append(Line(name, most, most - self.inside, "concurrent-requests"))
+        return found
+
+
+@dataclass(slots=True)
+class Share:
+    """What one call holds of its quotas. Settled exactly once."""
+
+    holders: tuple[Holder, ...]
+    tokens: float
+    clock: Clock
+    settled: bool = False
+
+    def settle(self, used: int | None, tried: bool) -> None:
+        """`used`: tokens, once somebody has counted them. Where nobody has, the estimate stands for
+        a call that was sent anywhere."""
+        if self.settled:
+            return
+        self.settled = True
+        counted = used if used is not None else (self.tokens if tried else 0.0)
+        now_s = self.clock()
+        for holder in self.holders:
+            holder.left(self.tokens - counted, now_s)
+
+    def told(self) -> Mapping[str, str]:
+        return _told(self.holders, self.clock()) if self.holders else {}
+
+
+def _told(holders: tuple[Holder, ...] | list[Holder], now_s: float) -> Mapping[str, str]:
+    return headers(line for holder in holders for line in holder.lines(now_s))
+
+
+_NOTHING = Share((), 0.0, lambda: 0.0, settled=True)

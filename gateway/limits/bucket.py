@@ -1,0 +1,35 @@
+"""A token bucket that is filled by the time that passes. It never waits."""
+
+from __future__ import annotations
+
+_MINUTE_S = 60.0
+
+
+class Bucket:
+    """Holds a minute's worth. What is taken without asking may leave it below empty: then nothing
+    can be taken until it has filled up again."""
+
+    __slots__ = ("_at_s", "_level", "most")
+
+    def __init__(self, most: float, now_s: float) -> None:
+        self.most = most
+        self._level = most
+        self._at_s = now_s
+
+    def level(self, now_s: float) -> float:
+        passed_s = max(0.0, now_s - self._at_s)
+        self._at_s = max(now_s, self._at_s)
+        self._level = min(self.most, self._level + passed_s * self.most / _MINUTE_S)
+        return self._level
+
+    def short_s(self, amount: float, now_s: float) -> float:
+        """How long until that much is there; 0 when it is. Who needs more than a whole minute's
+        worth gets it from a full bucket, and its debt holds up whoever comes next."""
+        return max(0.0, (min(amount, self.most) - self.level(now_s)) * _MINUTE_S / self.most)
+
+    def take(self, amount: float, now_s: float) -> None:
+        """Without asking; less than 0 gives back."""
+        self._level = min(self.most, self.level(now_s) - amount)
+
+    def full_s(self, now_s: float) -> float:
+        return (self.most - self.level(now_s)) * _MINUTE_S / self.most
