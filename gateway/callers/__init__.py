@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from gateway.callers.caller import ANYONE, Caller
@@ -72,11 +73,16 @@ class Callers:
         return self._certificates is not None
 
     def tightenings(self) -> frozenset[Tightening]:
-        """All that any of them adds to what restricts: each must be looked for in its calls."""
+        """All that any of them adds to what restricts: each must be looked for in its calls. A
+        type that only an issued key names is not among it: there may be no such type, and a
+        gateway that was asked to look for it would not start. Its calls stay."""
         found = frozenset(caller.tightening for caller in self._configured.callers)
-        for source in (self._issued, self._tokens, self._certificates):
-            if source is not None:
-                found |= source.tightenings()
+        for source in (self._tokens, self._certificates):
+            found |= frozenset() if source is None else source.tightenings()
+        if self._issued is not None:
+            stated = frozenset[str]().union(*(added.types for added in found))
+            issued = self._issued.tightenings()
+            found |= {replace(added, types=added.types & stated) for added in issued}
         return found
 
     def scans_are_built(self, looked_for: Callable[[Tightening], bool]) -> None:

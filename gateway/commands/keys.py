@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from rich import box
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gateway import ambient
 from gateway.callers.key_form import digest_of, new_key
@@ -129,13 +132,14 @@ def _list(args: argparse.Namespace, store: KeyStore) -> None:
         for record in store.all():
             print(json.dumps(_described(record, now_s)))
         return
-    table = Table("id", "tenant", "name", "state", "expires", "scope")
+    table = Table("id", "tenant", "name", "state", "expires", "scope", box=box.SIMPLE_HEAD)
     for record in store.all():
         told = _described(record, now_s)
         scope = ", ".join(f"{k}: {v}" for k, v in told["scope"].items())
         ends = "" if record.expires is None else _date(record.expires)
-        table.add_row(record.id, record.tenant, record.name, told["state"], ends, scope)
-    console.out.print(table)
+        cells = (record.id, record.tenant, record.name, told["state"], ends, scope)
+        table.add_row(*map(Text, cells))
+    Console(highlight=False).print(table)
 
 
 def _described(record: KeyRecord, now_s: float) -> dict[str, Any]:

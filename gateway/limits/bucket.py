@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _MINUTE_S = 60.0
+_ROUNDING_S = 1e-6  # of sums of times; else who waits as long as it was told is refused again
 
 
 class Bucket:
@@ -25,7 +26,8 @@ class Bucket:
     def short_s(self, amount: float, now_s: float) -> float:
         """How long until that much is there; 0 when it is. Who needs more than a whole minute's
         worth gets it from a full bucket, and its debt holds up whoever comes next."""
-        return max(0.0, (min(amount, self.most) - self.level(now_s)) * _MINUTE_S / self.most)
+        missing_s = (min(amount, self.most) - self.level(now_s)) * _MINUTE_S / self.most
+        return missing_s if missing_s > _ROUNDING_S else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
         """Without asking; less than 0 gives back."""

@@ -26,6 +26,7 @@ from gateway.dispatch import Dispatcher
 from gateway.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
 from gateway.errors import UpstreamRefused as Refused
 from gateway.fleet import Fleet
+from gateway.limits import Limits
 from gateway.pipeline import Classifier, Pipeline
 from gateway.place import Place
 from gateway.retries import RetryBudget
@@ -330,12 +331,13 @@ class Rig:
         )  # fmt: skip
         self.fleet.assume_up()
         self.admission = Admission(setup.limits)
+        self.limits = Limits(now_s)
         self.accounts = Accounts(self.log, self.metrics, now_s, lambda: "policy")
         self.classifier = setup.classifier
         self.dispatcher = Dispatcher(self.fleet, now_s, setup.retries, setup.hedging)
         self.pipeline = Pipeline(
             self.admission, self.classifier, self.fleet, setup.policy,
-            self.dispatcher, self.accounts, setup.block_unknown,
+            self.dispatcher, self.accounts, setup.block_unknown, limits=self.limits,
         )  # fmt: skip
 
     @property

@@ -136,15 +136,16 @@ class CountedCompare:
 
 
 @pytest.mark.parametrize("header", ["Bearer first-key", "Bearer second-key", "Bearer x"])
-def test_every_key_is_compared_in_full_whichever_matches(header: str) -> None:
-    """Constant time: as many comparisons, of as many bytes, for every answer."""
+def test_one_whole_comparison_is_made_whichever_key_matches(header: str) -> None:
+    """Constant time: as many comparisons, of as many bytes, for every answer and any number of
+    keys."""
     compare = CountedCompare()
     known = Callers({"a": key("first-key"), "b": key("second-key")}, compare)
     try:
         known.identify(header)
     except Unauthenticated:
         assert header == "Bearer x"
-    assert compare.pairs == [(32, 32), (32, 32)]
+    assert compare.pairs == [(32, 32)]
 
 
 def test_the_comparison_is_the_one_that_takes_the_same_time() -> None:
