@@ -35,6 +35,7 @@ class Tokens(Protocol):
         ...
 
     def tightenings(self) -> frozenset[Tightening]: ...
+    async def run(self) -> None: ...
 
 
 class Certificates(Protocol):
@@ -93,7 +94,7 @@ class Callers:
     async def run(self) -> None:
         """Keeps up with what changes outside, until it is cancelled."""
         async with asyncio.TaskGroup() as group:
-            for source in (self._issued,):
+            for source in (self._issued, self._tokens):
                 if source is not None:
                     group.create_task(source.run())
 

@@ -15,11 +15,20 @@ def build(
     settings: Settings, refusal_told: Callable[[str, str], None] = lambda kind, why: None
 ) -> Callers:
     """Issued keys have been read once."""
-    issued = None
+    issued, tokens = None, None
+    clocks = Clocks(ambient.monotonic_s, ambient.wall_s)
     if settings.key_store is not None:
-        clocks = Clocks(ambient.monotonic_s, ambient.wall_s)
         issued = IssuedKeys(KeyReader(settings.key_store), settings.tenants, clocks)
         issued.look()
+    if settings.issuers:
+        # Imports joserfc and cryptography, which only a gateway with issuers needs.
+        from gateway.callers.tokens import IssuerTokens
+
+        tokens = IssuerTokens(settings.issuers, settings.tenants, clocks)
     return Callers(
-        settings.keys, tenants=settings.tenants, issued=issued, refusal_told=refusal_told
+        settings.keys,
+        tenants=settings.tenants,
+        issued=issued,
+        tokens=tokens,
+        refusal_told=refusal_told,
     )

@@ -5,6 +5,7 @@ A file for each group of sections, put together in `settings`, read by `reading`
 """
 
 from gateway.config.audit import AuditSettings as AuditSettings
+from gateway.config.callers import IssuerSettings as IssuerSettings
 from gateway.config.callers import KeySettings as KeySettings
 from gateway.config.callers import ScopeSettings as ScopeSettings
 from gateway.config.callers import TenantSettings as TenantSettings

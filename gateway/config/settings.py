@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from gateway import premises
 from gateway.config.audit import AuditSettings
 from gateway.config.callers import KeySettings, TenantSettings
+from gateway.config.callers import IssuerSettings, KeySettings, ScopeSettings, TenantSettings
 from gateway.config.classify import ClassifySettings
 from gateway.config.cluster import ClusterSettings
 from gateway.config.endpoints import EndpointSettings
@@ -44,6 +45,7 @@ class Settings(Section):
     key_store: Path | None = Field(
         None, description="the file of the keys that `spillway keys` issues"
     )
+    issuers: dict[Name, IssuerSettings] = Field({})
     tenants: dict[Name, TenantSettings] = Field({})
     cluster: ClusterSettings | None = Field(
         None, description="other gateways that share the on-prem servers; absent: this one alone"
@@ -56,6 +58,7 @@ class Settings(Section):
         for name, model in self.models.items():
             check_served_by(name, model, self.endpoints)
         self._check_keys()
+        self._check_issuers()
         self._check_tightening()
         self._check_budgets()
         self._check_names()
@@ -75,7 +78,7 @@ class Settings(Section):
     @property
     def anybody(self) -> bool:
         """Development mode: whoever reaches the ports may call."""
-        return not self.keys and self.key_store is None
+        return not (self.keys or self.issuers) and self.key_store is None
 
     def _check_keys(self) -> None:
         seen: dict[str, str] = {}
@@ -96,15 +99,27 @@ class Settings(Section):
                         ("keys", name, "models", i), f"no model {model!r}; {known(self.models)}"
                     )
 
+    def _check_issuers(self) -> None:
+        seen: dict[str, str] = {}
+        for name, issuer in self.issuers.items():
+            if issuer.issuer in seen:
+                raise Contradiction(
+                    ("issuers", name, "issuer"),
+                    f"is that of issuers.{seen[issuer.issuer]} too; give them as one",
+                )
+            seen[issuer.issuer] = name
+
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""
-        for name in self.tenants if self.key_store is None else ():
+        named = self.key_store is None and not self.issuers
+        for name in self.tenants if named else ():
             if name not in {key.tenant for key in self.keys.values()}:
                 raise Contradiction(("tenants", name), "no key under keys is of this tenant")
         own = self.classify
-        stated: dict[tuple[str, str], KeySettings | TenantSettings] = {
+        stated: dict[tuple[str, str], ScopeSettings | TenantSettings] = {
             **{("tenants", name): tenant for name, tenant in self.tenants.items()},
             **{("keys", name): key for name, key in self.keys.items()},
+            **{("issuers", name): issuer for name, issuer in self.issuers.items()},
         }
         for where, its in stated.items():
             if its.threshold is not None and its.threshold > own.threshold:
@@ -128,6 +143,8 @@ class Settings(Section):
                for n, m in self.models.items()},
             **{("keys", n, "latency_budget_ms"): k.latency_budget_ms
                for n, k in self.keys.items()},
+            **{("issuers", n, "latency_budget_ms"): i.latency_budget_ms
+               for n, i in self.issuers.items()},
         }  # fmt: skip
         for where, ms in stated.items():
             if ms is not None and ms > most_ms:
