@@ -50,6 +50,7 @@ class IssuerKeys:
         self._tried_s = -math.inf
         self._wanted = asyncio.Event()
         self._failing = False
+        self._fetch_s = FETCH_S
 
     @property
     def current(self) -> Fetched:
@@ -103,11 +104,11 @@ class IssuerKeys:
 
     async def _get(self) -> KeySet:
         try:
-            async with asyncio.timeout(FETCH_S):
+            async with asyncio.timeout(self._fetch_s):
                 body = await self._body()
             keys = KeySet.of(strictjson.load_object(body))
         except TimeoutError:
-            raise FetchFailed(f"no answer within {FETCH_S:g} s") from None
+            raise FetchFailed(f"no answer within {self._fetch_s:g} s") from None
         except (httpx.HTTPError, OSError, ssl.SSLError) as exc:
             raise FetchFailed(type(exc).__name__) from None
         except MalformedBody as exc:

@@ -31,7 +31,13 @@ _NEVER = frozenset({"crit", "jku", "jwk", "x5u", "x5c", "b64", "zip", "enc"})
 """Keys and addresses of keys that anybody could put there, and extensions that change what is
 signed."""
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
-_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "EdDSA": "Ed25519"}
+_CURVES = {
+    "ES256": "P-256",
+    "ES384": "P-384",
+    "ES512": "P-521",
+    "EdDSA": "Ed25519",
+    "Ed25519": "Ed25519",
+}
 _RSA_LEAST_BITS, _RSA_MOST_BITS = 2048, 8192
 _ROCA_PRIMES = (
     3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97,

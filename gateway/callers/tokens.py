@@ -45,6 +45,7 @@ class IssuerTokens:
         clocks: Clocks,
     ) -> None:
         self._clocks = clocks
+        self._most_remembered = _REMEMBERED
         made = (_Issuer(name, its, tenants, clocks) for name, its in issuers.items())
         self._by_issuer = {issuer.settings.issuer: issuer for issuer in made}
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
@@ -60,7 +61,7 @@ class IssuerTokens:
             del self._verified[digest]
         found = self._verify(text)
         self._verified[digest] = found
-        if len(self._verified) > _REMEMBERED:
+        if len(self._verified) > self._most_remembered:
             self._verified.popitem(last=False)
         return found.caller
 

@@ -51,7 +51,17 @@ class KeySettings(ScopeSettings):
 
 
 Algorithm = Literal[
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
 ]
 """Public keys only: who can verify a symmetric signature can make one."""
 
