@@ -57,6 +57,7 @@ from gateway.schedulers import new_scheduler, weights
 from gateway.scraping import Scraping
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.tending import Tending
+from gateway.tls import TlsFiles, listening
 from gateway.types import Quota, Tightening, Zone
 from gateway.watch import Watch
 
@@ -213,6 +214,7 @@ class Gateway:
 
     def _place(self, name: str, settings: EndpointSettings) -> Place:
         server = self._servers.get(name)
+        settings = self.settings.tls.of(settings)
         connector = build_connector(settings, None if server is None else server.ports)
         cloud = settings.zone is Zone.CLOUD
         return Place(
@@ -267,9 +269,10 @@ class Gateway:
             await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
             await stack.enter_async_context(self._owned(self.tending.run(), "tending"))
             await stack.enter_async_context(self._owned(self.scraping.run(), "scraping"))
-            http = HttpServer(self.http_app(), self.settings.limits.drain_s)
+            tls = _listener_files(self.settings)
+            http = HttpServer(self.http_app(), self.settings.limits.drain_s, tls)
             grpc = GrpcFront(
-                self.services, self.settings.listen.host, self.settings.listen.grpc_port
+                self.services, self.settings.listen.host, self.settings.listen.grpc_port, tls=tls
             )
             self.grpc_port = await grpc.start()
             self.http_port = http_socket.getsockname()[1]
@@ -448,7 +451,7 @@ class _Inspection:
 class HttpServer(uvicorn.Server):
     """uvicorn on a loop and with signals that are the gateway's."""
 
-    def __init__(self, app: Any, drain_s: float) -> None:
+    def __init__(self, app: Any, drain_s: float, tls: TlsFiles | None = None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -462,6 +465,9 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=int(drain_s) + 2,
             )
         )
+        if tls is not None:
+            self.config.load()
+            self.config.ssl = listening(tls)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -480,6 +486,11 @@ def audit_writer(settings: AuditSettings, metrics: Metrics) -> AuditWriter:
         retain_days=settings.retain_days,
     )
     return AuditWriter(Journal(keeping, spool), metrics, settings.checkpoint_s)
+def _listener_files(settings: Settings) -> TlsFiles | None:
+    tls = settings.listen.tls
+    if tls is None:
+        return None
+    return TlsFiles("listen.tls", tls.cert_file, tls.key_file, tls.client_ca_file)
 
 
 def policy(settings: Settings) -> Policy:

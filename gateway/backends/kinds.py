@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 from pydantic import SecretStr
@@ -18,8 +16,9 @@ from gateway.backends.openai_on_triton import OpenAiOnTriton
 from gateway.backends.triton import TritonConnector
 from gateway.backends.triton_grpc import triton_grpc
 from gateway.backends.triton_http import TritonHttp
-from gateway.backends.wire import Wire, trusting
+from gateway.backends.wire import Tls, Wire
 from gateway.config import EndpointSettings
+from gateway.tls import Fresh, TlsFiles, of_client
 
 
 class Ports(Protocol):
@@ -64,9 +63,8 @@ def _kserve(settings: EndpointSettings, ports: Ports | None) -> Connector:
 
 
 def _openai(settings: EndpointSettings, ports: Ports | None) -> Connector:
-    ca_file = str(settings.ca_file) if settings.ca_file else None
     wire = Wire(
-        origin_of(settings.url or "", ca_file),
+        origin_of(settings.url or "", _tls(settings)),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
     )
@@ -81,11 +79,10 @@ KINDS: dict[str, Callable[[EndpointSettings, Ports | None], Connector]] = {
 
 
 def _target(settings: EndpointSettings, address: str) -> GrpcTarget:
-    ca_file = settings.ca_file
     return GrpcTarget(
         address,
         tls=settings.grpc_tls,
-        ca_certificates=Path(ca_file).read_bytes() if ca_file else None,
+        files=_files(settings),
         metadata=tuple(_headers(settings).items()),
     )
 
@@ -100,5 +97,11 @@ def _secret(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
 
 
-def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
-    return trusting(str(settings.ca_file)) if settings.ca_file else None
+def _files(settings: EndpointSettings) -> TlsFiles:
+    return TlsFiles("endpoints", settings.cert_file, settings.key_file, settings.ca_file)
+
+
+def _tls(settings: EndpointSettings) -> Tls | None:
+    """None: the usual authorities, and no certificate of ours."""
+    files = _files(settings)
+    return Fresh(files, of_client) if files.paths else None

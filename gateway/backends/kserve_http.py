@@ -5,11 +5,10 @@ It answers callers of either protocol with `RestBody` frames; the fronts cross t
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 
 from gateway.backends.open_inference import RestServer
-from gateway.backends.wire import Origin, Wire
+from gateway.backends.wire import Origin, Tls, Wire
 from gateway.oip import inspect
 from gateway.types import InferenceRequest, OneFrame, ReplyStream, RestBody, ServedModel
 
@@ -23,7 +22,7 @@ class KserveHttp:
         max_connections: int,
         api_key: str = "",
         headers: Mapping[str, str] | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """`url` may have a path, which goes before `/v2`. `headers` win over `api_key`."""
         told = {"authorization": f"Bearer {api_key}"} if api_key else {}

@@ -7,6 +7,7 @@ that opens it, cancels it at the endpoint.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,11 @@ import grpc.aio
 from tritonclient.grpc import service_pb2
 
 from gateway.backends import oip_grpc_failures as failures
+from gateway.configfile import ConfigError
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, NotOffered, UpstreamRefused
 from gateway.oip.stream_frames import StreamFrame
+from gateway.tls import TlsFiles
 from gateway.types import (
     GrpcMessage,
     InferenceRequest,
@@ -27,6 +30,8 @@ from gateway.types import (
     ServedModel,
     TensorCall,
 )
+
+log = logging.getLogger(__name__)
 
 SERVICE = "/inference.GRPCInferenceService/"
 READ_ONLY = frozenset(
@@ -52,7 +57,7 @@ class GrpcTarget:
 
     address: str  # host:port
     tls: bool = False
-    ca_certificates: bytes | None = None  # of `ca_file`; the usual ones when absent
+    files: TlsFiles = TlsFiles("endpoints")  # the usual authorities where there is no ca_file
     metadata: tuple[tuple[str, str], ...] = ()
     max_answer_bytes: int = 256 * 1024 * 1024
 
@@ -66,17 +71,38 @@ def bearer(api_key: str | None) -> tuple[tuple[str, str], ...]:
 
 
 class OipGrpcClient:
-    """One channel to one endpoint."""
+    """One channel to one endpoint; another one when its certificates have changed, beside which
+    calls go on over the last."""
 
     def __init__(self, target: GrpcTarget, encode: Encode) -> None:
         self._target = target
         self._encode = encode
+        self._former: Any = None
+        self._connect()
+
+    def _connect(self) -> None:
+        """Raises ConfigError."""
+        target = self._target
+        self._seen = target.files.seen()
         channel: Any = _channel(target)  # its stubs ask for serialisers, and we have none
         self._channel = channel
         unary, stream = channel.unary_unary, channel.stream_stream
         self._infer: Any = unary(SERVICE + "ModelInfer")
         self._stream: Any = stream(SERVICE + "ModelStreamInfer")
         self._unary: dict[str, Any] = {name: unary(SERVICE + name) for name in READ_ONLY}
+
+    async def _renew(self) -> None:
+        if not self._target.tls or self._target.files.seen() == self._seen:
+            return
+        former = self._channel
+        try:
+            self._connect()
+        except ConfigError as exc:
+            log.error("%s; those of before stay in use", exc)
+            return
+        last, self._former = self._former, former
+        if last is not None:
+            await last.close()
 
     async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
         call = request.payload
@@ -106,6 +132,7 @@ class OipGrpcClient:
         return answer
 
     async def ready(self, timeout_s: float = PROBE_S) -> bool:
+        await self._renew()
         request = service_pb2.ServerReadyRequest().SerializeToString()
         try:
             raw: bytes = await self._unary["ServerReady"](
@@ -118,6 +145,8 @@ class OipGrpcClient:
 
     async def aclose(self) -> None:
         await self._channel.close()
+        if self._former is not None:
+            await self._former.close()
 
 
 class StreamReply:
@@ -188,5 +217,8 @@ def _channel(target: GrpcTarget) -> grpc.aio.Channel:
     )
     if not target.tls:
         return grpc.aio.insecure_channel(target.address, options=options)
-    credentials = grpc.ssl_channel_credentials(root_certificates=target.ca_certificates)
+    files = target.files
+    credentials = grpc.ssl_channel_credentials(
+        files.read(files.ca_file), files.read(files.key_file), files.read(files.cert_file)
+    )
     return grpc.aio.secure_channel(target.address, credentials, options=options)

@@ -25,7 +25,7 @@ import orjson
 from gateway import strictjson
 from gateway.backends import openai_failures as failures
 from gateway.backends.sse import EventParser
-from gateway.backends.wire import Header, Origin, Wire, WireRequest, WireStream, trusting
+from gateway.backends.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
 from gateway.deadline import Deadline
 from gateway.errors import (
     DeadlineExceeded,
@@ -65,10 +65,9 @@ class Bounds:
     drain_s: float = 0.05  # for the end of a body behind its last event, to keep the connection
 
 
-def origin_of(url: str, ca_file: str | None = None) -> Origin:
+def origin_of(url: str, tls: Tls | None = None) -> Origin:
     """Where the API stands: at the path of the base URL, or at `/v1` when it has none."""
-    secure = url.startswith("https:")
-    origin = Origin.of(url, trusting(ca_file) if secure and ca_file else None)
+    origin = Origin.of(url, tls)
     return origin if origin.base else replace(origin, base="/v1")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ssl
-
 from gateway.backends.open_inference import RestServer
-from gateway.backends.wire import Header, Origin, Wire
+from gateway.backends.wire import Header, Origin, Tls, Wire
 from gateway.types import InferenceRequest, OneFrame, ReplyStream, RestBody, ServedModel
 
 
@@ -17,7 +15,7 @@ class TritonHttp:
         connect_timeout_s: float,
         max_connections: int,
         headers: tuple[Header, ...] = (),
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._wire = Wire(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -19,8 +20,12 @@ from gateway import ambient
 from gateway.backends.connection import Connection, Lost
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, UpstreamUnreachable
+from gateway.tls import TlsFiles, of_client
 
 Header = tuple[bytes, bytes]
+
+Tls = ssl.SSLContext | Callable[[], ssl.SSLContext]
+"""Of all connections, or asked for each new one."""
 
 _T = TypeVar("_T")
 
@@ -37,12 +42,12 @@ class Origin:
 
     host: str
     port: int
-    tls: ssl.SSLContext | None = None
+    tls: Tls | None = None
     base: str = ""
     certified: str = ""
 
     @classmethod
-    def of(cls, url: str, tls: ssl.SSLContext | None = None) -> Origin:
+    def of(cls, url: str, tls: Tls | None = None) -> Origin:
         """Raises ValueError for a URL with credentials, a query or another scheme."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -63,16 +68,8 @@ class Origin:
 
 
 def trusting(ca_file: str | None = None) -> ssl.SSLContext:
-    """TLS that checks names and certificates, against `ca_file` alone where one is given. Made
-    by hand because `ssl.create_default_context` writes keys to $SSLKEYLOGFILE."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if ca_file is None:
-        context.load_default_certs()
-    else:
-        context.load_verify_locations(ca_file)
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+    """TLS that checks names and certificates, against `ca_file` alone where one is given."""
+    return of_client(TlsFiles("ca_file", ca_file=None if ca_file is None else Path(ca_file)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +227,7 @@ class Wire:
                     lambda: Connection(self._max_body_bytes),
                     origin.host,
                     origin.port,
-                    ssl=origin.tls,
+                    ssl=origin.tls() if callable(origin.tls) else origin.tls,
                     server_hostname=(origin.certified or origin.host) if origin.tls else None,
                 )
         except TimeoutError:

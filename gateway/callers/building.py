@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gateway import ambient
 from gateway.callers import Callers
+from gateway.callers.certificates import ConfiguredCertificates
 from gateway.callers.issued import Clocks, IssuedKeys
 from gateway.callers.key_store import KeyReader
 from gateway.config import Settings
@@ -25,10 +26,14 @@ def build(
         from gateway.callers.tokens import IssuerTokens
 
         tokens = IssuerTokens(settings.issuers, settings.tenants, clocks)
+    certificates = None
+    if settings.certificates:
+        certificates = ConfiguredCertificates(settings.certificates, settings.tenants)
     return Callers(
         settings.keys,
         tenants=settings.tenants,
         issued=issued,
         tokens=tokens,
+        certificates=certificates,
         refusal_told=refusal_told,
     )

@@ -64,8 +64,9 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
 
 def _announce(gateway: Gateway, ready_file: Path | None) -> None:
     host = gateway.settings.listen.host
+    scheme = "http" if gateway.settings.listen.tls is None else "https"
     console.err.print(
-        f"[bold green]spillway[/] serves http://{host}:{gateway.http_port} and "
+        f"[bold green]spillway[/] serves {scheme}://{host}:{gateway.http_port} and "
         f"gRPC {host}:{gateway.grpc_port}"
     )
     if gateway.settings.anybody:

@@ -5,6 +5,7 @@ A file for each group of sections, put together in `settings`, read by `reading`
 """
 
 from gateway.config.audit import AuditSettings as AuditSettings
+from gateway.config.callers import CertificateSettings as CertificateSettings
 from gateway.config.callers import IssuerSettings as IssuerSettings
 from gateway.config.callers import KeySettings as KeySettings
 from gateway.config.callers import ScopeSettings as ScopeSettings
@@ -15,9 +16,12 @@ from gateway.config.classify import NamesSettings as NamesSettings
 from gateway.config.cluster import ClusterSettings as ClusterSettings
 from gateway.config.cluster import PeerSettings as PeerSettings
 from gateway.config.endpoints import EndpointSettings as EndpointSettings
+from gateway.config.endpoints import TlsSettings as TlsSettings
 from gateway.config.health import HealthSettings as HealthSettings
 from gateway.config.listen import LimitSettings as LimitSettings
 from gateway.config.listen import ListenSettings as ListenSettings
+from gateway.config.listen import ListenTlsSettings as ListenTlsSettings
+from gateway.config.listen import RecordSettings as RecordSettings
 from gateway.config.models import ModelSettings as ModelSettings
 from gateway.config.models import ServedBySettings as ServedBySettings
 from gateway.config.reading import load as load

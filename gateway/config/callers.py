@@ -50,6 +50,13 @@ class KeySettings(ScopeSettings):
     )
 
 
+class CertificateSettings(ScopeSettings):
+    """A caller that shows a certificate of `listen.tls.client_ca_file`."""
+
+    san: str = Field(min_length=1, description="a URI (SPIFFE) or DNS name in it, letter by letter")
+    tenant: Name
+
+
 Algorithm = Literal[
     "RS256",
     "RS384",

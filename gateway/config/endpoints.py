@@ -13,6 +13,43 @@ from gateway.config.section import Contradiction, Count, Positive, Section
 from gateway.types import Zone
 
 
+class ZoneTlsSettings(Section):
+    """For the endpoints of one zone that have none of their own."""
+
+    ca_file: Path | None = Field(None, description="PEM; trusted for this zone, and nobody else")
+    cert_file: Path | None = Field(None, description="PEM; what the gateway shows, by mTLS")
+    key_file: Path | None = Field(None, description="PEM, without a passphrase")
+
+    @model_validator(mode="after")
+    def _whole(self) -> ZoneTlsSettings:
+        check_pair(self.cert_file, self.key_file)
+        return self
+
+
+class TlsSettings(Section):
+    """What TLS to endpoints goes by, apart for either zone."""
+
+    onprem: ZoneTlsSettings = ZoneTlsSettings()
+    cloud: ZoneTlsSettings = ZoneTlsSettings()
+
+    def of(self, endpoint: EndpointSettings) -> EndpointSettings:
+        """The endpoint with what its zone has and it has not. A certificate and its key stay
+        together."""
+        zone = self.onprem if endpoint.zone is Zone.ONPREM else self.cloud
+        changes: dict[str, Path | None] = {}
+        if endpoint.ca_file is None:
+            changes["ca_file"] = zone.ca_file
+        if endpoint.cert_file is None:
+            changes |= {"cert_file": zone.cert_file, "key_file": zone.key_file}
+        return endpoint.model_copy(update=changes)
+
+
+def check_pair(cert_file: Path | None, key_file: Path | None) -> None:
+    if (cert_file is None) != (key_file is None):
+        missing = "cert_file" if cert_file is None else "key_file"
+        raise Contradiction((), f"has no {missing}: a certificate and its key go together")
+
+
 class EndpointSettings(Section):
     """One place that can serve models. It must say which zone it stands in."""
 
@@ -26,6 +63,8 @@ class EndpointSettings(Section):
     api_key: SecretStr | None = None
     headers: dict[str, SecretStr] = Field({})
     ca_file: Path | None = None
+    cert_file: Path | None = Field(None, description="PEM; what the gateway shows it, by mTLS")
+    key_file: Path | None = Field(None, description="PEM, without a passphrase")
     i_know: bool = Field(False, description="this public name or address stands on the premises")
     connect_timeout_ms: Positive = 2000
     expected_ms: Positive = Field(100, description="service time until one has been observed")
@@ -42,6 +81,7 @@ class EndpointSettings(Section):
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:
         self._check_embedded() if self.embedded else self._check_sides()
+        check_pair(self.cert_file, self.key_file)
         for key, host in self._hosts():
             if self.zone is Zone.ONPREM and not self.i_know and premises.could_be_outside(host):
                 raise Contradiction(

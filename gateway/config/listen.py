@@ -7,6 +7,16 @@ from pydantic import Field
 from gateway.config.section import Count, NotNegative, Positive, Section
 
 
+class ListenTlsSettings(Section):
+    """TLS 1.2 or later on both listeners. PEM files; a change counts for new connections."""
+
+    cert_file: Path
+    key_file: Path = Field(description="without a passphrase")
+    client_ca_file: Path | None = Field(
+        None, description="who connects must show a certificate of this authority"
+    )
+
+
 class ListenSettings(Section):
     """Where the gateway listens."""
 
@@ -16,6 +26,7 @@ class ListenSettings(Section):
     exposed: bool = Field(
         False, description="allow a host other than loopback although no keys are configured"
     )
+    tls: ListenTlsSettings | None = Field(None, description="absent: plain HTTP and gRPC")
 
 
 class LimitSettings(Section):

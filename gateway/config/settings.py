@@ -13,9 +13,16 @@ from gateway import premises
 from gateway.config.audit import AuditSettings
 from gateway.config.callers import KeySettings, TenantSettings
 from gateway.config.callers import IssuerSettings, KeySettings, ScopeSettings, TenantSettings
+from gateway.config.callers import (
+    CertificateSettings,
+    IssuerSettings,
+    KeySettings,
+    ScopeSettings,
+    TenantSettings,
+)
 from gateway.config.classify import ClassifySettings
 from gateway.config.cluster import ClusterSettings
-from gateway.config.endpoints import EndpointSettings
+from gateway.config.endpoints import EndpointSettings, TlsSettings
 from gateway.config.health import HealthSettings
 from gateway.config.listen import LimitSettings, ListenSettings
 from gateway.config.models import ModelSettings, check_served_by
@@ -35,6 +42,7 @@ class Settings(Section):
     routing: RoutingSettings = RoutingSettings()
     health: HealthSettings = HealthSettings()
     endpoints: dict[Name, EndpointSettings]
+    tls: TlsSettings = TlsSettings()
     models: dict[Name, ModelSettings]
     undeclared_models: Literal["onprem", "refuse"] = Field(
         "onprem",
@@ -46,6 +54,7 @@ class Settings(Section):
         None, description="the file of the keys that `spillway keys` issues"
     )
     issuers: dict[Name, IssuerSettings] = Field({})
+    certificates: dict[Name, CertificateSettings] = Field({})
     tenants: dict[Name, TenantSettings] = Field({})
     cluster: ClusterSettings | None = Field(
         None, description="other gateways that share the on-prem servers; absent: this one alone"
@@ -59,6 +68,7 @@ class Settings(Section):
             check_served_by(name, model, self.endpoints)
         self._check_keys()
         self._check_issuers()
+        self._check_certificates()
         self._check_tightening()
         self._check_budgets()
         self._check_names()
@@ -78,7 +88,8 @@ class Settings(Section):
     @property
     def anybody(self) -> bool:
         """Development mode: whoever reaches the ports may call."""
-        return not (self.keys or self.issuers) and self.key_store is None
+        known = self.keys or self.issuers or self.certificates
+        return not known and self.key_store is None
 
     def _check_keys(self) -> None:
         seen: dict[str, str] = {}
@@ -109,17 +120,35 @@ class Settings(Section):
                 )
             seen[issuer.issuer] = name
 
+    def _check_certificates(self) -> None:
+        tls = self.listen.tls
+        if self.certificates and (tls is None or tls.client_ca_file is None):
+            raise Contradiction(
+                ("certificates",),
+                "nobody is asked for one; give listen.tls.client_ca_file, whose "
+                "certificates these are",
+            )
+        seen: dict[str, str] = {}
+        for name, its in self.certificates.items():
+            if its.san in seen:
+                raise Contradiction(
+                    ("certificates", name, "san"), f"is that of certificates.{seen[its.san]} too"
+                )
+            seen[its.san] = name
+
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""
         named = self.key_store is None and not self.issuers
+        credentials = (*self.keys.values(), *self.certificates.values())
         for name in self.tenants if named else ():
-            if name not in {key.tenant for key in self.keys.values()}:
+            if name not in {credential.tenant for credential in credentials}:
                 raise Contradiction(("tenants", name), "no key under keys is of this tenant")
         own = self.classify
         stated: dict[tuple[str, str], ScopeSettings | TenantSettings] = {
             **{("tenants", name): tenant for name, tenant in self.tenants.items()},
             **{("keys", name): key for name, key in self.keys.items()},
             **{("issuers", name): issuer for name, issuer in self.issuers.items()},
+            **{("certificates", name): its for name, its in self.certificates.items()},
         }
         for where, its in stated.items():
             if its.threshold is not None and its.threshold > own.threshold:
@@ -145,6 +174,8 @@ class Settings(Section):
                for n, k in self.keys.items()},
             **{("issuers", n, "latency_budget_ms"): i.latency_budget_ms
                for n, i in self.issuers.items()},
+            **{("certificates", n, "latency_budget_ms"): c.latency_budget_ms
+               for n, c in self.certificates.items()},
         }  # fmt: skip
         for where, ms in stated.items():
             if ms is not None and ms > most_ms:

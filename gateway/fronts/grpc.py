@@ -7,6 +7,8 @@ Nothing that changes the server, or reaches into its memory, is passed on (C7).
 from __future__ import annotations
 
 import asyncio
+import logging
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tritonclient.grpc import service_pb2
 
+from gateway.configfile import ConfigError
 from gateway.errors import Draining, GatewayError, NotOffered
 from gateway.fronts import Services, intake
 from gateway.fronts.grpc_calls import (
@@ -32,7 +35,10 @@ from gateway.fronts.grpc_calls import (
 from gateway.fronts.grpc_inspection import Inspections
 from gateway.fronts.grpc_stream import StreamSession
 from gateway.oip.grpc import decode_request
+from gateway.tls import TlsFiles
 from gateway.types import WireProtocol
+
+log = logging.getLogger(__name__)
 
 SERVICE_NAME = "inference.GRPCInferenceService"
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"]
@@ -167,6 +173,7 @@ class GrpcFront:
         port: int,
         *,
         max_receive_bytes: int | None = None,
+        tls: TlsFiles | None = None,
     ) -> None:
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._service = InferenceService(services)
@@ -174,6 +181,7 @@ class GrpcFront:
         self._options = _options(
             max_receive_bytes or services.limits.max_body_bytes, services.limits.max_concurrent
         )
+        self._tls = tls
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> int:
@@ -184,12 +192,17 @@ class GrpcFront:
         names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
         try:
-            port = server.add_insecure_port(self._address)
+            port = self._port(server)
         except RuntimeError as exc:
             raise OSError(f"cannot listen on {self._address}") from exc
         await server.start()
         self._server = server
         return port
+
+    def _port(self, server: grpc.aio.Server) -> int:
+        if self._tls is None:
+            return server.add_insecure_port(self._address)
+        return server.add_secure_port(self._address, _credentials(self._tls))
 
     async def drain(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight within `grace_s`, then cancel it."""
@@ -198,6 +211,31 @@ class GrpcFront:
         self._health.drain()
         self._service.drain()
         await self._server.stop(grace_s)
+
+
+def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """Those of the files as they are at each handshake. gRPC takes TLS 1.2 and later."""
+    seen = files.seen()
+
+    def read() -> grpc.ServerCertificateConfiguration:
+        files.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # gRPC does not say what is wrong
+        pair = files.read(files.key_file), files.read(files.cert_file)
+        return grpc.ssl_server_certificate_configuration([pair], files.read(files.ca_file))
+
+    def newest() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal seen
+        now = files.seen()
+        if now == seen:
+            return None
+        seen = now
+        try:
+            return read()
+        except ConfigError as exc:
+            log.error("%s; those of before stay in use", exc)
+            return None
+
+    required = files.ca_file is not None
+    return grpc.dynamic_ssl_server_credentials(read(), newest, required)
 
 
 def _unary(handle: Callable[[bytes, Context], Any]) -> Any:

@@ -27,7 +27,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"errors"},
             {"configfile", "premises", "repository"},
             {"strictjson", "config", "logs"},
-            {"oip", "catalog", "callers", "budget", "scheduling"},
+            {"oip", "tls", "catalog", "callers", "budget", "scheduling"},
             {
                 "routing",
                 "classify",
