@@ -66,6 +66,9 @@ class TlsFiles:
                 ) from None
 
 
+NO_FILES = TlsFiles("")
+
+
 class Fresh:
     """The context of the files as they are."""
 

@@ -21,7 +21,7 @@ from gateway.configfile import ConfigError
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, NotOffered, UpstreamRefused
 from gateway.oip.stream_frames import StreamFrame
-from gateway.tls import TlsFiles
+from gateway.tls import NO_FILES, TlsFiles
 from gateway.types import (
     GrpcMessage,
     InferenceRequest,
@@ -57,7 +57,7 @@ class GrpcTarget:
 
     address: str  # host:port
     tls: bool = False
-    files: TlsFiles = TlsFiles("endpoints")  # the usual authorities where there is no ca_file
+    files: TlsFiles = NO_FILES  # the usual authorities where there is no ca_file
     metadata: tuple[tuple[str, str], ...] = ()
     max_answer_bytes: int = 256 * 1024 * 1024
 

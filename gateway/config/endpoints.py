@@ -13,6 +13,12 @@ from gateway.config.section import Contradiction, Count, Positive, Section
 from gateway.types import Zone
 
 
+def check_pair(cert_file: Path | None, key_file: Path | None) -> None:
+    if (cert_file is None) != (key_file is None):
+        missing = "cert_file" if cert_file is None else "key_file"
+        raise Contradiction((), f"has no {missing}: a certificate and its key go together")
+
+
 class ZoneTlsSettings(Section):
     """For the endpoints of one zone that have none of their own."""
 
@@ -42,12 +48,6 @@ class TlsSettings(Section):
         if endpoint.cert_file is None:
             changes |= {"cert_file": zone.cert_file, "key_file": zone.key_file}
         return endpoint.model_copy(update=changes)
-
-
-def check_pair(cert_file: Path | None, key_file: Path | None) -> None:
-    if (cert_file is None) != (key_file is None):
-        missing = "cert_file" if cert_file is None else "key_file"
-        raise Contradiction((), f"has no {missing}: a certificate and its key go together")
 
 
 class EndpointSettings(Section):

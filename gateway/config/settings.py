@@ -139,9 +139,10 @@ class Settings(Section):
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""
         named = self.key_store is None and not self.issuers
-        credentials = (*self.keys.values(), *self.certificates.values())
+        tenants = {key.tenant for key in self.keys.values()}
+        tenants |= {certificate.tenant for certificate in self.certificates.values()}
         for name in self.tenants if named else ():
-            if name not in {credential.tenant for credential in credentials}:
+            if name not in tenants:
                 raise Contradiction(("tenants", name), "no key under keys is of this tenant")
         own = self.classify
         stated: dict[tuple[str, str], ScopeSettings | TenantSettings] = {

@@ -219,7 +219,7 @@ def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
     def read() -> grpc.ServerCertificateConfiguration:
         files.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # gRPC does not say what is wrong
-        pair = files.read(files.key_file), files.read(files.cert_file)
+        pair = files.read(files.key_file) or b"", files.read(files.cert_file) or b""
         return grpc.ssl_server_certificate_configuration([pair], files.read(files.ca_file))
 
     def newest() -> grpc.ServerCertificateConfiguration | None:
@@ -235,7 +235,8 @@ def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
             return None
 
     required = files.ca_file is not None
-    return grpc.dynamic_ssl_server_credentials(read(), newest, required)
+    fetcher: Any = newest  # may give None, which its stubs do not know
+    return grpc.dynamic_ssl_server_credentials(read(), fetcher, required)
 
 
 def _unary(handle: Callable[[bytes, Context], Any]) -> Any:
