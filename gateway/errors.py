@@ -140,6 +140,14 @@ class OverLimit(Saturated):
     reason = "requests_limit"
 
 
+class OverTokenLimit(OverLimit):
+    reason = "tokens_limit"
+
+
+class OverConcurrency(OverLimit):
+    reason = "concurrent_limit"
+
+
 class Unverifiable(Shed):
     grpc_status, reason = "UNAVAILABLE", "credential_unverifiable"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gateway.deadline import Clock
-from gateway.errors import OverLimit
+from gateway.errors import OverConcurrency, OverLimit, OverTokenLimit
 from gateway.limits import estimate
 from gateway.limits.bucket import Bucket
 from gateway.limits.told import Line, headers
@@ -28,10 +28,10 @@ _MESSAGES: dict[str, str] = {
     "tokens": "this {kind} has used as many tokens as it may in a minute",
     "concurrent": "this {kind} has as many calls at once as it may",
 }
-_REASONS: dict[str, str] = {
-    "requests": "requests_limit",
-    "tokens": "tokens_limit",
-    "concurrent": "concurrent_limit",
+_ERRORS: dict[str, type[OverLimit]] = {
+    "requests": OverLimit,
+    "tokens": OverTokenLimit,
+    "concurrent": OverConcurrency,
 }
 
 
@@ -68,11 +68,8 @@ class Limits:
         self, holder: Holder, holders: list[Holder], what: What, wait_s: float
     ) -> OverLimit:
         self._refusal_told(holder.quota, what)
-        error = OverLimit(
-            _MESSAGES[what].format(kind=holder.quota.kind),
-            reason=_REASONS[what],
-            retry_after_s=wait_s,
-        )
+        message = _MESSAGES[what].format(kind=holder.quota.kind)
+        error = _ERRORS[what](message, retry_after_s=wait_s)
         error.told = _told(holders, self._clock())
         return error
 

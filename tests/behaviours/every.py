@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.behaviours import Behaviour
 from tests.behaviours.admission import ADMISSION
 from tests.behaviours.audit import AUDIT
+from tests.behaviours.callers import CALLERS
 from tests.behaviours.deadlines import DEADLINES
 from tests.behaviours.failover import FAILOVER
 from tests.behaviours.spill import SPILL
@@ -14,6 +15,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Spilling and queueing", SPILL),
     ("Admission, failover and streams", (*ADMISSION, *FAILOVER)),
     ("The audit", AUDIT),
+    ("Callers", CALLERS),
 )
 
 

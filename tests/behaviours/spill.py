@@ -297,13 +297,14 @@ S6 = Behaviour(
             _CALLERS + "test_headers_tighten_and_never_loosen",
         ),
         guard(
-            "what the key says", "callers.py",
-            'key.placement == "onprem" or key.spill is Spill.NEVER', 'key.placement == "onprem"',
+            "what the key says", "callers/caller.py",
+            'scope.placement == "onprem" or scope.spill is Spill.NEVER',
+            'scope.placement == "onprem"',
             _CALLERS + "test_the_floor_of_a_key_is_the_tightest_of_what_it_says",
         ),
         guard(
-            "what the tenant says", "callers.py",
-            'stays = stays or tenant.placement == "onprem"', "pass",
+            "what the tenant says", "callers/caller.py",
+            'stays = stays or floor.placement == "onprem"', "pass",
             _CALLERS + "test_a_tenant_can_keep_all_its_keys_on_the_premises",
         ),
         guard(

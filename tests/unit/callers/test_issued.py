@@ -1,4 +1,4 @@
-"""B6: keys that were issued are known to gateways that run, and revoked ones are refused in time."""
+"""B6: keys that were issued are known to gateways that run; revoked ones are refused in time."""
 
 from __future__ import annotations
 

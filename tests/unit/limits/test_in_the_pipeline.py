@@ -25,8 +25,10 @@ TOKENS = Quota("key a", "key", "acme", None, 600)
 
 
 @pytest.mark.parametrize(
-    "plan", [ANSWERS, UNREACHABLE, Plan(tokens=7), Plan(frames=3)], ids=["served", "failed", "counted", "frames"]
-)  # fmt: skip
+    "plan",
+    [ANSWERS, UNREACHABLE, Plan(tokens=7), Plan(frames=3)],
+    ids=["served", "failed", "counted", "frames"],
+)
 def test_a_call_that_has_ended_holds_nothing_any_more(plan: Plan) -> None:
     async def calls() -> None:
         rig = Rig(onprem(plan))

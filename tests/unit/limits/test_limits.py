@@ -256,7 +256,7 @@ Step = tuple[float, int, bool]
 def test_no_order_of_calls_gets_more_than_the_limits(
     steps: list[Step], per_minute: int, at_once: int
 ) -> None:
-    """In any time t no more requests than a minute's worth and what t brings; never more at once."""
+    """In any time t no more requests than a minute's worth and what t brings; nor more at once."""
     times = Times()
     limits = Limits(times)
     quota = Quota("key a", "key", "acme", per_minute, None, at_once)
