@@ -446,8 +446,11 @@ def parser_of(command: str, action: str = "") -> argparse.ArgumentParser:
     importlib.import_module(command_line.module_of(command)).register(found)
     return found.choices[command]
     importlib.import_module(f"gateway.commands.{command}").register(found)
-    below = [a for a in found.choices[command]._actions if isinstance(a.choices, dict)]
-    return below[0].choices[action] if below else found.choices[command]
+    asked: argparse.ArgumentParser = found.choices[command]
+    for below in asked._actions:
+        if isinstance(below, argparse._SubParsersAction):
+            asked = below.choices[action]
+    return asked
 
 
 COMMANDS = command_line._COMMANDS

@@ -68,7 +68,8 @@ def test_a_key_is_kept_to_what_was_said(capsys: Captured, store: Path) -> None:
         "--requests-per-minute", "60", "--most-urgent-priority", "3", "--expires", "30m",
     )  # fmt: skip
     found = callers(store).identify(f"Bearer {key}")
-    assert (found.models, found.zones) == ({"a", "b"}, ONPREM_ONLY)
+    assert found.models == frozenset({"a", "b"})
+    assert found.zones == ONPREM_ONLY
     assert found.most_urgent == 3
     assert found.quotas[0].requests_per_minute == 60
     (told,) = listed(capsys, store)

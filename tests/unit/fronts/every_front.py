@@ -23,7 +23,7 @@ from gateway.types import (
     WireProtocol,
 )
 from tests.unit.fronts import http_rig
-from tests.unit.grpc_rig import infer_request, infer_response, running_front
+from tests.unit.grpc_rig import infer_request, infer_response, running_front, told
 
 MODEL = "m"
 TENSOR = {"name": "INPUT0", "datatype": "INT32", "shape": [1], "data": [1]}
@@ -111,5 +111,5 @@ async def _one() -> AsyncIterator[Any]:
 
 
 def _told(error: grpc.aio.AioRpcError) -> Told:
-    headers = {k: str(v) for k, v in error.trailing_metadata() or ()}
+    headers = told(error)
     return Told(error.code().name, headers, error.details() or "")

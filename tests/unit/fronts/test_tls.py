@@ -60,8 +60,8 @@ class Listeners:
     async def grpc(self, trusts: Authority, shows: Pair | None = None, key: str = "") -> str:
         credentials = grpc.ssl_channel_credentials(
             trusts.file.read_bytes(),
-            shows and shows.key.read_bytes(),
-            shows and shows.cert.read_bytes(),
+            None if shows is None else shows.key.read_bytes(),
+            None if shows is None else shows.cert.read_bytes(),
         )
         target = f"127.0.0.1:{self.grpc_port}"
         async with grpc.aio.secure_channel(target, credentials, options=OPTIONS) as channel:
@@ -126,7 +126,8 @@ def other(tmp_path: Path) -> Authority:
 
 def server(authority: Authority, clients: Authority | None = None) -> TlsFiles:
     pair = authority.issue("127.0.0.1", "localhost")
-    return TlsFiles("listen.tls", pair.cert, pair.key, clients and clients.file)
+    asked = None if clients is None else clients.file
+    return TlsFiles("listen.tls", pair.cert, pair.key, asked)
 
 
 async def test_both_listeners_speak_tls_and_nothing_else(
@@ -305,8 +306,14 @@ def test_files_that_are_no_certificates_keep_it_from_starting(
 ) -> None:
     broken = tmp_path / "broken.pem"
     broken.write_text("nothing")
-    files = replace(server(authority, authority), **{spoil: broken})
+    right = server(authority, authority)
+    files = spoilt(right, spoil, broken)
     with pytest.raises(ConfigError, match=r"listen\.tls.*broken\.pem"):
         listening(files)
     with pytest.raises(ConfigError, match=r"listen\.tls"):
-        listening(replace(files, **{spoil: tmp_path / "gone.pem"}))
+        listening(spoilt(right, spoil, tmp_path / "gone.pem"))
+
+
+def spoilt(files: TlsFiles, what: str, by: Path) -> TlsFiles:
+    given = {name: getattr(files, name) for name in ("cert_file", "key_file", "ca_file")}
+    return TlsFiles(files.where, **{**given, what: by})
