@@ -444,8 +444,6 @@ def parser_of(command: str, action: str = "") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     found = parser.add_subparsers()
     importlib.import_module(command_line.module_of(command)).register(found)
-    return found.choices[command]
-    importlib.import_module(f"gateway.commands.{command}").register(found)
     asked: argparse.ArgumentParser = found.choices[command]
     for below in asked._actions:
         if isinstance(below, argparse._SubParsersAction):
