@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from gateway.callers.caller import Caller, of_scope
-from gateway.callers.key_form import digest_of, id_of
+from gateway.callers.key_form import digest_of, id_of, stated_id
 from gateway.callers.key_store import KeyReader, KeyRecord, KeyStoreUnreadable
 from gateway.callers.refusal import NotAccepted
 from gateway.config import ScopeSettings, TenantSettings
@@ -55,16 +55,13 @@ class IssuedKeys:
 
     def find(self, token: str) -> Caller:
         """Raises NotAccepted."""
-        key_id = id_of(token)
-        if key_id is None:
-            raise NotAccepted("malformed")
         if self._clocks.monotonic_s() - self._seen_s > TRUSTED_S:
             raise NotAccepted("unverifiable")
-        record, caller = self._keys.get(key_id, (None, None))
+        record, caller = self._keys.get(stated_id(token), (None, None))
         known = _NOBODY if record is None else record.digest
         same = hmac.compare_digest(known, digest_of(token))
         if record is None:
-            raise NotAccepted("unknown")
+            raise NotAccepted("malformed" if id_of(token) is None else "unknown")
         if not same:
             raise NotAccepted("wrong_secret")
         if (why := record.why_not(self._clocks.wall_s())) is not None:

@@ -45,6 +45,11 @@ def id_of(key: str) -> str | None:
     return found.group(1)
 
 
+def stated_id(key: str) -> str:
+    """The id in what may be a key: its digest tells whether it is one."""
+    return key[len(PREFIX) : len(PREFIX) + _ID_LENGTH]
+
+
 def digest_of(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 

@@ -446,7 +446,7 @@ def parser_of(command: str, action: str = "") -> argparse.ArgumentParser:
     importlib.import_module(command_line.module_of(command)).register(found)
     asked: argparse.ArgumentParser = found.choices[command]
     for below in asked._actions:
-        if isinstance(below, argparse._SubParsersAction):
+        if isinstance(below, argparse._SubParsersAction) and action in below.choices:
             asked = below.choices[action]
     return asked
 
