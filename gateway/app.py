@@ -309,7 +309,7 @@ class Gateway:
         """Everything but servers and sockets, each endpoint taken to be up: for `explain`."""
         self._compose()
         try:
-            async with self._classifying():
+            async with self._classifying(), self._owned(self.callers.run(), "callers"):
                 self.fleet.assume_up()
                 yield
         finally:

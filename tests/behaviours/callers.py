@@ -123,7 +123,7 @@ _OF_TOKENS = (
         "one spelling of base64", "callers/jws.py",
         "    if base64.urlsafe_b64encode(found).rstrip(b\"=\").decode() != part:\n"
         "        raise NotAccepted(\"malformed\")\n", "",
-        _JWS + "test_a_token_with_one_changed_character_is_not_believed",
+        _JWS + "test_a_signature_has_one_spelling",
     ),
     guard(
         "the key's own algorithm", "callers/jws.py",
@@ -282,6 +282,8 @@ B6 = Behaviour(
             "            account.holds(lambda: share.settle(account.total_tokens, "
             "bool(account.attempts)))\n",
             "",
+            "properties/test_everything_is_given_back.py::"
+            "test_over_a_thousand_kills_at_every_await_point_leave_nothing",
             _PIPELINE + "test_a_call_that_has_ended_holds_nothing_any_more",
             _PIPELINE + "test_a_caller_who_leaves_gives_its_place_back",
         ),

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.types import Quota
 from tests.unit.harness import (
     BUSY,
     EMPTY,
@@ -29,6 +30,10 @@ SLOW_TO_CLOSE = Plan(frames=3, open_s=0.05, frame_s=0.01, close_s=0.03)
 HANGS_IN_ITS_ANSWER = Plan(frames=3, hangs_at=1, close_s=0.03)
 PLANS = (SLOW_TO_CLOSE, HANGS_IN_ITS_ANSWER, FAILS, BUSY, REFUSES, EMPTY, cut_after(2))
 QUEUES = (SLOW_TO_CLOSE, replace(cut_after(2), open_s=0.05))
+QUOTAS = (
+    Quota("key k", "key", "t", 1e6, 1e9, 1000),
+    Quota("tenant t", "tenant", "t", None, None, 1000),
+)
 QUEUED = Setup(classifier=ScriptedClassifier(takes_s=0.01))
 
 
@@ -77,13 +82,17 @@ async def kill(case: Case, *points: int) -> int:
     """One call, killed there, between two that are not. How many steps it took."""
     gpus = (replace(onprem(case.plan, name=n), max_in_flight=case.most) for n in ("gpu", "gpu2"))
     rig = Rig(*gpus, cloud(case.plan), setup=QUEUED)
-    around = [asyncio.create_task(rig.call(request("restricted", 0.5))) for _ in range(2)]
+    around = [
+        asyncio.create_task(rig.call(request("restricted", 0.5, quotas=QUOTAS))) for _ in range(2)
+    ]
     if case.crowded:
         await asyncio.sleep(0.02)  # they are where it would be
-    called = request(case.kind, 0.5, streamed=case.streamed)
+    called = request(case.kind, 0.5, streamed=case.streamed, quotas=QUOTAS)
     killed = KilledAt(rig.call(called), *points)
     task: asyncio.Task[Ended] = asyncio.create_task(killed)
-    around += [asyncio.create_task(rig.call(request("restricted", 0.5))) for _ in range(2)]
+    around += [
+        asyncio.create_task(rig.call(request("restricted", 0.5, quotas=QUOTAS))) for _ in range(2)
+    ]
     await asyncio.gather(task, *around, return_exceptions=True)
     await asyncio.sleep(1.0)  # upstreams that close after their caller has gone
     told = f"{case}, killed at {points} of {killed.steps}"

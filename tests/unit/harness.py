@@ -372,6 +372,7 @@ class Rig:
         held: dict[str, float] = {
             "admission": self.admission.inside,
             "accounts": self.accounts.open_calls,
+            "limits": sum(h.inside for h in self.limits._holders.values()),
             "wait for the cloud": self.fleet.clouds.waiting,
             "cuttable": len(self.pipeline._open) + len(self.pipeline._waiting),
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
