@@ -13,9 +13,8 @@ from typing import Literal
 
 from gateway.deadline import Clock
 from gateway.errors import OverConcurrency, OverLimit, OverTokenLimit
-from gateway.limits import estimate
+from gateway.limits import estimate, told
 from gateway.limits.bucket import Bucket
-from gateway.limits.told import Line, headers
 from gateway.types import InferenceRequest, Quota
 
 _WINDOW_S = 60
@@ -91,7 +90,7 @@ class Limits:
 class Holder:
     """One quota, and what of it is in use."""
 
-    __slots__ = ("inside", "quota", "requests", "tokens")
+    __slots__ = ("inside", "policy", "quota", "requests", "tokens")
 
     def __init__(self, quota: Quota, now_s: float, inside: int = 0) -> None:
         self.quota = quota
@@ -99,6 +98,7 @@ class Holder:
         requests, tokens = quota.requests_per_minute, quota.tokens_per_minute
         self.requests = None if requests is None else Bucket(requests, now_s)
         self.tokens = None if tokens is None else Bucket(tokens, now_s)
+        self.policy = _policy(quota)
 
     def short(self, tokens: float, now_s: float) -> tuple[What, float] | None:
         """Of what there is too little, and for how long."""
@@ -128,19 +128,18 @@ class Holder:
         buckets = (b for b in (self.requests, self.tokens) if b is not None)
         return self.inside == 0 and all(b.full_s(now_s) <= 0 for b in buckets)
 
-    def lines(self, now_s: float) -> list[Line]:
-        found = []
-        for bucket, what in ((self.requests, "requests"), (self.tokens, "tokens")):
-            if bucket is not None:
-                unit = "" if what == "requests" else what
-                found.append(
-                    Line(f"{self.quota.kind}-{what}", bucket.most, bucket.level(now_s), unit,
-                         _WINDOW_S, bucket.full_s(now_s))
-                )  # fmt: skip
+    def remains(self, now_s: float) -> str:
+        """What is left of each limit, in the order of `policy`."""
+        kind, found = self.quota.kind, []
+        if (requests := self.requests) is not None:
+            level, whole_s = requests.level(now_s), requests.full_s(now_s)
+            found.append(told.left(f"{kind}-requests", level, whole_s))
+        if (tokens := self.tokens) is not None:
+            level, whole_s = tokens.level(now_s), tokens.full_s(now_s)
+            found.append(told.left(f"{kind}-tokens", level, whole_s))
         if (most := self.quota.concurrent) is not None:
-            name = f"{self.quota.kind}-concurrent"
-            found.append(Line(name, most, most - self.inside, "concurrent-requests"))
-        return found
+            found.append(told.left(f"{kind}-concurrent", most - self.inside))
+        return ", ".join(found)
 
 
 @dataclass(slots=True)
@@ -168,7 +167,21 @@ class Share:
 
 
 def _told(holders: tuple[Holder, ...] | list[Holder], now_s: float) -> Mapping[str, str]:
-    return headers(line for holder in holders for line in holder.lines(now_s))
+    return {
+        told.POLICY: ", ".join([holder.policy for holder in holders]),
+        told.LEFT: ", ".join([holder.remains(now_s) for holder in holders]),
+    }
+
+
+def _policy(quota: Quota) -> str:
+    kind, found = quota.kind, []
+    if (requests := quota.requests_per_minute) is not None:
+        found.append(told.policy(f"{kind}-requests", requests, window_s=_WINDOW_S))
+    if (tokens := quota.tokens_per_minute) is not None:
+        found.append(told.policy(f"{kind}-tokens", tokens, "tokens", _WINDOW_S))
+    if (most := quota.concurrent) is not None:
+        found.append(told.policy(f"{kind}-concurrent", most, "concurrent-requests"))
+    return ", ".join(found)
 
 
 _NOTHING = Share((), 0.0, lambda: 0.0, settled=True)

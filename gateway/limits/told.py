@@ -3,31 +3,18 @@ draft-ietf-httpapi-ratelimit-headers has them. Over gRPC they are trailing metad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-
 POLICY, LEFT = "ratelimit-policy", "ratelimit"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One limit: its name, how much of which unit in how long, and what is left of it until when.
-    A limit without a window is one of what goes on at once."""
-
-    name: str
-    most: float
-    left: float
-    unit: str = ""  # requests, unless said
-    window_s: int | None = None
-    whole_in_s: float | None = None
+def policy(name: str, most: float, unit: str = "", window_s: int | None = None) -> str:
+    """One limit: how much of which unit (requests, unless said) in how long; without a window, at
+    once."""
+    of = f';qu="{unit}"' if unit else ""
+    within = "" if window_s is None else f";w={window_s}"
+    return f'"{name}";q={int(most)}{of}{within}'
 
 
-def headers(lines: Iterable[Line]) -> Mapping[str, str]:
-    policy, left = [], []
-    for line in lines:
-        unit = f';qu="{line.unit}"' if line.unit else ""
-        window = "" if line.window_s is None else f";w={line.window_s}"
-        policy.append(f'"{line.name}";q={int(line.most)}{unit}{window}')
-        whole = "" if line.whole_in_s is None else f";t={-int(-line.whole_in_s // 1)}"
-        left.append(f'"{line.name}";r={max(0, int(line.left))}{whole}')
-    return {POLICY: ", ".join(policy), LEFT: ", ".join(left)} if policy else {}
+def left(name: str, amount: float, whole_in_s: float | None = None) -> str:
+    """What there is of it, and in how many seconds it is whole again."""
+    whole = "" if whole_in_s is None else f";t={-int(-whole_in_s // 1)}"
+    return f'"{name}";r={max(0, int(amount))}{whole}'
