@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,17 +131,19 @@ class KeyReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._in_use = threading.Lock()  # a look may go on while the gateway stops
         self._file: sqlite3.Connection | None = None
         self._seen: tuple[int, int, int] | None = None  # device, inode, SQLite's data_version
 
     def changed(self) -> list[KeyRecord] | None:
         """All records; None when nothing has changed since the last look. Raises
         KeyStoreUnreadable."""
-        try:
-            return self._look()
-        except KeyStoreUnreadable:
-            self.close()
-            raise
+        with self._in_use:
+            try:
+                return self._look()
+            except KeyStoreUnreadable:
+                self._close()
+                raise
 
     def _look(self) -> list[KeyRecord] | None:
         try:
@@ -150,7 +153,7 @@ class KeyReader:
                 f"{self._path}: cannot be read: {exc.strerror}; `spillway keys create` makes it"
             ) from None
         if self._seen is not None and self._seen[:2] != (there.st_dev, there.st_ino):
-            self.close()  # another file has taken its place
+            self._close()  # another file has taken its place
         with _translated(self._path):
             if self._file is None:
                 self._file = _connected(self._path, "ro", 1.0)
@@ -163,6 +166,10 @@ class KeyReader:
         return found
 
     def close(self) -> None:
+        with self._in_use:
+            self._close()
+
+    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file = self._seen = None

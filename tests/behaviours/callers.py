@@ -244,7 +244,7 @@ B6 = Behaviour(
         ),
         guard(
             "a file in the place of the store is noticed", "callers/key_store.py",
-            "            self.close()  # another file has taken its place\n", "            pass\n",
+            "            self._close()  # another file has taken its place\n", "            pass\n",
             _ISSUED + "test_a_store_that_another_file_took_the_place_of_is_read_anew",
         ),
         guard(
