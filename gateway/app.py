@@ -154,6 +154,7 @@ class Gateway:
     def _scheduler_failed(self, exc: Exception) -> None:
         self.metrics.scheduler_failures.inc()
         log.error("a queue's scheduler failed; a simple rule goes on in its place", exc_info=exc)
+
     def _credential_refused(self, kind: str, why: str) -> None:
         self.metrics.credentials_refused.labels(kind, why).inc()
 

@@ -90,7 +90,10 @@ class IssuedKeys:
     async def run(self) -> None:
         try:
             while True:
-                await asyncio.to_thread(self.look)
+                try:
+                    await asyncio.to_thread(self.look)
+                except Exception:
+                    log.exception("issued keys: the look at them met a bug")
                 await asyncio.sleep(LOOK_S)
         finally:
             self._reader.close()

@@ -71,7 +71,10 @@ class IssuerKeys:
     async def run(self) -> None:
         """Fetches in time, and when a call wants it."""
         while True:
-            await self.fetch()
+            try:
+                await self.fetch()
+            except Exception:
+                log.exception("issuer %s: fetching its keys met a bug", self._name)
             self._wanted.clear()
             try:
                 async with asyncio.timeout(self._settings.refresh_s):

@@ -3,10 +3,10 @@
     python -m loadtests.callers.cost --keys 10 10000
 
 `find` is the time of one `identify`, `limits` that of taking and giving back a call's part of the
-limits of its key and its tenant; each is the median of several rounds, in microseconds of the processor. `call` is a
-whole REST call over one kept connection to the real front, with a stand-in for everything behind
-it, which makes the share of callers as large as it can be; the ratio is to the same call in
-development mode, measured in turns with it.
+limits of its key and its tenant; each is the median of several rounds, in microseconds of the
+processor. `call` is a whole REST call over one kept connection to the real front, with a stand-in
+for everything behind it, which makes the share of callers as large as it can be; the ratio is to
+the same call in development mode, measured in turns with it.
 """
 
 from __future__ import annotations

@@ -214,7 +214,8 @@ def has_no_keys(issuer: Issuer) -> None:
 
 
 def is_endless(issuer: Issuer) -> None:
-    issuer.body = b'{"keys": [' + b" " * MOST_BYTES + b"]}"
+    issuer.keys = [OTHER_RSA]
+    issuer.body = issuer.jwks() + b" " * MOST_BYTES
 
 
 def says_things_twice(issuer: Issuer) -> None:
