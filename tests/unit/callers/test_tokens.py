@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from gateway.errors import Unauthenticated, Unverifiable
 from gateway.types import EVERYWHERE, ONPREM_ONLY, Tightening
 from tests.unit.callers import issuer as issuers
 from tests.unit.callers.issuer import EC, NOW_S, OTHER_RSA, RSA, Issuer, claims, signed
+from tests.unit.pki import Authority
 
 pytestmark = pytest.mark.anyio
 
@@ -260,6 +263,29 @@ async def test_no_proxy_out_of_the_environment_is_asked(monkeypatch: pytest.Monk
         gateway = Gateway(issuer)
         await gateway.keys.fetch()
     assert gateway.tenant(signed()) == "acme"
+
+
+async def test_the_issuer_must_be_vouched_for_by_the_authority_that_is_trusted_for_it(
+    tmp_path: Path,
+) -> None:
+    """By that one alone, and in its name."""
+    right, other = Authority(tmp_path, "right"), Authority(tmp_path, "other")
+    for names, trusts, known in (
+        (("127.0.0.1",), right, True),
+        (("127.0.0.1",), other, False),
+        (("127.0.0.1",), None, False),
+        (("login.corp.example",), right, False),
+    ):
+        pair, issuer = right.issue(*names), Issuer()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pair.cert, pair.key)
+        async with issuer.serving(context):
+            gateway = Gateway(issuer, ca_file=None if trusts is None else trusts.file)
+            await gateway.keys.fetch()
+        if known:
+            assert gateway.tenant(signed()) == "acme"
+        else:
+            gateway.waits(signed())
 
 
 async def fetched(gateway: Gateway, issuer: Issuer) -> Gateway:
