@@ -487,6 +487,8 @@ def audit_writer(settings: AuditSettings, metrics: Metrics) -> AuditWriter:
         retain_days=settings.retain_days,
     )
     return AuditWriter(Journal(keeping, spool), metrics, settings.checkpoint_s)
+
+
 def _listener_files(settings: Settings) -> TlsFiles | None:
     tls = settings.listen.tls
     if tls is None:

@@ -21,7 +21,6 @@ from gateway.config.health import HealthSettings as HealthSettings
 from gateway.config.listen import LimitSettings as LimitSettings
 from gateway.config.listen import ListenSettings as ListenSettings
 from gateway.config.listen import ListenTlsSettings as ListenTlsSettings
-from gateway.config.listen import RecordSettings as RecordSettings
 from gateway.config.models import ModelSettings as ModelSettings
 from gateway.config.models import ServedBySettings as ServedBySettings
 from gateway.config.reading import load as load

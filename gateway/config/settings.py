@@ -11,8 +11,6 @@ from pydantic import Field, model_validator
 
 from gateway import premises
 from gateway.config.audit import AuditSettings
-from gateway.config.callers import KeySettings, TenantSettings
-from gateway.config.callers import IssuerSettings, KeySettings, ScopeSettings, TenantSettings
 from gateway.config.callers import (
     CertificateSettings,
     IssuerSettings,

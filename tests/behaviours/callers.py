@@ -324,4 +324,4 @@ B6 = Behaviour(
     ),
 )  # fmt: skip
 
-CALLERS = (M5, B6)
+CALLERS = (B6, M5)
