@@ -27,6 +27,7 @@ _COMMANDS = (
     "top",
     "audit",
     "keys",
+    "models",
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -13,6 +13,8 @@ from gateway.config.section import Contradiction, Section
 from gateway.config.settings import Settings
 from gateway.configfile import ConfigError, ConfigFile, Where
 from gateway.types import Zone
+
+_S = TypeVar("_S", bound=Section)
 
 
 def schema() -> dict[str, Any]:
@@ -25,16 +27,16 @@ def schema() -> dict[str, Any]:
 
 def load(path: Path) -> Settings:
     """Settings of a YAML file. Raises ConfigError, each line `file:line: key: what to do`."""
-    return _validated(configfile.read(path))
+    return validated(configfile.read(path), Settings)
 
 
 def parse(text: str, name: str = "<config>") -> Settings:
-    return _validated(configfile.parse(text, name))
+    return validated(configfile.parse(text, name), Settings)
 
 
-def _validated(file: ConfigFile) -> Settings:
+def validated(file: ConfigFile, kind: type[_S]) -> _S:
     try:
-        return Settings.model_validate(file.document)
+        return kind.model_validate(file.document)
     except ValidationError as exc:
         problems = exc.errors(include_input=False, include_url=False)
         lines = [_explained(problem, file) for problem in problems]

@@ -42,7 +42,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "hedge",
                 "spill",
             },
-            {"health", "groups", "audit"},
+            {"health", "groups", "audit", "models"},
             {"place", "schedulers"},
             {"clouds"},
             {"fleet", "pseudonyms", "status"},
