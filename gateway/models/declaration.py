@@ -118,20 +118,21 @@ class TensorDeclaration(Section):
     text: bool = Field(False, description="holds text, which the gateway scans")
     optional: bool = False
     ragged: bool = Field(False, description="rows of unequal sizes may share a batch")
+    between: tuple[float, float] | None = Field(None, description="of random values in checks")
 
 
 class TextDeclaration(Section):
     """Text that is cut into word pieces before the graph sees it."""
 
     input: Name = Field(description="the model's input of text")
-    tokenizer: Inside = Field("1/tokenizer.json", description="of the tokenizers package")
+    tokenizer: Inside = Field("tokenizer.json", description="in the version's directory")
     axis: AxisName = Field(description="the axis of the pieces; its max is where texts are cut")
 
 
 class GraphDeclaration(Section):
     """The ONNX graph behind the model; its tensors where they are not the model's own."""
 
-    file: Inside = "1/model.onnx"
+    file: Inside = Field("model.onnx", description="in the version's directory")
     precision: Precision = Field(Precision.FP32, description="of the file itself")
     inputs: Mapping[Name, TensorDeclaration] | None = None
     outputs: Mapping[Name, TensorDeclaration] | None = None
@@ -145,6 +146,15 @@ class AccuracyDeclaration(Section):
     data: Inside = Field(description="lines of text, or an .npz of inputs (and `label`)")
     output: Name | None = Field(None, description="the output that is judged; the first one if not")
     largest_loss: NotNegative = Field(description="how far the metric may fall below fp32's")
+
+
+class QuantizationDeclaration(Section):
+    """How the int8 variant is made."""
+
+    method: Literal["dynamic", "static"] = "dynamic"
+    per_channel: bool = True
+    reduce_range: bool = Field(False, description="7 bits, for processors without VNNI")
+    keep: tuple[str, ...] = Field((), description="weights, by name, that stay as they are")
 
 
 class VerifyDeclaration(Section):
@@ -217,6 +227,7 @@ class Declaration(Section):
     graph: GraphDeclaration | None = None
     precisions: tuple[Precision, ...] = Field((), description="that may be made and served")
     accuracy: AccuracyDeclaration | None = None
+    quantization: QuantizationDeclaration = QuantizationDeclaration()
     verify: VerifyDeclaration = VerifyDeclaration()
     batching: BatchingDeclaration = BatchingDeclaration()
     decoupled: bool = False

@@ -6,10 +6,17 @@ Each module beside this one has `register(subparsers)`, as the commands above it
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 
-SUBCOMMANDS = ("config",)
+from gateway.commands import console
+from gateway.config import ConfigError
+from gateway.models import declaration
+from gateway.models.failures import ModelFailed, WrongModel
+
+SUBCOMMANDS = ("quantize", "config")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,9 +37,6 @@ def add_repository(parser: argparse.ArgumentParser) -> None:
 def chosen(repository: Path, names: list[str]) -> list[Path]:
     """The directories of the named models, of all that have a model.yaml when none is named.
     Raises ConfigError."""
-    from gateway.config import ConfigError  # beside its only use
-    from gateway.models import declaration
-
     if not names:
         return [path.parent for path in declaration.declared(repository)]
     for name in names:
@@ -42,3 +46,17 @@ def chosen(repository: Path, names: list[str]) -> list[Path]:
                 f"{repository / name / declaration.FILE}: is not there; with one are: {there}"
             )
     return [repository / name for name in names]
+
+
+def told(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """A command whose failures are told in a line: exit 2 for what was given, else 1."""
+
+    @functools.wraps(run)
+    def telling(args: argparse.Namespace) -> int:
+        try:
+            return run(args)
+        except ModelFailed as exc:
+            console.fail(str(exc))
+            return 2 if isinstance(exc, WrongModel) else 1
+
+    return telling

@@ -1,0 +1,67 @@
+"""ONNX Runtime on the processor, for checks: one session for each file, its threads stated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from gateway.models.failures import WrongModel
+
+Array = npt.NDArray[np.generic]
+Feed = Mapping[str, Array]  # by the names of the graph
+Outputs = Mapping[str, Array]
+
+
+class Level(Enum):
+    """How far ONNX Runtime rewrites a graph."""
+
+    NONE = "ORT_DISABLE_ALL"
+    BASIC = "ORT_ENABLE_BASIC"  # folds constants
+    EXTENDED = "ORT_ENABLE_EXTENDED"  # fuses operators; still runs on any processor
+    ALL = "ORT_ENABLE_ALL"  # layouts for this processor
+
+
+class Session:
+    """One graph, ready to run."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        threads: int = 1,
+        level: Level = Level.ALL,
+        optimised_to: Path | None = None,
+    ) -> None:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level.value)
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if optimised_to is not None:
+            options.optimized_model_filepath = str(optimised_to)
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as exc:  # noqa: BLE001 - its exceptions share no class but this one
+            raise WrongModel(f"{path}: ONNX Runtime cannot load it: {_said(exc)}") from None
+        self._path = path
+        self.inputs: Sequence[str] = [value.name for value in self._session.get_inputs()]
+        self.outputs: Sequence[str] = [value.name for value in self._session.get_outputs()]
+
+    def run(self, feed: Feed) -> Outputs:
+        try:
+            found = self._session.run(None, dict(feed))
+        except Exception as exc:  # noqa: BLE001 - as above
+            raise WrongModel(f"{self._path}: does not run: {_said(exc)}") from None
+        return dict(zip(self.outputs, found, strict=True))
+
+
+def _said(exc: Exception) -> str:
+    return str(exc).strip().partition("\n")[0][:200]

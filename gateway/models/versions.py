@@ -1,0 +1,111 @@
+"""The numbered directories of a model; what is new gets into one whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from gateway.models.declaration import Declaration, Precision
+from gateway.models.failures import ModelFailed, WrongModel
+
+_STAGING = ".staging-"
+_CHUNK_BYTES = 1 << 20
+
+
+def versions(directory: Path) -> list[int]:
+    """Rising; Triton serves the last one."""
+    found = (p.name for p in directory.iterdir() if p.is_dir()) if directory.is_dir() else ()
+    return sorted(int(name) for name in found if name.isdecimal() and name[0] != "0")
+
+
+def current(directory: Path) -> Path:
+    """The version that is served. Raises WrongModel."""
+    if not (found := versions(directory)):
+        raise WrongModel(f"{directory}: has no version; a model has at least the directory 1")
+    return directory / str(found[-1])
+
+
+def graph_file(directory: Path, declared: Declaration) -> Path:
+    if declared.graph is None:
+        raise WrongModel(f"{directory}: {declared.name} has no graph, so there is nothing to do")
+    return current(directory) / declared.graph.file
+
+
+def variant(directory: Path, declared: Declaration, precision: Precision) -> Path:
+    """Where the graph in this precision stands, made or not."""
+    path = graph_file(directory, declared)
+    assert declared.graph is not None
+    if precision is declared.graph.precision:
+        return path
+    return path.with_name(f"{path.stem}.{precision.value}{path.suffix}")
+
+
+def optimised(directory: Path, declared: Declaration) -> Path:
+    path = graph_file(directory, declared)
+    return path.with_name(f"{path.stem}.optimised{path.suffix}")
+
+
+def plan(directory: Path, declared: Declaration, precision: Precision) -> Path:
+    """Where its engine stands."""
+    return graph_file(directory, declared).with_name(f"model.{precision.value}.plan")
+
+
+@contextlib.contextmanager
+def staging(beside: Path) -> Iterator[Path]:
+    """A directory on the same file system, gone at the end whatever happens. What fails to be
+    written there has changed nothing that is served."""
+    try:
+        made = Path(tempfile.mkdtemp(prefix=_STAGING, dir=beside))
+    except OSError as exc:
+        raise _unwritten(beside, exc) from exc
+    try:
+        yield made
+    except OSError as exc:
+        raise _unwritten(Path(exc.filename or beside), exc) from exc
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def swept(beside: Path) -> None:
+    """Remove what an interrupted run left."""
+    for left in beside.glob(f"{_STAGING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def place(made: Path, at: Path) -> None:
+    """Move a file or a directory that is whole to where it is served from, in one step."""
+    for path in [made, *made.rglob("*")] if made.is_dir() else [made]:
+        _synced(path)
+    os.replace(made, at)
+    _synced(at.parent)
+
+
+def _synced(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unwritten(path: Path, exc: OSError) -> ModelFailed:
+    if exc.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        return ModelFailed(
+            f"{path}: there is no room to write it ({exc.strerror}); free some and run this "
+            "again: what is served is as it was"
+        )
+    return ModelFailed(f"{path}: {exc.strerror or exc}; what is served is as it was")
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
