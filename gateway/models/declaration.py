@@ -154,6 +154,7 @@ class QuantizationDeclaration(Section):
     method: Literal["dynamic", "static"] = "dynamic"
     per_channel: bool = True
     reduce_range: bool = Field(False, description="7 bits, for processors without VNNI")
+    symmetric: bool = Field(False, description="static: activations as an engine takes them")
     keep: tuple[str, ...] = Field((), description="weights, by name, that stay as they are")
 
 

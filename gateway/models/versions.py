@@ -51,9 +51,9 @@ def optimised(directory: Path, declared: Declaration) -> Path:
     return path.with_name(f"{path.stem}.optimised{path.suffix}")
 
 
-def plan(directory: Path, declared: Declaration, precision: Precision) -> Path:
-    """Where its engine stands."""
-    return graph_file(directory, declared).with_name(f"model.{precision.value}.plan")
+def engine(directory: Path, declared: Declaration, precision: Precision, suffix: str) -> Path:
+    """Where the engine of a builder stands, made or not."""
+    return graph_file(directory, declared).with_name(f"model.{precision.value}{suffix}")
 
 
 @contextlib.contextmanager

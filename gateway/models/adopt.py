@@ -1,0 +1,201 @@
+"""An ONNX file becomes a model of the repository, or the next version of one that is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway.models import build, configs, declaration, draft, graph, served, verify, versions
+from gateway.models.declaration import Declaration
+from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.samples import Cutter, numpy_of
+from gateway.models.sessions import Level, Session
+
+Tell = Callable[[str], None]
+_CODE = ("model.py", "runtime.py")
+_CANARY_VALUES = 4
+_CANARY_SIZE = 4  # of a free axis
+_CANARY_TEXT = "A small inference whose answer is known."
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    directory: Path
+    version: int
+    drafted: bool  # its model.yaml is to be completed
+    verified: verify.Verified
+
+
+def adopt(
+    repository: Path,
+    file: Path,
+    given: draft.Given,
+    declared_in: Path | None,
+    tell: Tell,
+) -> Adopted:
+    """Everything is made beside the repository's models and moved there when it is whole and
+    verified. Raises ModelFailed or ConfigError; what serves is then as it was."""
+    if not repository.is_dir():
+        raise WrongModel(f"{repository}: is no directory; name one with --repository")
+    tell(f"reading {file}")
+    found = graph.signature(graph.read(file))
+    versions.swept(repository)
+    directory = repository / given.name
+    with versions.staging(repository) as staged:
+        made = staged / given.name
+        before = versions.versions(directory)
+        if before:
+            shutil.copytree(directory, made, ignore=_not_carried(before[-1]))
+            os.rename(made / str(before[-1]), made / str(before[-1] + 1))
+        drafts = not (made / declaration.FILE).exists() and declared_in is None
+        number = before[-1] + 1 if before else 1
+        _put(made, made / str(number), file, given, declared_in, found)
+        declared = declaration.load(made / declaration.FILE)
+        build.check(versions.graph_file(made, declared), declared, tell)
+        if drafts and declared.canary is None:
+            declared = _with_canary(made, declared)
+        configs.write(made, declared)
+        verified = verify.verify(made, declared, tell, update=True)
+        if not verified.ok:
+            raise GateClosed(f"{file}: {_why(verified)}; nothing was added")
+        if before:
+            _replace(made, directory, number)
+        else:
+            versions.place(made, directory)
+    return Adopted(directory, number, drafts, verified)
+
+
+def _not_carried(last: int) -> Callable[[str, list[str]], set[str]]:
+    """Of a new version: the old numbers but the last, and what was made from the old graph."""
+
+    def ignored(at: str, names: list[str]) -> set[str]:
+        if Path(at).name == str(last):
+            made = (".optimised.", ".fp16.", ".bf16.", ".int8.", ".plan", ".rtx")
+            return {
+                n
+                for n in names
+                if any(m in n for m in made) or n in ("variants.json", "__pycache__")
+            }
+        old = {n for n in names if n.isdecimal() and n != str(last)}
+        return old | {n for n in names if n.startswith(".staging-")}
+
+    return ignored
+
+
+def _put(
+    made: Path,
+    version: Path,
+    file: Path,
+    given: draft.Given,
+    declared_in: Path | None,
+    found: graph.Signature,
+) -> None:
+    version.mkdir(parents=True, exist_ok=True)
+    if declared_in is not None:
+        shutil.copyfile(declared_in, made / declaration.FILE)
+    elif not (made / declaration.FILE).exists():
+        text = draft.drafted(found, given, versions.sha256(file))
+        (made / declaration.FILE).write_text(text, encoding="utf-8")
+    declared = declaration.load(made / declaration.FILE)
+    if declared.graph is None:
+        raise WrongModel(f"{given.name}: its model.yaml has no graph; add `graph: {{}}`")
+    shutil.copyfile(file, version / declared.graph.file)
+    if given.tokenizer is not None and declared.graph.text is not None:
+        shutil.copyfile(given.tokenizer, version / declared.graph.text.tokenizer)
+    if not (version / "runtime.py").exists() or (version / "runtime.json").exists():
+        own = Path(served.__file__).parent
+        for name in _CODE:
+            shutil.copyfile(own / name, version / name)
+        told = json.dumps(_runtime(declared), indent=1) + "\n"
+        (version / "runtime.json").write_text(told, encoding="utf-8")
+
+
+def _runtime(declared: Declaration) -> dict[str, Any]:
+    """What the copied runtime reads."""
+    assert declared.graph is not None
+    text = declared.graph.text
+    return {
+        "graph": declared.graph.file,
+        "outputs": list(declared.outputs),
+        "threads": 1,
+        "text": text
+        and {
+            "input": text.input,
+            "tokenizer": text.tokenizer,
+            "most_pieces": declared.axes[text.axis].max,
+        },
+    }
+
+
+def _with_canary(made: Path, declared: Declaration) -> Declaration:
+    """A first inference of the reference becomes the canary of a draft."""
+    text = declared.graph.text if declared.graph else None
+    inputs: dict[str, Any] = {}
+    feed: dict[str, Any] = {}
+    for name, tensor in declared.inputs.items():
+        dims = [d if isinstance(d, int) and d > 0 else _CANARY_SIZE for d in tensor.dims]
+        value = _CANARY_TEXT if tensor.text else "a" if tensor.datatype == "BYTES" else 1
+        if dims == list(tensor.dims):
+            inputs[name] = {"values": value}
+        else:
+            inputs[name] = {"dims": dims, "values": value}
+        if text is None:
+            shape = [1, *dims] if declared.batch is not None else dims
+            filled = build_row(shape, value, declared, name)
+            feed[name] = filled
+    if text is not None:
+        feed = dict(Cutter(made, declared)([_CANARY_TEXT]))
+    answered = Session(versions.graph_file(made, declared), level=Level.NONE).run(feed)
+    outputs = {
+        name: {"first": [float(f"{float(v):.6g}") for v in answered[name].ravel()[:_CANARY_VALUES]]}
+        for name, tensor in declared.outputs.items()
+        if "FP" in tensor.datatype.value
+    }
+    path = made / declaration.FILE
+    told = {"canary": {"inputs": inputs, "outputs": outputs}}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(yaml.safe_dump(told, sort_keys=False, default_flow_style=None, width=100))
+    return declaration.load(path)
+
+
+def build_row(shape: list[int], value: object, declared: Declaration, name: str) -> Any:
+    import numpy as np  # beside its only use
+
+    dtype = numpy_of(declared.inputs[name].datatype)
+    return np.full(shape, value.encode() if isinstance(value, str) else value, dtype)
+
+
+def _replace(made: Path, directory: Path, number: int) -> None:
+    """The version last: until it is there, the one before serves, whatever else was replaced."""
+    for path in sorted(made.rglob("*")):
+        inside = path.relative_to(made)
+        if path.is_file() and inside.parts[0] != str(number):
+            (directory / inside).parent.mkdir(parents=True, exist_ok=True)
+            versions.place(path, directory / inside)
+    versions.place(made / str(number), directory / str(number))
+
+
+def _why(verified: verify.Verified) -> str:
+    wrong = [
+        *verified.wrong,
+        *(f"{v.variant}: off by {v.off}" for v in verified.variants if not v.ok),
+    ]
+    return "; ".join(wrong)
+
+
+def settings_of(declared: Declaration) -> Mapping[str, Any]:
+    """Its entry under `models` of the gateway's settings."""
+    texts = [name for name, tensor in declared.inputs.items() if tensor.text]
+    entry: dict[str, Any] = {"task": declared.task} if declared.task != "infer" else {}
+    if texts:
+        entry["text_inputs"] = texts
+    if declared.max_batch > 1:
+        entry["max_batch"] = declared.max_batch
+    return {declared.name: {**entry, "served_by": [{"endpoint": "local"}]}}

@@ -1,0 +1,56 @@
+"""Serves `runtime.Runtime` from Triton's Python backend, one execution for each dynamic batch.
+
+Copied here by `spillway models build`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from runtime import Runtime
+
+
+class TritonPythonModel:
+    def initialize(self, args: dict[str, str]) -> None:
+        config = json.loads(args["model_config"])
+        said = {name: value["string_value"] for name, value in config["parameters"].items()}
+        threads = int(said["threads"]) if "threads" in said else None
+        self._runtime = Runtime(Path(__file__).parent, said.get("graph"), threads)
+        self._inputs = [tensor["name"] for tensor in config["input"]]
+        self._outputs = [tensor["name"] for tensor in config["output"]]
+        self._batched = config["max_batch_size"] > 0
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        if not self._batched and len(requests) > 1:
+            return [response for request in requests for response in self.execute([request])]
+        arrays = {
+            name: [pb_utils.get_input_tensor_by_name(r, name).as_numpy() for r in requests]
+            for name in self._inputs
+        }
+        try:
+            joined = {n: v[0] if len(v) == 1 else np.concatenate(v) for n, v in arrays.items()}
+            results = self._runtime.execute(joined)
+        except Exception as error:  # noqa: BLE001 - ONNX Runtime's exceptions share no class
+            if len(requests) == 1:
+                return [pb_utils.InferenceResponse(error=pb_utils.TritonError(_told(error)))]
+            # One of them is bad: run apart, the others are answered.
+            return [response for request in requests for response in self.execute([request])]
+        if len(requests) == 1:
+            return [self._answer([results[name] for name in self._outputs])]
+        cuts = np.cumsum([len(array) for array in arrays[self._inputs[0]]])[:-1]
+        split = [np.split(results[name], cuts) for name in self._outputs]
+        return [self._answer(parts) for parts in zip(*split, strict=True)]
+
+    def _answer(self, parts: Sequence[Any]) -> Any:
+        pairs = zip(self._outputs, parts, strict=True)
+        return pb_utils.InferenceResponse([pb_utils.Tensor(*pair) for pair in pairs])
+
+
+def _told(error: Exception) -> str:
+    """Our own words only: ONNX Runtime's messages quote values of inputs."""
+    return str(error) if isinstance(error, ValueError) else "the inputs do not fit the graph"

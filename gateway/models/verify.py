@@ -1,0 +1,300 @@
+"""Whether every variant of a model says what its reference says.
+
+The reference is the graph as it was written, with ONNX Runtime's rewriting off. Each variant runs
+on random batches at the corners of the declared ranges and on rows of the data set; how far off it
+is, is the largest difference in an output, relative to the largest value of the reference there.
+A golden file holds what the reference itself said when the model was checked in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gateway.models import evidence, graph, versions
+from gateway.models.declaration import Declaration, Precision
+from gateway.models.engines import ENGINE_SUFFIXES, Loaded, runner_of
+from gateway.models.failures import WrongModel
+from gateway.models.samples import (
+    Cutter,
+    Sample,
+    canary_row,
+    data_set,
+    random_batches,
+)
+from gateway.models.sessions import Level, Outputs, Session
+
+Tell = Callable[[str], None]
+
+REAL_BATCHES = 6
+GOLDEN_VALUES = 16
+GOLDEN_TOLERANCE = 1e-3  # between processors; a change of weights is far above it
+_TINY = 1e-9
+_CANARY = "canary"
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """Where a variant is furthest from the reference."""
+
+    distance: float = 0.0
+    output: str = ""
+    sample: str = ""
+    row: int = 0
+
+    def __str__(self) -> str:
+        where = f" (output {self.output}, {self.sample}, row {self.row})" if self.output else ""
+        return f"{self.distance:.2e}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One variant. `skipped` says why it was not run."""
+
+    variant: str
+    file: Path | None
+    tolerance: float | None = None
+    off: Off = Off()
+    skipped: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.tolerance is None or self.off.distance <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    model: str
+    variants: Sequence[Checked] = ()
+    wrong: Sequence[str] = ()  # what is not as declared, or not as the golden file has it
+    skipped: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.wrong and all(variant.ok for variant in self.variants)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "ok": self.ok,
+            "skipped": self.skipped,
+            "wrong": list(self.wrong),
+            "variants": [
+                {
+                    "variant": v.variant,
+                    "file": v.file and v.file.name,
+                    "ok": v.ok,
+                    "tolerance": v.tolerance,
+                    "distance": v.off.distance,
+                    "output": v.off.output,
+                    "sample": v.off.sample,
+                    "row": v.off.row,
+                    "skipped": v.skipped,
+                }
+                for v in self.variants
+            ],
+        }
+
+
+def verify(directory: Path, declared: Declaration, tell: Tell, update: bool = False) -> Verified:
+    """Raises WrongModel for a graph that is no graph."""
+    if declared.graph is None:
+        return Verified(declared.name, skipped="it has no graph")
+    at = versions.graph_file(directory, declared)
+    differences = graph.disagreements(graph.signature(graph.read(at)), declared)
+    if differences:
+        return Verified(declared.name, wrong=differences)
+    tell(f"{declared.name}: the reference")
+    reference = Session(at, level=Level.NONE)
+    samples = list(_samples(directory, declared))
+    expected = [reference.run(sample.feed) for sample in samples]
+    if update:
+        _write_golden(directory, declared, reference)
+    wrong = _against_golden(directory, declared, reference)
+    wrong += _against_canary(directory, declared, reference)
+    checked = []
+    for name, file, precision in _variants(directory, declared):
+        tell(f"{declared.name}: {name}")
+        checked.append(_checked(name, file, precision, declared, samples, expected))
+    found = Verified(declared.name, checked, wrong)
+    _remember(at.parent, found)
+    return found
+
+
+def _samples(directory: Path, declared: Declaration) -> Iterator[Sample]:
+    yield from random_batches(declared, declared.verify.seed)
+    if declared.accuracy is not None:
+        yield from data_set(directory, declared).batches[:REAL_BATCHES]
+
+
+def _variants(directory: Path, declared: Declaration) -> Iterator[tuple[str, Path, Precision]]:
+    """Every file that is there, and the graph itself as ONNX Runtime optimises it."""
+    assert declared.graph is not None
+    own = declared.graph.precision
+    at = versions.graph_file(directory, declared)
+    yield f"{own.value}, as ONNX Runtime optimises it", at, own
+    others = [(f"{own.value}, written optimised", versions.optimised(directory, declared), own)]
+    for precision in declared.precisions:
+        if precision is not own:
+            others.append(
+                (precision.value, versions.variant(directory, declared, precision), precision)
+            )
+        for suffix in ENGINE_SUFFIXES:
+            engine = versions.engine(directory, declared, precision, suffix)
+            others.append((f"{precision.value} engine ({suffix[1:]})", engine, precision))
+    yield from (found for found in others if found[1].exists())
+
+
+def _checked(
+    name: str,
+    file: Path,
+    precision: Precision,
+    declared: Declaration,
+    samples: Sequence[Sample],
+    expected: Sequence[Outputs],
+) -> Checked:
+    run: Callable[[Mapping[str, Any]], Outputs]
+    if file.suffix in ENGINE_SUFFIXES:
+        loaded: Loaded = runner_of(file)
+        if loaded.run is None:
+            return Checked(name, file, skipped=loaded.why_not)
+        run = loaded.run
+    else:
+        run = Session(file).run
+    tolerance = declared.verify.tolerance.get(precision)
+    if tolerance is None:
+        raise WrongModel(
+            f"{declared.name}: verify.tolerance has no {precision.value}; say how far it may be off"
+        )
+    worst = Off()
+    for sample, wanted in zip(samples, expected, strict=True):
+        worst = max(worst, _furthest(run(sample.feed), wanted, declared, sample), key=_distance)
+    return Checked(name, file, tolerance, worst)
+
+
+def _distance(off: Off) -> float:
+    return off.distance
+
+
+def _furthest(found: Outputs, wanted: Outputs, declared: Declaration, sample: Sample) -> Off:
+    worst = Off()
+    for name in declared.graph_outputs:
+        one, other = (np.asarray(side[name], np.float64) for side in (found, wanted))
+        if one.shape != other.shape:
+            return Off(float("inf"), name, sample.name)
+        scale = max(float(np.abs(other).max(initial=0.0)), _TINY)
+        apart = np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0) / scale
+        apart = np.where(np.isfinite(apart), apart, np.inf)  # what is no number is as far as can be
+        row = int(apart.argmax())
+        worst = max(worst, Off(float(apart[row]), name, sample.name, row), key=_distance)
+    return worst
+
+
+# --- the golden file ---
+
+
+def _golden_samples(directory: Path, declared: Declaration) -> Iterator[Sample]:
+    """Small: the canary where there is one, and one random batch."""
+    batched = declared.batch is not None
+    if declared.canary is not None:
+        rows = {
+            name: canary_row(declared.inputs[name], given, batched)
+            for name, given in declared.canary.inputs.items()
+        }
+        text = declared.graph.text if declared.graph else None
+        if text is not None:
+            lines = [value.decode() for value in rows[text.input].ravel()]
+            yield Sample(_CANARY, Cutter(directory, declared)(lines))
+        elif declared.graph_inputs is declared.inputs:
+            yield Sample(_CANARY, rows)
+    yield next(random_batches(declared, declared.verify.seed))
+
+
+def _told(outputs: Outputs, declared: Declaration) -> dict[str, Any]:
+    found = {}
+    for name in declared.graph_outputs:
+        values = np.asarray(outputs[name], np.float64)
+        found[name] = {
+            "shape": list(values.shape),
+            "first": [float(f"{v:.6g}") for v in values.ravel()[:GOLDEN_VALUES]],
+            "largest": float(f"{np.abs(values).max(initial=0.0):.6g}"),
+        }
+    return found
+
+
+def _write_golden(directory: Path, declared: Declaration, reference: Session) -> None:
+    held = {
+        "samples": {
+            sample.name: _told(reference.run(sample.feed), declared)
+            for sample in _golden_samples(directory, declared)
+        }
+    }
+    with versions.staging(directory) as made:
+        (made / "golden").write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+        versions.place(made / "golden", directory / declared.verify.golden)
+
+
+def _against_golden(directory: Path, declared: Declaration, reference: Session) -> list[str]:
+    path = directory / declared.verify.golden
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))["samples"]
+    except FileNotFoundError:
+        return [f"{path}: is not there; look at the outputs, then write it with --update"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return [f"{path}: is no golden file; write it anew with --update"]
+    wrong = []
+    for sample in _golden_samples(directory, declared):
+        now = _told(reference.run(sample.feed), declared)
+        for name, told in now.items():
+            if not _alike(held.get(sample.name, {}).get(name), told):
+                wrong.append(
+                    f"{path}: output {name} of {sample.name} is not what it was when the golden "
+                    "file was written; if the weights were meant to change, use --update"
+                )
+    return wrong
+
+
+def _against_canary(directory: Path, declared: Declaration, reference: Session) -> list[str]:
+    """The answer that model.yaml says its canary has."""
+    samples = {sample.name: sample for sample in _golden_samples(directory, declared)}
+    if declared.canary is None or _CANARY not in samples:
+        return []
+    answered = reference.run(samples[_CANARY].feed)
+    wrong = []
+    for name, wanted in declared.canary.outputs.items():
+        first = np.asarray(answered[name], np.float64).ravel()[: len(wanted.first)]
+        if len(first) != len(wanted.first) or not np.allclose(
+            first, wanted.first, rtol=0, atol=wanted.tolerance
+        ):
+            shown = ", ".join(f"{value:.6g}" for value in first)
+            wrong.append(
+                f"{directory / 'model.yaml'}: canary: output {name} begins with {shown}; if these "
+                "weights are right, write that into canary.outputs"
+            )
+    return wrong
+
+
+def _alike(before: Any, now: Mapping[str, Any]) -> bool:
+    if not isinstance(before, dict) or before.get("shape") != now["shape"]:
+        return False
+    atol = GOLDEN_TOLERANCE * max(float(before["largest"]), _TINY)
+    same = np.allclose(before["first"], now["first"], rtol=0, atol=atol)
+    return bool(same and np.isclose(before["largest"], now["largest"], rtol=0, atol=atol))
+
+
+def _remember(version: Path, found: Verified) -> None:
+    """For `spillway models ls`; one that cannot be written is nobody's failure."""
+    measured: dict[str, dict[str, Any]] = {}
+    for checked in found.variants:
+        if checked.file is not None and checked.skipped is None:
+            before = measured.get(checked.file.name, {"verified": True})["verified"]
+            measured[checked.file.name] = {
+                "verified": bool(before and checked.ok and not found.wrong),
+                "distance": float(f"{checked.off.distance:.3g}"),
+            }
+    evidence.add(version, measured)
