@@ -7,11 +7,11 @@ so that a file that is no model, a compiler that fails or a full disk changes no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.models import accuracy, evidence, graph, precision, versions
+from gateway.models import accuracy, evidence, graph, precision, verify, versions
 from gateway.models.declaration import Declaration, Precision, RangeDeclaration, TensorDeclaration
 from gateway.models.engines import EngineBuilder, Profile, Shape
 from gateway.models.failures import GateClosed, WrongModel
@@ -44,6 +44,7 @@ def build(
         made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]
         tell("optimised by ONNX Runtime")
         graphs = {source_precision(declared): source}
+        reference = verify.Reference(directory, declared)
         for wanted in declared.precisions:
             if wanted in _SIXTEEN:
                 tell(f"writing {wanted.value}")
@@ -57,6 +58,8 @@ def build(
                 engine = staged / versions.engine(directory, declared, wanted, builder.suffix).name
                 built = builder.build(at, profiles(declared), engine)
                 made.append(_made(engine, wanted, {"engine": built.as_json()}))
+        tell("comparing with the reference")
+        made = [_compared(one, staged, reference, declared) for one in made]
         for one in made:
             versions.place(staged / one.file, source.parent / one.file)
     evidence.add(source.parent, {m.file: {"precision": m.precision.value, **m.told} for m in made})
@@ -112,6 +115,19 @@ def _sixteen(
             "precisions"
         )
     return _made(at, wanted, {"accuracy": {"metric": metric.value, "after": round(after, 5)}})
+
+
+def _compared(one: Made, staged: Path, reference: verify.Reference, declared: Declaration) -> Made:
+    found = reference.check(one.file, staged / one.file, one.precision)
+    if not found.ok:
+        raise GateClosed(
+            f"{declared.name}: {one.file} is off by {found.off}, and verify.tolerance allows "
+            f"{found.tolerance:g}; take {one.precision.value} out of precisions, or allow more"
+        )
+    if found.skipped is not None:
+        return one
+    told = {"verified": True, "distance": float(f"{found.off.distance:.3g}")}
+    return replace(one, told={**one.told, **told})
 
 
 def _made(at: Path, wanted: Precision, told: Mapping[str, Any]) -> Made:

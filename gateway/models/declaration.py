@@ -163,7 +163,11 @@ class VerifyDeclaration(Section):
     of an output."""
 
     tolerance: Mapping[Precision, Positive] = Field(
-        default_factory=lambda: {Precision.FP32: 1e-4, Precision.FP16: 1e-2}
+        default_factory=lambda: {
+            Precision.FP32: 1e-4,
+            Precision.FP16: 1e-2,
+            Precision.BF16: 1e-1,
+        }
     )
     seed: int = 20261122
     golden: Inside = "expected.json"

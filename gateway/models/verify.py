@@ -110,17 +110,15 @@ def verify(directory: Path, declared: Declaration, tell: Tell, update: bool = Fa
     if differences:
         return Verified(declared.name, wrong=differences)
     tell(f"{declared.name}: the reference")
-    reference = Session(at, level=Level.NONE)
-    samples = list(_samples(directory, declared))
-    expected = [reference.run(sample.feed) for sample in samples]
+    reference = Reference(directory, declared)
     if update:
-        _write_golden(directory, declared, reference)
-    wrong = _against_golden(directory, declared, reference)
-    wrong += _against_canary(directory, declared, reference)
+        _write_golden(directory, declared, reference.session)
+    wrong = _against_golden(directory, declared, reference.session)
+    wrong += _against_canary(directory, declared, reference.session)
     checked = []
     for name, file, precision in _variants(directory, declared):
         tell(f"{declared.name}: {name}")
-        checked.append(_checked(name, file, precision, declared, samples, expected))
+        checked.append(reference.check(name, file, precision))
     found = Verified(declared.name, checked, wrong)
     _remember(at.parent, found)
     return found
@@ -150,31 +148,38 @@ def _variants(directory: Path, declared: Declaration) -> Iterator[tuple[str, Pat
     yield from (found for found in others if found[1].exists())
 
 
-def _checked(
-    name: str,
-    file: Path,
-    precision: Precision,
-    declared: Declaration,
-    samples: Sequence[Sample],
-    expected: Sequence[Outputs],
-) -> Checked:
-    run: Callable[[Mapping[str, Any]], Outputs]
-    if file.suffix in ENGINE_SUFFIXES:
-        loaded: Loaded = runner_of(file)
+class Reference:
+    """The graph as it was written, and what it says of every sample."""
+
+    def __init__(self, directory: Path, declared: Declaration) -> None:
+        self._declared = declared
+        self.session = Session(versions.graph_file(directory, declared), level=Level.NONE)
+        self._samples = list(_samples(directory, declared))
+        self._expected = [self.session.run(sample.feed) for sample in self._samples]
+
+    def check(self, name: str, file: Path, precision: Precision) -> Checked:
+        tolerance = self._declared.verify.tolerance.get(precision)
+        if tolerance is None:
+            raise WrongModel(
+                f"{self._declared.name}: verify.tolerance has no {precision.value}; say how far "
+                "it may be off"
+            )
+        loaded = _loaded(file, precision)
         if loaded.run is None:
             return Checked(name, file, skipped=loaded.why_not)
-        run = loaded.run
-    else:
-        run = Session(file).run
-    tolerance = declared.verify.tolerance.get(precision)
-    if tolerance is None:
-        raise WrongModel(
-            f"{declared.name}: verify.tolerance has no {precision.value}; say how far it may be off"
-        )
-    worst = Off()
-    for sample, wanted in zip(samples, expected, strict=True):
-        worst = max(worst, _furthest(run(sample.feed), wanted, declared, sample), key=_distance)
-    return Checked(name, file, tolerance, worst)
+        worst = Off()
+        for sample, wanted in zip(self._samples, self._expected, strict=True):
+            off = _furthest(loaded.run(sample.feed), wanted, self._declared, sample)
+            worst = max(worst, off, key=_distance)
+        return Checked(name, file, tolerance, worst)
+
+
+def _loaded(file: Path, precision: Precision) -> Loaded:
+    if file.suffix in ENGINE_SUFFIXES:
+        return runner_of(file)
+    if precision is Precision.BF16:
+        return Loaded(why_not="ONNX Runtime has no bf16 on the processor; its engine is checked")
+    return Loaded(Session(file).run)
 
 
 def _distance(off: Off) -> float:
