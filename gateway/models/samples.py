@@ -23,7 +23,7 @@ from gateway.models.failures import WrongModel
 from gateway.models.sessions import Array, Feed
 
 LABEL = "label"
-_MOST_CELLS = 8192  # of a random batch, rows times the largest axis: one takes a second at most
+_MOST_CELLS = 1024  # of a random batch, rows times the largest axis, so that it takes no second
 _NUMPY = {
     **{d: np.dtype(d.value.lower()) for d in Datatype if "INT" in d.value},
     Datatype.BOOL: np.dtype(bool),

@@ -1,0 +1,99 @@
+"""8 bits: made, measured, and kept only within the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from gateway.models import declaration, evidence, quantize
+from gateway.models.failures import GateClosed, WrongModel
+from tests.unit.models import repositories
+from tests.unit.models.repositories import GATE, added, every_byte, of, quiet, with_gate
+
+MINILM = Path(__file__).parents[3] / "models" / "minilm"
+SIZE_CUT, SPEEDUP, SPEARMAN = 0.70, 1.8, 0.99
+TRIES = 3
+
+
+@pytest.mark.parametrize("method", ["dynamic", "static"])
+def test_a_variant_within_the_gate_is_kept_with_its_figures(
+    method: quantize.Method, tmp_path: Path
+) -> None:
+    directory = added(tmp_path / "models")
+    found = quantize.quantize(directory, with_gate(directory), method, quiet)
+    assert found.file.exists()
+    assert found.loss <= 0.05
+    known = evidence.of(directory / "1")["model.int8.onnx"]
+    assert known["quantized"]["method"] == method
+    assert known["quantized"]["accuracy"]["rows"] == 64
+    operators = {node.op_type for node in onnx.load(str(found.file)).graph.node}
+    wanted = {"dynamic": "DynamicQuantizeLinear", "static": "QuantizeLinear"}[method]
+    assert wanted in operators
+
+
+def test_a_variant_past_the_gate_is_refused_and_what_is_there_stays(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    quantize.quantize(directory, with_gate(directory), "dynamic", quiet)
+    path = directory / declaration.FILE
+    path.write_text(
+        path.read_text().replace("agreement", "pairwise_spearman").replace("0.05", "1.0e-12")
+    )
+    before = every_byte(tmp_path / "models")
+    with pytest.raises(GateClosed, match=r"loses .* nothing was kept. Name weights") as refusal:
+        quantize.quantize(directory, of(directory), "dynamic", quiet)
+    assert "on 64 rows" in str(refusal.value)
+    assert every_byte(tmp_path / "models") == before
+
+
+def test_weights_that_are_to_stay_do(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    declared = with_gate(directory, GATE + "quantization: {keep: [first]}\n")
+    found = quantize.quantize(directory, declared, "dynamic", quiet)
+    held = {tensor.name for tensor in onnx.load(str(found.file)).graph.initializer}
+    assert "first" in held
+    assert "second" not in held
+
+
+WRONG = (
+    (GATE + "quantization: {keep: [third]}\n", "the graph has no weights third"),
+    (GATE.replace("rows.npz", "others.npz"), "the data set of the accuracy gate is not there"),
+    (GATE.replace("agreement", "auc"), "has no `label`"),
+)
+
+
+@pytest.mark.parametrize(("text", "told"), WRONG)
+def test_what_cannot_be_measured_is_not_made(text: str, told: str, tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    declared = with_gate(directory, text)
+    before = every_byte(tmp_path / "models")
+    with pytest.raises(WrongModel, match=told):
+        quantize.quantize(directory, declared, "dynamic", quiet)
+    assert every_byte(tmp_path / "models") == before
+
+
+def test_int8_that_is_not_allowed_is_refused(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    with pytest.raises(WrongModel, match="does not allow int8"):
+        quantize.quantize(directory, of(directory), "dynamic", quiet)
+
+
+@pytest.mark.skipif(not (MINILM / "1/model.onnx").exists(), reason="python models/build.py first")
+def test_minilm_in_8_bits_is_small_fast_and_nearly_as_good(tmp_path: Path) -> None:
+    """A ratio of two medians of one interleaved run; a machine that is busy with something else
+    can spoil one of three."""
+    directory = tmp_path / "minilm"
+    (directory / "1").mkdir(parents=True)
+    for name in ("model.yaml", "sentences.txt", "1/model.onnx", "1/tokenizer.json"):
+        (directory / name).symlink_to(MINILM / name)
+    declared = of(directory)
+    found = quantize.quantize(directory, declared, declared.quantization.method, quiet)
+    assert found.size_cut >= SIZE_CUT
+    assert found.after >= SPEARMAN
+    assert found.rows >= 250
+    speedups = [found.speedup]
+    while max(speedups) < SPEEDUP and len(speedups) < TRIES:
+        speedups.append(quantize.speedup(directory, declared))
+    assert max(speedups) >= SPEEDUP, speedups
+    assert repositories.every_byte(directory)["1/model.int8.onnx"]
