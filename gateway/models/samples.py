@@ -128,6 +128,7 @@ def random_batches(declared: Declaration, seed: int) -> Iterator[Sample]:
         sizes = {name: int(getattr(axis, axis_corner)) for name, axis in declared.axes.items()}
         if not sizes and axis_corner != "opt":
             continue
+        rows = min(rows, _MOST_CELLS)
         sizes = {n: max(1, min(size, _MOST_CELLS // rows)) for n, size in sizes.items()}
         feed = {
             name: _random(tensor, rows, sizes, generator, declared.batch is not None)

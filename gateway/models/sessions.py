@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from gateway.models.failures import WrongModel
+from gateway.models.failures import ModelFailed, WrongModel
 
 Array = npt.NDArray[np.generic]
 Feed = Mapping[str, Array]  # by the names of the graph
@@ -50,6 +50,11 @@ class Session:
                 str(path), options, providers=["CPUExecutionProvider"]
             )
         except Exception as exc:  # noqa: BLE001 - its exceptions share no class but this one
+            if optimised_to is not None:  # of a graph that was loaded before
+                raise ModelFailed(
+                    f"{optimised_to}: cannot be written ({_said(exc)}); is there room for it? "
+                    "What is served is as it was"
+                ) from None
             raise WrongModel(f"{path}: ONNX Runtime cannot load it: {_said(exc)}") from None
         self._path = path
         self.inputs: Sequence[str] = [value.name for value in self._session.get_inputs()]

@@ -25,6 +25,9 @@ class Profile:
     usual: Shape
     largest: Shape
 
+    def __str__(self) -> str:
+        return " ".join(str(list(shape)) for shape in (self.smallest, self.usual, self.largest))
+
 
 @dataclass(frozen=True, slots=True)
 class Built:

@@ -58,18 +58,21 @@ class NvidiaBuilder:
         return Built(into, self.name, str(trt.__version__), taken)
 
     def load(self, engine: Path) -> Loaded:
-        """Runs nothing yet: whether the engine opens on this machine's card. Without a card the
-        header alone can be read: it tells another release and what is no engine."""
+        """Whether the engine is one, and opens on this machine's card with its profiles. Without a
+        card only its header can be read, which tells another release and what is no engine. What
+        it answers is compared by its server's canary: nothing here runs on a card."""
         trt, logger = self._loaded()
         runtime = trt.Runtime(logger)
         held = engine.read_bytes()
-        self._refuse_foreign(trt, runtime, held, engine)
+        if (foreign := _foreign(trt, runtime, held)) is not None:
+            raise WrongModel(f"{engine}: {self.name} says: {foreign}; build it again")
         if not _has_card():
             return Loaded(why_not="its header is right; no GPU here to open it on")
         opened = runtime.deserialize_cuda_engine(held)
         if opened is None:
             return Loaded(why_not=f"it does not open on this card: {logger.last}")
-        return Loaded(why_not="it opens; the server's own check is the canary")
+        told = "; ".join(f"{name} {p}" for name, p in _profiles_of(trt, opened).items())
+        return Loaded(why_not=f"it opens on this card, with {told}")
 
     def profiles(self, engine: Path) -> Mapping[str, Profile]:
         """As the opened engine reports them; needs a card."""
@@ -77,24 +80,29 @@ class NvidiaBuilder:
         opened = trt.Runtime(logger).deserialize_cuda_engine(engine.read_bytes())
         if opened is None:
             raise ModelFailed(f"{engine}: does not open on this card: {logger.last}")
-        names = [opened.get_tensor_name(at) for at in range(opened.num_io_tensors)]
-        inputs = [n for n in names if opened.get_tensor_mode(n) == trt.TensorIOMode.INPUT]
-        return {name: _profile(opened.get_tensor_profile_shape(name, 0)) for name in inputs}
-
-    def _refuse_foreign(self, trt: Any, runtime: Any, held: bytes, engine: Path) -> None:
-        if not hasattr(runtime, "get_engine_validity"):
-            return  # TensorRT's own runtime says it when it opens
-        _, told = runtime.get_engine_validity(held)
-        for name in ("MALFORMED_ENGINE", "VERSION_MISMATCH"):
-            if int(told) & int(getattr(trt.EngineInvalidityDiagnostics, name)):
-                reason = name.lower().replace("_", " ")
-                raise WrongModel(f"{engine}: {self.name} says: {reason}; build it again")
+        return _profiles_of(trt, opened)
 
     def _loaded(self) -> tuple[Any, Any]:
         if (missing := self.missing()) is not None:
             raise ModelFailed(missing)
         trt = importlib.import_module(self.name)
         return trt, _logger(trt)
+
+
+def _foreign(trt: Any, runtime: Any, held: bytes) -> str | None:
+    if not hasattr(runtime, "get_engine_validity"):
+        return None  # TensorRT's own runtime says it when it opens
+    _, told = runtime.get_engine_validity(held)
+    for name in ("MALFORMED_ENGINE", "VERSION_MISMATCH"):
+        if int(told) & int(getattr(trt.EngineInvalidityDiagnostics, name)):
+            return name.lower().replace("_", " ")
+    return None
+
+
+def _profiles_of(trt: Any, opened: Any) -> Mapping[str, Profile]:
+    names = [opened.get_tensor_name(at) for at in range(opened.num_io_tensors)]
+    inputs = [n for n in names if opened.get_tensor_mode(n) == trt.TensorIOMode.INPUT]
+    return {name: _profile(opened.get_tensor_profile_shape(name, 0)) for name in inputs}
 
 
 def _logger(trt: Any) -> Any:

@@ -74,3 +74,29 @@ def tokenizer(path: Path) -> Path:
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.save(str(path))
     return path
+
+
+def summing(path: Path) -> Path:
+    """rows [batch, 4] -> score [anything, 2]: adds all rows up, which no batch survives."""
+    held = {"mix": np.ones((4, 2), np.float32), "along": np.array([0], np.int64)}
+    nodes = [
+        helper.make_node("ReduceSum", ["rows", "along"], ["sum"], keepdims=1),
+        helper.make_node("MatMul", ["sum", "mix"], ["score"]),
+    ]
+    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["batch", 4])
+    score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["anything", 2])
+    return _saved(path, nodes, [rows], [score], held)
+
+
+def determinants(path: Path) -> Path:
+    """rows [batch, 4] -> score [batch, 2], by an operator that no engine has."""
+    held = {"square": np.array([-1, 2, 2], np.int64), "last": np.array([1], np.int64)}
+    nodes = [
+        helper.make_node("Reshape", ["rows", "square"], ["squares"]),
+        helper.make_node("Det", ["squares"], ["found"]),
+        helper.make_node("Unsqueeze", ["found", "last"], ["column"]),
+        helper.make_node("Concat", ["column", "column"], ["score"], axis=1),
+    ]
+    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["batch", 4])
+    score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", 2])
+    return _saved(path, nodes, [rows], [score], held)

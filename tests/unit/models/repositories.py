@@ -16,6 +16,9 @@ accuracy: {metric: agreement, data: rows.npz, largest_loss: 0.05}
 """
 
 
+MADE = (".optimised.", ".fp16.", ".bf16.", ".int8.", ".plan", ".rtx", "variants.json")
+
+
 def quiet(step: str) -> None:
     """Nobody watches."""
 
@@ -51,3 +54,14 @@ def every_byte(at: Path) -> dict[str, str]:
         for path in sorted(at.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def linked(directory: Path, at: Path) -> Path:
+    """A model whose files are links to those of another one, and what is made stays its own."""
+    for path in directory.rglob("*"):
+        inside = path.relative_to(directory)
+        made = any(m in path.name for m in MADE) or "__pycache__" in inside.parts
+        if path.is_file() and not made:
+            (at / inside).parent.mkdir(parents=True, exist_ok=True)
+            (at / inside).symlink_to(path)
+    return at

@@ -9,8 +9,7 @@ import pytest
 
 from gateway.models import declaration, evidence, quantize
 from gateway.models.failures import GateClosed, WrongModel
-from tests.unit.models import repositories
-from tests.unit.models.repositories import GATE, added, every_byte, of, quiet, with_gate
+from tests.unit.models.repositories import GATE, added, every_byte, linked, of, quiet, with_gate
 
 MINILM = Path(__file__).parents[3] / "models" / "minilm"
 SIZE_CUT, SPEEDUP, SPEARMAN = 0.70, 1.8, 0.99
@@ -83,10 +82,7 @@ def test_int8_that_is_not_allowed_is_refused(tmp_path: Path) -> None:
 def test_minilm_in_8_bits_is_small_fast_and_nearly_as_good(tmp_path: Path) -> None:
     """A ratio of two medians of one interleaved run; a machine that is busy with something else
     can spoil one of three."""
-    directory = tmp_path / "minilm"
-    (directory / "1").mkdir(parents=True)
-    for name in ("model.yaml", "sentences.txt", "1/model.onnx", "1/tokenizer.json"):
-        (directory / name).symlink_to(MINILM / name)
+    directory = linked(MINILM, tmp_path / "minilm")
     declared = of(directory)
     found = quantize.quantize(directory, declared, declared.quantization.method, quiet)
     assert found.size_cut >= SIZE_CUT
@@ -96,4 +92,3 @@ def test_minilm_in_8_bits_is_small_fast_and_nearly_as_good(tmp_path: Path) -> No
     while max(speedups) < SPEEDUP and len(speedups) < TRIES:
         speedups.append(quantize.speedup(directory, declared))
     assert max(speedups) >= SPEEDUP, speedups
-    assert repositories.every_byte(directory)["1/model.int8.onnx"]

@@ -1,0 +1,140 @@
+"""An ONNX file becomes a model, or its next version; or nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gateway.config import ConfigError
+from gateway.models import adopt, configs, declaration, verify, versions
+from gateway.models.draft import Given
+from gateway.models.failures import GateClosed, WrongModel
+from tests.unit.models import graphs
+from tests.unit.models.declared_text import GRAPH
+from tests.unit.models.repositories import added, every_byte, of, quiet
+
+
+def test_a_new_file_becomes_a_model_that_is_verified(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    declared = of(directory)
+    assert configs.stale(directory, declared) == []
+    assert declared.canary is not None
+    assert verify.verify(directory, declared, quiet).ok
+    assert {p.name for p in (directory / "1").iterdir()} >= {"model.onnx", "model.py", "runtime.py"}
+    assert not list((tmp_path / "models").glob(".staging-*"))
+
+
+def test_a_draft_says_what_is_to_be_completed(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    assert "Complete about, licence and source" in (directory / declaration.FILE).read_text()
+
+
+def test_a_tokenizer_makes_a_model_of_text_with_embeddings(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    file = graphs.embedder(tmp_path / "new.onnx")
+    given = Given("texts", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
+    done = adopt.adopt(tmp_path / "models", file, given, None, quiet)
+    declared = of(done.directory)
+    assert (declared.task, list(declared.inputs)) == ("embeddings", ["text"])
+    assert declared.inputs["text"].text
+    assert list(declared.graph_inputs["input_ids"].between or ()) == [0, len(graphs.WORDS) - 1]
+    assert adopt.settings_of(declared)["texts"]["text_inputs"] == ["text"]
+
+
+def test_its_owner_can_give_the_declaration(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    given = tmp_path / "mine.yaml"
+    given.write_text(GRAPH.replace("licence: Apache-2.0", "licence: ours"))
+    file = graphs.scores(tmp_path / "new.onnx")
+    done = adopt.adopt(tmp_path / "models", file, Given("scores"), given, quiet)
+    assert not done.drafted
+    assert of(done.directory).licence == "ours"
+
+
+def test_a_second_file_is_the_next_version_and_the_first_one_stays(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    before = every_byte(directory / "1")
+    path = directory / declaration.FILE
+    document = yaml.safe_load(path.read_text())
+    del document["canary"]["outputs"]  # whose weights are no longer these
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    (directory / "1/model.fp16.onnx").write_bytes(b"of the first graph")
+    added(tmp_path / "models", seed=2)
+    assert versions.versions(directory) == [1, 2]
+    assert every_byte(directory / "1").items() >= before.items()
+    assert not (directory / "2/model.fp16.onnx").exists()
+    assert verify.verify(directory, of(directory), quiet).ok
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda path: path.write_bytes(b""), "is no whole ONNX model"),
+    "truncated": (
+        lambda path: path.write_bytes(graphs.scores(path).read_bytes()[:500]),
+        "is no whole ONNX model",
+    ),
+    "HTML": (lambda path: path.write_bytes(b"<html>not found</html>"), "is no whole ONNX model"),
+    "another width": (lambda path: graphs.scores(path, columns=5), r"is \[5\] in the graph"),
+    "more outputs": (lambda path: graphs.scores(path, outputs=3), r"is \[3\] in the graph"),
+    "one batch size": (lambda path: graphs.scores(path, batch=1), "has a batch of 1 alone"),
+    "another model": (graphs.embedder, "input input_ids is in the graph and not declared"),
+    "rows added up": (graphs.summing, "its first axis must be the batch"),
+}
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_a_bad_file_leaves_the_version_that_serves_untouched(how: str, tmp_path: Path) -> None:
+    added(tmp_path / "models")
+    make, told = REFUSED[how]
+    file = tmp_path / "bad.onnx"
+    make(file)
+    before = every_byte(tmp_path / "models")
+    with pytest.raises(WrongModel, match=told):
+        adopt.adopt(tmp_path / "models", file, Given("scores"), None, quiet)
+    assert every_byte(tmp_path / "models") == before
+    assert not list((tmp_path / "models").glob(".staging-*"))
+
+
+def test_weights_with_another_answer_to_the_canary_are_refused(tmp_path: Path) -> None:
+    added(tmp_path / "models")
+    before = every_byte(tmp_path / "models")
+    with pytest.raises(GateClosed, match=r"canary: output score begins with .*nothing was added"):
+        added(tmp_path / "models", seed=2)
+    assert every_byte(tmp_path / "models") == before
+
+
+def test_a_declaration_that_is_wrong_adds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    given = tmp_path / "mine.yaml"
+    given.write_text(GRAPH.replace("about:", "abuot:"))
+    file = graphs.scores(tmp_path / "new.onnx")
+    with pytest.raises(ConfigError, match="did you mean about"):
+        adopt.adopt(tmp_path / "models", file, Given("scores"), given, quiet)
+    assert every_byte(tmp_path / "models") == {}
+
+
+def test_a_tokenizer_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "tokenizer.json").write_text("{}")
+    given = Given("texts", tokenizer=tmp_path / "tokenizer.json")
+    file = graphs.embedder(tmp_path / "new.onnx")
+    with pytest.raises(WrongModel, match=r"is no tokenizer\.json"):
+        adopt.adopt(tmp_path / "models", file, given, None, quiet)
+
+
+def test_a_tokenizer_before_a_graph_of_numbers_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    given = Given("scores", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
+    file = graphs.scores(tmp_path / "new.onnx")
+    with pytest.raises(WrongModel, match="a tokenizer is for graphs whose inputs are among"):
+        adopt.adopt(tmp_path / "models", file, given, None, quiet)
+
+
+def test_a_graph_without_a_batch_axis_is_served_without_batches(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    file = graphs.scores(tmp_path / "new.onnx", batch=1)
+    done = adopt.adopt(tmp_path / "models", file, Given("scores"), None, quiet)
+    declared = of(done.directory)
+    assert (declared.max_batch, declared.inputs["rows"].dims) == (0, (1, 4))
