@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from gateway.models import build, configs, declaration, draft, graph, served, verify, versions
+from gateway.models import build, configs, declaration, draft, graph, verify, versions
 from gateway.models.declaration import Declaration
 from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.samples import Cutter, numpy_of
@@ -20,6 +20,7 @@ from gateway.models.sessions import Level, Session
 
 Tell = Callable[[str], None]
 _CODE = ("model.py", "runtime.py")
+_SERVED = Path(__file__).parent / "served"  # no package: Triton imports what is in it
 _CANARY_VALUES = 4
 _CANARY_SIZE = 4  # of a free axis
 _CANARY_TEXT = "A small inference whose answer is known."
@@ -110,9 +111,8 @@ def _put(
     if given.tokenizer is not None and declared.graph.text is not None:
         shutil.copyfile(given.tokenizer, version / declared.graph.text.tokenizer)
     if not (version / "runtime.py").exists() or (version / "runtime.json").exists():
-        own = Path(served.__file__).parent
         for name in _CODE:
-            shutil.copyfile(own / name, version / name)
+            shutil.copyfile(_SERVED / name, version / name)
         told = json.dumps(_runtime(declared), indent=1) + "\n"
         (version / "runtime.json").write_text(told, encoding="utf-8")
 

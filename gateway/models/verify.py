@@ -18,7 +18,8 @@ import numpy as np
 
 from gateway.models import evidence, graph, versions
 from gateway.models.declaration import Declaration, Precision
-from gateway.models.engines import ENGINE_SUFFIXES, Loaded, runner_of
+from gateway.models.engines import ENGINE_SUFFIXES, Loaded
+from gateway.models.engines.kinds import runner_of
 from gateway.models.failures import WrongModel
 from gateway.models.samples import (
     Cutter,

@@ -8,6 +8,7 @@ from tests.behaviours.audit import AUDIT
 from tests.behaviours.callers import CALLERS
 from tests.behaviours.deadlines import DEADLINES
 from tests.behaviours.failover import FAILOVER
+from tests.behaviours.models import MODELS
 from tests.behaviours.spill import SPILL
 
 EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
@@ -16,6 +17,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Admission, failover and streams", (*ADMISSION, *FAILOVER)),
     ("The audit", AUDIT),
     ("Callers", CALLERS),
+    ("Models", MODELS),
 )
 
 

@@ -16,7 +16,14 @@ from tests.behaviours.page import PAGE, rendered
 from tests.behaviours.removal import copied, without
 from tests.simulation.mutations import ROOT
 
-RANGES = {"D": range(1, 7), "S": range(1, 9), "A": range(1, 8), "B": range(4, 7), "M": range(5, 6)}
+RANGES = {
+    "D": range(1, 7),
+    "S": range(1, 9),
+    "A": range(1, 8),
+    "B": range(4, 7),
+    "M": range(5, 6),
+    "V": range(1, 4),
+}
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 
 

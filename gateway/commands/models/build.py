@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,7 +113,7 @@ def _built(
 
 def _builders(wanted: Sequence[str] | None) -> list[EngineBuilder]:
     """Those that were asked for, each of which must be there; else whoever is there."""
-    from gateway.models.engines import builders  # as above
+    from gateway.models.engines.kinds import builders  # as above
 
     known = builders()
     if wanted is None:
@@ -131,7 +133,8 @@ def _profiled(args: argparse.Namespace, name: str) -> bool:
     inner = parser.add_subparsers()
     importlib.import_module("gateway.commands.models.profile").register(inner)
     given = parser.parse_args(["profile", name, "--repository", str(args.repository)])
-    return bool(given.run(given) == 0)
+    with contextlib.redirect_stdout(sys.stderr):  # where the result of this command goes alone
+        return bool(given.run(given) == 0)
 
 
 def _print(found: Mapping[str, Any]) -> None:

@@ -69,19 +69,3 @@ class EngineBuilder(Protocol):
 
     def load(self, engine: Path) -> Loaded:
         """Raises WrongModel for a file that is no engine of this builder's release."""
-
-
-def builders() -> Mapping[str, EngineBuilder]:
-    """By name, the preferred one first."""
-    from gateway.models.engines import nvidia  # it imports this module
-
-    return {
-        b.name: b for b in (nvidia.NvidiaBuilder("tensorrt"), nvidia.NvidiaBuilder("tensorrt_rtx"))
-    }
-
-
-def runner_of(engine: Path) -> Loaded:
-    builder = next(b for b in builders().values() if b.suffix == engine.suffix)
-    if (missing := builder.missing()) is not None:
-        return Loaded(why_not=missing)
-    return builder.load(engine)
