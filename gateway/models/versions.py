@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -62,20 +63,29 @@ def staging(beside: Path) -> Iterator[Path]:
     written there has changed nothing that is served."""
     try:
         made = Path(tempfile.mkdtemp(prefix=_STAGING, dir=beside))
+        in_use = os.open(made, os.O_RDONLY)
     except OSError as exc:
         raise _unwritten(beside, exc) from exc
+    fcntl.flock(in_use, fcntl.LOCK_EX)  # the kernel lets go of it however this process ends
     try:
         yield made
     except OSError as exc:
         raise _unwritten(Path(exc.filename or beside), exc) from exc
     finally:
         shutil.rmtree(made, ignore_errors=True)
+        os.close(in_use)
 
 
 def swept(beside: Path) -> None:
-    """Remove what an interrupted run left."""
+    """Remove what an interrupted run left, and nothing that another one is at."""
     for left in beside.glob(f"{_STAGING}*"):
-        shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            held = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(held)
 
 
 def place(made: Path, at: Path) -> None:
@@ -95,6 +105,11 @@ def _synced(path: Path) -> None:
 
 
 def _unwritten(path: Path, exc: OSError) -> ModelFailed:
+    if isinstance(exc, shutil.Error):  # of a tree: a list of from, to, why
+        _, copy, why = exc.args[0][0]
+        return ModelFailed(
+            f"{copy}: cannot be written ({why}); is there room for it? What is served is as it was"
+        )
     if exc.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
         return ModelFailed(
             f"{path}: there is no room to write it ({exc.strerror}); free some and run this "

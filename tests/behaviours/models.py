@@ -48,13 +48,18 @@ V1 = Behaviour(
         guard(
             "a staging directory ends with its run", "models/versions.py",
             "    finally:\n        shutil.rmtree(made, ignore_errors=True)\n",
-            "    finally:\n        pass\n",
+            "    finally:\n",
             _BUILD + "test_a_compiler_that_fails_half_way_leaves_nothing", _BAD, _FULL,
         ),
         guard(
             "and one that was killed is swept by the next", "models/build.py",
             "    versions.swept(source.parent)\n", "",
             _BUILD + "test_what_an_interrupted_run_left_is_swept",
+        ),
+        guard(
+            "and not while it is at work", "models/versions.py",
+            "                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)\n", "",
+            _BUILD + "test_what_another_run_is_at_stays",
         ),
         guard(
             "no room to write is told", "models/versions.py",

@@ -107,12 +107,19 @@ def test_what_an_interrupted_run_left_is_swept(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+def test_what_another_run_is_at_stays(tmp_path: Path) -> None:
+    with versions.staging(tmp_path) as staged:
+        versions.swept(tmp_path)
+        assert staged.is_dir()
+    assert not staged.exists()
+
+
 FULL = """
 import resource, sys
 from pathlib import Path
 from tests.unit.models.repositories import of, quiet
 from tests.unit.models.test_build import Press
-from gateway.models import build
+from gateway.models import adopt, build, draft
 from gateway.models.failures import ModelFailed
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -120,20 +127,30 @@ directory = Path(sys.argv[1])
 declared = of(directory)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 try:
-    build.build(directory, declared, [Press()], quiet)
+    if sys.argv[3] == "build":
+        build.build(directory, declared, [Press()], quiet)
+    else:
+        file = Path(sys.argv[4])
+        adopt.adopt(directory.parent, file, draft.Given(sys.argv[3]), None, quiet)
 except ModelFailed as exc:
     print(exc)
 """
 
 
-@pytest.mark.parametrize("most_bytes", [600, 1970])
-def test_a_full_disk_changes_nothing_and_is_told(most_bytes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("most_bytes", "doing"), [(600, "build"), (1970, "build"), (600, "scores"), (1500, "another")]
+)
+def test_a_full_disk_changes_nothing_and_is_told(
+    most_bytes: int, doing: str, tmp_path: Path
+) -> None:
     """No file of the process may grow past that: less than any variant has; more than the first
-    one, which ONNX Runtime writes, and less than the engine, which is written here."""
+    one, which ONNX Runtime writes, and less than the engine, which is written here. Then a second
+    version, and another model."""
     directory = added(tmp_path / "models")
+    file = graphs.scores(tmp_path / "new.onnx")
     before = every_byte(tmp_path / "models")
     ran = subprocess.run(
-        [sys.executable, "-c", FULL, str(directory), str(most_bytes)],
+        [sys.executable, "-c", FULL, str(directory), str(most_bytes), doing, str(file)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
