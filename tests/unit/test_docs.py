@@ -446,16 +446,6 @@ def parser_of(command: str) -> argparse.ArgumentParser:
     return found.choices[command]
 
 
-def options_of(parser: argparse.ArgumentParser, words: list[str]) -> set[str]:
-    """Also those of the command within, where the words name one."""
-    known = {option for action in parser._actions for option in action.option_strings}
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction) and words:
-            assert words[0] in action.choices, f"{parser.prog}: {words[0]}"
-            known |= options_of(action.choices[words[0]], words[1:])
-    return known
-
-
 COMMANDS = command_line._COMMANDS
 
 
