@@ -226,6 +226,7 @@ class Gateway:
             inspector=connector if isinstance(connector, Inspector) else None,
             on_gray=None if server is None else self._restarter(name, server),
             back_in_s=(lambda: None) if server is None else server.back_in_s,
+            provided=tuple if server is None else lambda: server.provided,
         )
 
     def http_app(self) -> Any:

@@ -12,7 +12,7 @@ from gateway.catalog import Catalog
 from gateway.errors import GatewayError
 from gateway.groups import Execution
 from gateway.place import Place
-from gateway.repository import stalling_options
+from gateway.repository import CACHED, stalling_options
 from gateway.types import Zone
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,8 @@ class ServerCensus:
                 "%s: its dynamic_batching has %s, with which Triton can stall (server#8870)",
                 model, ", ".join(sorted(stalling)),
             )  # fmt: skip
+        if config.response_cache.enable:
+            log.warning("%s: its %s", model, CACHED)
         return _execution(config)
 
 

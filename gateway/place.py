@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway import ambient
 from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.breaker import Breaker
 from gateway.config import EndpointSettings
+from gateway.embedded.providers import Provided
 from gateway.groups import Execution
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import Figures, parting_s
@@ -61,6 +62,7 @@ class Place:
     limits: dict[asyncio.Timeout, Waiting] = field(default_factory=dict)  # of who waits, in order
     statistics: ServerStatistics | None = None  # where the server tells any
     back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
+    provided: Callable[[], Sequence[Provided]] = tuple  # what its models run on, where that is told
     on_execution: Callable[[str, Execution], None] = lambda model, execution: None
 
     def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:

@@ -1,4 +1,4 @@
-"""What in a Triton model repository makes Triton's batcher stall (BEHAVIOURS S8).
+"""What in a Triton model repository makes Triton's batcher stall (BEHAVIOURS S8), or keeps answers.
 
 With dynamic batching, any of these options switches pre-fetching off, and the batcher sleeps
 through its wake-up (triton-inference-server/server#8870): seen on 2.51, and no release is known to
@@ -29,7 +29,7 @@ _OPTIONS = ("default_timeout_microseconds", "allow_timeout_override", "max_queue
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A model whose batching can stall, or whose config cannot be read."""
+    """A model whose batching can stall, whose answers are kept, or whose config cannot be read."""
 
     model: str
     config: Path
@@ -47,6 +47,8 @@ def _in_config(path: Path) -> Iterator[Hazard]:
     except (OSError, ValueError, text_format.ParseError) as exc:
         yield Hazard(path.parent.name, path, f"cannot be read: {type(exc).__name__}")
         return
+    if config.response_cache.enable:
+        yield Hazard(path.parent.name, path, CACHED)
     found = sorted(stalling_options(config.dynamic_batching))
     if found:
         yield Hazard(
@@ -55,6 +57,12 @@ def _in_config(path: Path) -> Iterator[Hazard]:
             f"dynamic_batching has {', '.join(found)}, with which Triton's batcher can stall "
             "(server#8870); drop it: the gateway's queue has priorities, deadlines and limits",
         )
+
+
+CACHED = (
+    "response_cache is on: Triton would keep what callers were answered, restricted data among it, "
+    "and give it to whoever asks the same; drop it"
+)
 
 
 def stalling_options(batching: Message) -> set[str]:

@@ -29,6 +29,10 @@ def report(places: Mapping[str, Place]) -> list[dict[str, object]]:
                 }
                 for model, lane in place.lanes.items()
             },
+            "runs_on": {
+                one.model: {"provider": one.provider, "graph": one.graph, "threads": one.threads}
+                for one in place.provided()
+            },
         }
         for name, place in places.items()
     ]
@@ -44,6 +48,10 @@ def publish(metrics: Metrics, places: Mapping[str, Place], groups: Groups) -> No
             metrics.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
             metrics.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
 
+    metrics.model_provider.clear()  # a model that was loaded anew may run on another
+    for name, place in places.items():
+        for one in place.provided():
+            metrics.model_provider.labels(name, one.model, one.provider).set(1)
     for name, gpu in groups.shared_gpus():
         metrics.gpu_turns.labels(name).set(gpu.turns)
         if gpu.contention.value is not None:

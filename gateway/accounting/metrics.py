@@ -131,6 +131,12 @@ class Metrics:
             ["endpoint"],
             registry=r,
         )
+        self.model_provider = Gauge(
+            "spillway_model_provider",
+            "1: the model there runs on this provider of ONNX Runtime.",
+            ["endpoint", "model", "provider"],
+            registry=r,
+        )
         self.endpoint_available = Gauge(
             "spillway_endpoint_available", "1 while calls go there.", ["endpoint", "zone"],
             registry=r,

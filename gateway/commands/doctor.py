@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import importlib.metadata
 import importlib.util
 import os
@@ -15,6 +16,12 @@ from typing import Any
 
 from gateway import __version__, repository
 from gateway.commands import console
+
+_BEST_FIRST = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
+# A graph of one Identity node, in ONNX: what a provider is tried with.
+_IDENTITY = base64.b64decode(
+    "CAg6NwoQCgFhEgFiIghJZGVudGl0eRIBaVoPCgFhEgoKCAgBEgQKAggBYg8KAWISCgoICAESBAoCCAFCBAoAEBE="
+)
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -63,15 +70,45 @@ def _gpu() -> dict[str, Any]:
 def _onnxruntime() -> dict[str, Any]:
     import onnxruntime  # slow to import, and only looked at here
 
+    loads = [name for name in onnxruntime.get_available_providers() if _loads(name)]
     both = [n for n in ("onnxruntime", "onnxruntime-gpu") if _version(n)]
     providers = list(onnxruntime.get_available_providers())
     told = f"{onnxruntime.__version__}, providers: {', '.join(providers)}"
     ok = len(both) == 1
     if not ok:
         told += " - onnxruntime and onnxruntime-gpu overwrite each other: uninstall one"
-    if "CUDAExecutionProvider" in providers and not Path("/dev/nvidiactl").exists():
-        told += " (CUDA is compiled in, but this machine has no GPU device: it runs on the CPU)"
-    return {"ok": ok, "version": onnxruntime.__version__, "providers": providers, "told": told}
+    best = next((name for name in _BEST_FIRST if name in loads), "none of them")
+    told += f"; models run on {best}"
+    missing = [name for name in providers if name in _BEST_FIRST and name not in loads]
+    if missing and Path("/dev/nvidiactl").exists():
+        ok = False
+        told += (
+            f" - {' and '.join(missing)} cannot be loaded: a library is missing, see NVIDIA's list"
+        )
+    elif missing:
+        told += " (this machine has no GPU device)"
+    return {
+        "ok": ok,
+        "version": onnxruntime.__version__,
+        "providers": providers,
+        "loads": loads,
+        "told": told,
+    }
+
+
+def _loads(provider: str) -> bool:
+    """Whether a session really gets it: ONNX Runtime falls back to the CPU in silence."""
+    import onnxruntime  # slow to import, and only looked at here
+
+    if provider.startswith(("CUDA", "Tensorrt")) and not Path("/dev/nvidiactl").exists():
+        return False  # trying takes seconds, and writes errors of its own
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(_IDENTITY, options, providers=[provider])
+    except Exception:  # noqa: BLE001 - the pybind errors have no base; it does not load
+        return False
+    return bool(session.get_providers()[0] == provider)
 
 
 def _tensorrt() -> dict[str, Any]:

@@ -33,10 +33,11 @@ from types import MappingProxyType, TracebackType
 import httpx
 
 from gateway import ambient
-from gateway.embedded import TritonServerError, TritonStartError
+from gateway.embedded import TritonServerError, TritonStartError, providers
 from gateway.embedded.home import Home
 from gateway.embedded.installation import Installation
 from gateway.embedded.process import KILL_MARGIN_S, Process
+from gateway.embedded.providers import Provided
 from gateway.embedded.pulse import Pulse
 
 logger = logging.getLogger("gateway.triton")
@@ -72,6 +73,7 @@ class TritonOptions:
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
     restart_grace_s: float = 1.0  # a gray server has little left to finish
+    look_s: float = 15.0  # between two looks at what its models run on
     silent_s: float = 10.0  # without any answer for so long it is restarted
     backoff_first_s: float = 0.5
     backoff_cap_s: float = 30.0
@@ -134,9 +136,12 @@ class TritonServer:
         self._process: Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
+        self._onlooker: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._restarts = 0
         self._unavailable: Mapping[str, str] = MappingProxyType({})
+        self._provided: tuple[Provided, ...] = ()
+        self._gpu_is_here = Path("/dev/nvidiactl").exists()
         self._home: Home | None = None
         self._command: list[str] = []
         self._environment: dict[str, str] = {}
@@ -162,6 +167,11 @@ class TritonServer:
     def unavailable(self) -> Mapping[str, str]:
         """The models that did not load, each with Triton's reason."""
         return self._unavailable
+
+    @property
+    def provided(self) -> tuple[Provided, ...]:
+        """What its models run on, of those that say it; renewed every so often."""
+        return self._provided
 
     def back_in_s(self) -> float | None:
         """Seconds until it is expected to infer again; None: it is up, or nobody knows."""
@@ -201,6 +211,7 @@ class TritonServer:
             raise
         self._supervisor = asyncio.create_task(self._supervise(), name="triton-supervisor")
         self._listener = asyncio.create_task(self._listen(), name="triton-listener")
+        self._onlooker = asyncio.create_task(self._look(), name="triton-onlooker")
         return self._ports
 
     async def restart(self, reason: str) -> None:
@@ -227,7 +238,7 @@ class TritonServer:
         """Ends the server and all its processes; safe to call twice."""
         if self._state is ServerState.CLOSED:
             return
-        for task in (self._listener, self._supervisor):
+        for task in (self._onlooker, self._listener, self._supervisor):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -283,7 +294,7 @@ class TritonServer:
         ]
         if not options.complete_configs:
             command += ["--disable-auto-complete-config"]
-        if not Path("/dev/nvidiactl").exists():
+        if not self._gpu_is_here:
             # Looking for GPUs that are not there costs warnings in every log.
             command += ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]
         if options.models:
@@ -300,6 +311,7 @@ class TritonServer:
             async with asyncio.timeout(self._options.start_timeout_s), self._client() as client:
                 await self._until_listening(process, client)
                 self._unavailable = await self._failed_models(client)
+                await self._ask_providers(client)
         except TimeoutError as late:
             await process.end(0.0)
             raise TritonStartError(
@@ -353,6 +365,21 @@ class TritonServer:
         }
         return MappingProxyType(failed)
 
+    async def _ask_providers(self, client: httpx.AsyncClient) -> None:
+        try:
+            told = await client.get(f"http://{_LOOPBACK}:{self._ports.metrics}/metrics")
+        except httpx.TransportError:
+            return  # its metrics are no reason to doubt the server; the next look may be answered
+        before, self._provided = set(self._provided), providers.read(told.text)
+        for one in (p for p in self._provided if p not in before):
+            in_vain = one.provider == providers.ON_CPU and self._gpu_is_here
+            logger.log(
+                logging.WARNING if in_vain else logging.INFO,
+                "%s %s runs %s on %s, %d threads%s",
+                one.model, one.version, one.graph, one.provider, one.threads,
+                ", though there is a GPU: spillway doctor says what is missing" if in_vain else "",
+            )  # fmt: skip
+
     def _client(self) -> httpx.AsyncClient:
         # Without the environment: it may name a proxy, even for the loopback address. Without the
         # certificates of the world: nothing here is encrypted, and reading them takes 100 ms.
@@ -383,6 +410,14 @@ class TritonServer:
                 if self._on_silent is not None:
                     self._on_silent()
                 await self.restart(f"it has answered nothing for {self._options.silent_s:g} s")
+
+    async def _look(self) -> None:
+        """Models are loaded anew while it runs."""
+        async with self._client() as client:
+            while True:
+                await asyncio.sleep(self._options.look_s)
+                if self._state is ServerState.UP:
+                    await self._ask_providers(client)
 
     async def _came_back(self) -> bool:
         self._restarts += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
@@ -21,6 +20,7 @@ from gateway.classify.names.tagger import WEIGHTS, load_features
 from gateway.classify.names.words import cut
 
 from .serving import MODELS
+from .session import beside
 
 Rows = npt.NDArray[np.int32]
 Logits = npt.NDArray[np.float32]
@@ -30,13 +30,7 @@ PLACE = MODELS / "names" / "1"
 
 @pytest.fixture(scope="module")
 def runtime(built: None) -> ModuleType:
-    """From the model's directory, which is no package."""
-    spec = importlib.util.spec_from_file_location("names_runtime", PLACE / "runtime.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return beside("names", "runtime")
 
 
 def table(*texts: str, padded_to: int | None = None) -> Rows:

@@ -50,6 +50,12 @@ def test_plain_batching_is_no_hazard(tmp_path: Path, batching: str) -> None:
     assert hazards(repository(tmp_path, batching)) == []
 
 
+def test_a_model_whose_answers_triton_would_keep_is_a_hazard(tmp_path: Path) -> None:
+    (found,) = hazards(repository(tmp_path, "response_cache { enable: true }"))
+    assert "restricted data" in found.told
+    assert hazards(repository(tmp_path / "off", "response_cache { enable: false }")) == []
+
+
 def test_a_config_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (found,) = hazards(repository(tmp_path, "dynamic_batching {"))
     assert "ParseError" in found.told

@@ -215,6 +215,7 @@ def _runtime(name: str, directory: Path) -> object:
         raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses look their own module up
+    sys.path.append(str(directory))  # what it imports lies beside it, as in Triton
     spec.loader.exec_module(module)
     runtime: object = module.Runtime(directory)
     return runtime

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
+from ort_session import OrtSession, Wanted
 
 FEATURES = (
     "amount_usd",
@@ -23,22 +23,18 @@ FEATURES = (
     "foreign_country",
 )
 
+THREADS = 1  # a batch is done before a second one has woken
+
 Tensors = dict[str, npt.NDArray[np.generic]]
 
 
 class Runtime:
-    def __init__(self, directory: Path) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        self._session = ort.InferenceSession(
-            str(directory / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+    def __init__(self, directory: Path, wanted: Wanted | None = None) -> None:
+        self.session = OrtSession(directory, wanted, most_threads=THREADS)
 
     def execute(self, inputs: Tensors) -> Tensors:
         """`features` [batch, 12] -> `score` [batch, 1], each from 0 to 1."""
         features = np.asarray(inputs["features"], dtype=np.float32)
         if not np.isfinite(features).all():
             raise ValueError("features must be finite numbers")
-        (score,) = self._session.run(["score"], {"features": features})
-        return {"score": score}
+        return self.session.run({"features": features})

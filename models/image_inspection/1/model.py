@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
+from ort_session import Wanted, report
 from runtime import Runtime
 
 INPUT, OUTPUTS = "image", ("defect_probability", "class_scores")
@@ -11,7 +12,8 @@ INPUT, OUTPUTS = "image", ("defect_probability", "class_scores")
 
 class TritonPythonModel:
     def initialize(self, args):
-        self._runtime = Runtime(Path(__file__).parent)
+        self._runtime = Runtime(Path(__file__).parent, Wanted.of(args))
+        self._told = report(pb_utils, args, self._runtime.session)
 
     def execute(self, requests):
         arrays = [pb_utils.get_input_tensor_by_name(r, INPUT).as_numpy() for r in requests]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import triton_python_backend_utils as pb_utils
+from ort_session import Wanted, report
 from runtime import Runtime
 
 INPUT, OUTPUT = "rows", "logits"
@@ -10,7 +11,8 @@ INPUT, OUTPUT = "rows", "logits"
 
 class TritonPythonModel:
     def initialize(self, args):
-        self._runtime = Runtime(Path(__file__).parent)
+        self._runtime = Runtime(Path(__file__).parent, Wanted.of(args))
+        self._told = report(pb_utils, args, self._runtime.session)
 
     def execute(self, requests):
         tables = [pb_utils.get_input_tensor_by_name(r, INPUT).as_numpy() for r in requests]

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
+from ort_session import OrtSession, Wanted
 
-THREADS = 2
 COLUMNS = 21
 BATCH_WORDS = 4096  # padding included; more at once is no quicker and takes memory
 
@@ -23,16 +23,8 @@ Logits = npt.NDArray[np.float32]  # (texts, words, labels)
 
 
 class Runtime:
-    def __init__(self, directory: Path) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = THREADS
-        options.inter_op_num_threads = 1
-        # Threads that spin while they wait take the processor from the server beside them.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 4
-        self._session = ort.InferenceSession(
-            str(directory / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+    def __init__(self, directory: Path, wanted: Wanted | None = None) -> None:
+        self.session = OrtSession(directory, wanted)
 
     def execute(self, inputs: Tensors) -> Tensors:
         (found,) = self.each([inputs["rows"].astype(np.int32, copy=False)])
@@ -53,7 +45,7 @@ class Runtime:
             [np.pad(t, ((0, 0), (0, longest - t.shape[1]), (0, 0))) for t in tables]
         )
         try:
-            (logits,) = self._session.run(["logits"], {"rows": rows})
+            logits = self.session.run({"rows": rows})["logits"]
         except ort.capi.onnxruntime_pybind11_state.InvalidArgument:
             # Without a cause: ONNX Runtime's own message names the number that is no row.
             raise ValueError("rows must be numbers of rows in the model's tables") from None
