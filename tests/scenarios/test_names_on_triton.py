@@ -292,7 +292,7 @@ def test_a_model_with_other_weights_stops_the_start(built: None, tmp_path: Path)
     shutil.copytree(MODELS / "names" / "1", repository / "names" / "1")
     shutil.copy(MODELS / "names" / "config.pbtxt", repository / "names")
     runtime = repository / "names" / "1" / "runtime.py"
-    head, run, tail = runtime.read_text().partition("(logits,) = self._session.run")
+    head, run, tail = runtime.read_text().partition("logits = self.session.run")
     assert run
     runtime.write_text(f"{head}rows[..., 4:12] = 7  # other words\n            {run}{tail}")
 
