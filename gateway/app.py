@@ -51,6 +51,7 @@ from gateway.fronts.http_connection import HttpConnection
 from gateway.limits import Limits
 from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.place import Place
+from gateway.priors import measured
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
 from gateway.schedulers import new_scheduler, weights
@@ -226,6 +227,7 @@ class Gateway:
             inspector=connector if isinstance(connector, Inspector) else None,
             on_gray=None if server is None else self._restarter(name, server),
             back_in_s=(lambda: None) if server is None else server.back_in_s,
+            measured={} if server is None else measured(settings.repository or Path("models")),
             provided=tuple if server is None else lambda: server.provided,
         )
 

@@ -29,7 +29,7 @@ from gateway.errors import (
     UpstreamSilent,
 )
 from gateway.group import ServerNow, Surroundings, Turn, refusal
-from gateway.groups import Abroad, Execution, Groups, NewScheduler, Weights
+from gateway.groups import Abroad, Execution, Groups, NewScheduler, Prior, Weights
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
@@ -72,6 +72,7 @@ class Fleet:
             self._declared,
             self.around,
             clock,
+            self._measured,
         )
         for name, place in places.items():
             place.on_execution = partial(self._learnt, name)
@@ -141,6 +142,10 @@ class Fleet:
 
     def _learnt(self, name: str, model: str, told: Execution) -> None:
         self.groups.learn(model, name, told)
+
+    def _measured(self, model: str, server: str) -> Prior | None:
+        served = self._catalog.endpoints[server].models.get(model)
+        return None if served is None else self.places[server].measured.get(served.model)
 
     def _declared(self, model: str, name: str) -> Execution:
         """What the settings say of how an on-prem server executes a model's calls."""

@@ -45,6 +45,14 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
+class Prior:
+    """What batches of a model took where somebody measured them."""
+
+    fixed_s: float
+    per_row_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Abroad:
     """A cloud endpoint that a call may go to now."""
 
@@ -80,15 +88,17 @@ class Groups:
         declared: Callable[[str, str], Execution],
         look_around: Callable[[str, Sequence[str]], Surroundings],
         clock: Clock,
+        measured: Callable[[str, str], Prior | None] = lambda model, server: None,
     ) -> None:
         """`expected_s`: of an endpoint, the service time that its settings expect. `declared`: of a
-        model and a server, what they say of its execution."""
+        model and a server, what they say of its execution; `measured`: what its batches took."""
         self._weights = weights
         self._new_scheduler = new_scheduler
         self._expected_s = expected_s
         self._declared = declared
         self._look_around = look_around
         self._clock = clock
+        self._measured = measured
         self._groups: dict[Key, ServerGroup] = {}
         self._gpus: dict[str, SharedGpu] = {}  # by server
         self._on_gpu: dict[str, list[ServerGroup]] = {}  # by their numbers there
@@ -114,7 +124,7 @@ class Groups:
         rows = 1 if alone else max(self.execution(model, name).rows for name in servers)
         shared = [] if alone else [n for n in servers if self.execution(model, n).shares_gpu]
         scheduler = self._new_scheduler(
-            {name: self._batch_model(name, alone) for name in servers}, rows, not alone,
+            {name: self._batch_model(model, name, alone) for name in servers}, rows, not alone,
             {name: self._gpus.setdefault(name, SharedGpu()) for name in shared},
         )  # fmt: skip
         for name in servers:
@@ -142,7 +152,10 @@ class Groups:
         finally:
             self._passing_on = False
 
-    def _batch_model(self, server: str, alone: bool) -> BatchModel:
+    def _batch_model(self, model: str, server: str, alone: bool) -> BatchModel:
+        prior = None if alone else self._measured(model, server)
+        if prior is not None:
+            return BatchModel(prior.fixed_s, prior.per_row_s)
         expected_s = self._expected_s(server)
         fixed = _FIXED_ALONE if alone else _FIXED_SHARE
         return BatchModel(expected_s * fixed, expected_s * (1 - fixed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway import ambient
@@ -11,7 +11,7 @@ from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.breaker import Breaker
 from gateway.config import EndpointSettings
 from gateway.embedded.providers import Provided
-from gateway.groups import Execution
+from gateway.groups import Execution, Prior
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import Figures, parting_s
 from gateway.health.statistics import ServerStatistics
@@ -63,6 +63,7 @@ class Place:
     statistics: ServerStatistics | None = None  # where the server tells any
     back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
     provided: Callable[[], Sequence[Provided]] = tuple  # what its models run on, where that is told
+    measured: Mapping[str, Prior] = field(default_factory=dict)  # by its models, of their batches
     on_execution: Callable[[str, Execution], None] = lambda model, execution: None
 
     def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:

@@ -43,7 +43,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "spill",
             },
             {"health", "groups", "audit", "models"},
-            {"place", "schedulers"},
+            {"place", "priors", "schedulers"},
             {"clouds"},
             {"fleet", "pseudonyms", "status"},
             {"attempt", "watch", "census", "canaries", "tending", "scraping"},

@@ -11,10 +11,10 @@ import pytest
 
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.group import ServerNow, Surroundings
-from gateway.groups import Abroad, Execution, Groups, Weights
+from gateway.groups import Abroad, Execution, Groups, Prior, Weights
 from gateway.schedulers import new_scheduler, weights
 from gateway.scheduling.arrival import RULES, OnArrival
-from gateway.scheduling.batches import BatchModel
+from gateway.scheduling.batches import _COLD_CAUTION, BatchModel
 from gateway.scheduling.calls import Leave, Scheduling
 from gateway.scheduling.guarded import Guarded
 from gateway.scheduling.scheduler import Scheduler
@@ -38,6 +38,7 @@ class Made:
 class Rig:
     def __init__(self, **executions: Execution) -> None:
         self.made: list[Made] = []
+        self.measured: dict[str, Prior] = {}
         self.groups = Groups(
             WEIGHTS,
             self._new,
@@ -45,6 +46,7 @@ class Rig:
             lambda model, server: executions.get(server, Execution()),
             self._around,
             now_s,
+            lambda model, server: self.measured.get(server),
         )
 
     def _new(
@@ -70,6 +72,21 @@ def said(text: str, **limits: int) -> DocumentCall:
 
 
 # Servers
+
+
+@pytest.mark.parametrize(
+    ("alone", "first_s"), [(False, 0.004 * _COLD_CAUTION), (True, 0.1 * 0.2 * _COLD_CAUTION)]
+)
+def test_a_queue_begins_with_what_was_measured_where_calls_make_batches(
+    alone: bool, first_s: float
+) -> None:
+    async def main() -> None:
+        rig = Rig(gpu=Execution(rows=8, one_by_one=alone))
+        rig.measured["gpu"] = Prior(0.004, 0.001)
+        rig.groups.of("m", ["gpu"])
+        assert rig.made[0].first_s == pytest.approx(first_s)
+
+    run(main())
 
 
 def test_calls_that_end_together_make_batches_and_the_next_is_sent_ahead() -> None:

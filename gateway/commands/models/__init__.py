@@ -16,7 +16,7 @@ from gateway.config import ConfigError
 from gateway.models import declaration
 from gateway.models.failures import ModelFailed, WrongModel
 
-SUBCOMMANDS = ("build", "quantize", "verify", "ls", "config")
+SUBCOMMANDS = ("build", "quantize", "verify", "profile", "ls", "config")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
