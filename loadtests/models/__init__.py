@@ -1,0 +1,1 @@
+"""Load on the models of models/ (loadtests/README.md)."""

@@ -1,0 +1,250 @@
+"""What batching brings on each model, and what of it is left behind the gateway.
+
+    python -m loadtests.models.batching --rounds 5
+    python -m loadtests.models.batching --only minilm --words 4 12 40 120
+    python -m loadtests.models.batching --gateway --rounds 5
+    python -m loadtests.models.batching --gateway --apart --only minilm paced
+
+One real Triton serves all of them. `alone` is one caller that asks for one row and then for the
+next; `crowd` is `--callers` of them at once. `batch` is Triton's own count of rows by executions.
+All parts take turns, round by round, and the figures are medians over the rounds.
+
+With `--gateway` a `spillway serve` stands in front of the same Triton, and the crowd asks both in
+turns; `cpu` is what a call costs of the processor in the gateway, its scan workers included, and at
+Triton. The gateway reads every text. `--apart` leaves the first core to Triton, and the gateway and
+the callers the others, as on two machines; without it all of them share all cores. `paced` is a
+model that sleeps 20 ms and 1 ms a row, as a GPU would be busy without using the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.models import declaration
+from gateway.models.declaration import Declaration
+from gateway.models.profiling.load import Measured, Target, connected
+from gateway.models.profiling.samples import requests
+from loadtests.models import processes
+from tests.live import LiveGateway, serving
+
+MODELS = Path(__file__).resolve().parents[2] / "models"
+PACED = Path(__file__).resolve().parents[1] / "decide/repository/timed"
+BATCHED = ("minilm", "fraud_score", "image_inspection", "names")
+_SAMPLES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    model: str
+    words: int
+    requests: list[bytes]
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}, {self.words} words" if self.words else self.model
+
+
+@dataclass(slots=True)
+class Found:
+    """Of one case, over the rounds."""
+
+    case: str
+    alone: list[Measured] = field(default_factory=list)
+    crowd: list[Measured] = field(default_factory=list)
+    behind: list[Measured] = field(default_factory=list)  # the gateway
+    gateway_cpu_s: list[float] = field(default_factory=list)  # a call
+    triton_cpu_s: list[float] = field(default_factory=list)
+
+    def figures(self) -> dict[str, Any]:
+        alone, crowd = rate(self.alone), rate(self.crowd)
+        told: dict[str, Any] = {
+            "case": self.case,
+            "alone_per_s": round(alone, 1),
+            "crowd_per_s": round(crowd, 1),
+            "times": round(crowd / alone, 2),
+            "batch": round(median(m.executed for m in self.crowd), 1),
+        }
+        if self.behind:
+            pairs = zip(self.behind, self.crowd, strict=True)
+            told |= {
+                "gateway_per_s": round(rate(self.behind), 1),
+                "kept": round(median(b.calls_per_s / c.calls_per_s for b, c in pairs), 3),
+                "gateway_batch": round(median(m.executed for m in self.behind), 1),
+                "gateway_cpu_ms": round(1000 * median(self.gateway_cpu_s), 2),
+                "triton_cpu_ms": round(1000 * median(self.triton_cpu_s), 2),
+            }
+        return told
+
+
+def rate(found: list[Measured]) -> float:
+    return median(one.calls_per_s for one in found)
+
+
+def cases(only: list[str], words: list[int], paced: bool) -> Iterator[Case]:
+    for model in (*BATCHED, *(["paced"] if paced else [])):
+        if only and model not in only:
+            continue
+        if model == "paced":
+            yield Case(model, 0, [_paced_request()])
+            continue
+        declared = declaration.load(MODELS / model / declaration.FILE)
+        for count in words if _has_text(declared) else [0]:
+            yield Case(model, count, requests(declared, 1, count, _SAMPLES))
+
+
+def _has_text(declared: Declaration) -> bool:
+    return any(tensor.text for tensor in declared.inputs.values())
+
+
+def _paced_request() -> bytes:
+    from tritonclient.grpc import service_pb2  # beside its only use
+
+    message = service_pb2.ModelInferRequest(model_name="paced")
+    for name in ("INPUT0", "INPUT1"):
+        message.inputs.add(name=name, datatype="INT32", shape=[1, 16])
+        message.raw_input_contents.append(bytes(64))
+    written: bytes = message.SerializeToString()
+    return written
+
+
+def repository(at: Path) -> Path:
+    """Links to the models, and the one that sleeps."""
+    for model in BATCHED:
+        (at / model).symlink_to(MODELS / model)
+    shutil.copytree(PACED, at / "paced")
+    config = (at / "paced/config.pbtxt").read_text()
+    config = config.replace('"timed"', '"paced"').replace('"40"', '"20"').replace('"10"', '"1"')
+    (at / "paced/config.pbtxt").write_text(config)
+    return at
+
+
+def settings(server: TritonServer, scratch: Path) -> dict[str, Any]:
+    served = {"tensors": "clear", "served_by": [{"endpoint": "gpu"}]}
+    address = f"127.0.0.1:{server.ports.grpc}"
+    return {
+        "listen": {"http_port": 0, "grpc_port": 0},
+        "records": {"path": str(scratch / "decisions.jsonl")},
+        "endpoints": {
+            "gpu": {"kind": "triton", "zone": "onprem", "grpc": address, "expected_ms": 20}
+        },
+        "models": {
+            model: served | ({"text_inputs": ["text"]} if model == "minilm" else {})
+            for model in (*BATCHED, "paced")
+        },
+    }
+
+
+@contextlib.asynccontextmanager
+async def triton(scratch: Path, apart: bool) -> AsyncIterator[TritonServer]:
+    (scratch / "models").mkdir()
+    options = TritonOptions(repositories=(repository(scratch / "models"),))
+    server = TritonServer(options)
+    with processes.starting_on({min(os.sched_getaffinity(0))} if apart else None):
+        await server.start()
+    try:
+        if server.unavailable:
+            raise SystemExit(f"not served: {dict(server.unavailable)}; python models/build.py")
+        yield server
+    finally:
+        await server.aclose()
+
+
+async def measure(args: argparse.Namespace, scratch: Path) -> list[Found]:
+    chosen = list(cases(args.only, args.words, args.gateway))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(triton(scratch, args.apart))
+        if args.apart:
+            os.sched_setaffinity(0, os.sched_getaffinity(0) - {min(os.sched_getaffinity(0))})
+        gateway = None
+        if args.gateway:
+            gateway = await asyncio.to_thread(
+                stack.enter_context, serving(settings(server, scratch), scratch)
+            )
+        found = [Found(case.name) for case in chosen]
+        for _ in range(args.rounds):
+            for case, one in zip(chosen, found, strict=True):
+                await _round(args, case, one, server, gateway)
+        return found
+
+
+async def _round(
+    args: argparse.Namespace,
+    case: Case,
+    found: Found,
+    server: TritonServer,
+    gateway: LiveGateway | None,
+) -> None:
+    async with connected(f"127.0.0.1:{server.ports.grpc}", case.model, False) as direct:
+        found.alone.append(await direct.measure(case.requests, 1, args.seconds))
+        found.crowd.append(await direct.measure(case.requests, args.callers, args.seconds))
+        if gateway is None:
+            return
+        async with connected(gateway.grpc_target, case.model, False) as behind:
+            await _behind(args, case, found, behind, server, gateway)
+
+
+async def _behind(
+    args: argparse.Namespace,
+    case: Case,
+    found: Found,
+    behind: Target,
+    server: TritonServer,
+    gateway: LiveGateway,
+) -> None:
+    pids = (gateway.process.pid, server.pid or 0)
+    await behind.measure(case.requests, args.callers, 0.3)  # its scans' caches, its connections
+    before = [processes.cpu_s(pid) for pid in pids]
+    measured = await behind.measure(case.requests, args.callers, args.seconds)
+    used = [processes.cpu_s(pid) - was for pid, was in zip(pids, before, strict=True)]
+    # What ran before anything counted is in `used` too: a fifth of the time.
+    calls = len(measured.took_s) * 1.2
+    found.behind.append(measured)
+    found.gateway_cpu_s.append(used[0] / calls)
+    found.triton_cpu_s.append(used[1] / calls)
+
+
+def show(found: list[Found]) -> None:
+    figures = [one.figures() for one in found]
+    table = Table(*figures[0])
+    for one in figures:
+        table.add_row(*map(str, one.values()))
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=[], choices=(*BATCHED, "paced"))
+    parser.add_argument("--callers", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each part in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--words", type=int, nargs="+", default=[12], help="of a text")
+    parser.add_argument("--gateway", action="store_true")
+    parser.add_argument("--apart", action="store_true", help="Triton has a core of its own")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        found = uvloop.run(measure(args, Path(scratch)))
+    if args.json:
+        print(json.dumps([one.figures() | {"args": vars(args)} for one in found], indent=1))
+    else:
+        show(found)
+
+
+if __name__ == "__main__":
+    main()
