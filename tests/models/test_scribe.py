@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
+import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
+from gateway.embedded.server import Ports
+from gateway.models import declaration
+from gateway.models.profiling.load import Measured, connected
+from gateway.models.profiling.samples import requests
+from tests.live import wait_until
+
 from .calls import Array, Response, stream, texts
+from .serving import MODELS
 
 Client: TypeAlias = grpcclient.InferenceServerClient
 
@@ -92,3 +103,43 @@ def test_a_bad_call_is_refused_without_being_quoted(
     with pytest.raises(InferenceServerException, match=says) as refusal:
         call(over_grpc, prompt, **options)
     assert "Janet" not in str(refusal.value)
+
+
+def made(ports: Ports) -> tuple[float, float]:
+    """Steps and words, by the model's own metrics."""
+    told = httpx.get(f"http://127.0.0.1:{ports.metrics}/metrics", trust_env=False).text
+    said = r'^spillway_generator_(\w+)_total\{model="scribe"\} (\S+)$'
+    counts = dict(re.findall(said, told, re.MULTILINE))
+    return float(counts["steps"]), float(counts["words"])
+
+
+def test_answers_that_are_written_at_once_share_their_steps(
+    over_grpc: Client, ports: Ports
+) -> None:
+    """Continuous batching: calls join and leave between two steps."""
+    call(over_grpc, "so that there are counts", max_tokens=tokens(2))
+    scribe = declaration.load(MODELS / "scribe" / declaration.FILE)
+
+    async def crowd() -> Measured:
+        async with connected(f"127.0.0.1:{ports.grpc}", "scribe", streamed=True) as target:
+            return await target.measure(requests(scribe, 1, 5, 16), callers=32, seconds=1.0)
+
+    before = made(ports)
+    asyncio.run(crowd())
+    # Told when nobody is there any more, which a caller may see a little later.
+    wait_until(lambda: made(ports)[1] >= before[1] + 64, 10)
+    steps, words = (after - was for after, was in zip(made(ports), before, strict=True))
+    assert words / steps >= 8
+
+
+def test_what_is_written_for_one_does_not_depend_on_the_others(ports: Ports) -> None:
+    prompts = [f"the dam {n}" for n in range(6)]
+
+    def written(prompt: str) -> str:
+        with grpcclient.InferenceServerClient(f"127.0.0.1:{ports.grpc}") as client:
+            return text_of(call(client, prompt, max_tokens=tokens(20)))
+
+    alone = [written(prompt) for prompt in prompts]
+    assert len(set(alone)) > 1
+    with ThreadPoolExecutor(len(prompts)) as callers:
+        assert list(callers.map(written, prompts)) == alone
