@@ -7,13 +7,15 @@
 
 One real Triton serves all of them. `alone` is one caller that asks for one row and then for the
 next; `crowd` is `--callers` of them at once. `batch` is Triton's own count of rows by executions.
-All parts take turns, round by round, and the figures are medians over the rounds.
+`cpu_times` compares what a call costs of the processor at Triton, alone and in a crowd. All parts
+take turns, round by round, and the figures are medians over the rounds. The generator has
+continuous batching, of which Triton counts nothing: its `batch` is words by steps, by its count.
 
 With `--gateway` a `spillway serve` stands in front of the same Triton, and the crowd asks both in
-turns; `cpu` is what a call costs of the processor in the gateway, its scan workers included, and at
-Triton. The gateway reads every text. `--apart` leaves the first core to Triton, and the gateway and
-the callers the others, as on two machines; without it all of them share all cores. `paced` is a
-model that sleeps 20 ms and 1 ms a row, as a GPU would be busy without using the processor.
+turns; `gateway_cpu_ms` is what a call costs of the processor in the gateway, its scan workers
+included. The gateway reads every text. `--apart` leaves the first core to Triton, and the others to
+the gateway and the callers, as on two machines; without it all of them share all cores. `paced` is
+a model that sleeps 20 ms and 1 ms a row, as a GPU would be busy without using the processor.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -31,6 +34,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import httpx
 import uvloop
 from rich.console import Console
 from rich.table import Table
@@ -38,7 +42,7 @@ from rich.table import Table
 from gateway.embedded.server import TritonOptions, TritonServer
 from gateway.models import declaration
 from gateway.models.declaration import Declaration
-from gateway.models.profiling.load import Measured, Target, connected
+from gateway.models.profiling.load import WARM, Measured, Target, connected
 from gateway.models.profiling.samples import requests
 from loadtests.models import processes
 from tests.live import LiveGateway, serving
@@ -46,6 +50,7 @@ from tests.live import LiveGateway, serving
 MODELS = Path(__file__).resolve().parents[2] / "models"
 PACED = Path(__file__).resolve().parents[1] / "decide/repository/timed"
 BATCHED = ("minilm", "fraud_score", "image_inspection", "names")
+GENERATOR = "scribe"
 _SAMPLES = 64
 
 
@@ -68,8 +73,10 @@ class Found:
     alone: list[Measured] = field(default_factory=list)
     crowd: list[Measured] = field(default_factory=list)
     behind: list[Measured] = field(default_factory=list)  # the gateway
-    gateway_cpu_s: list[float] = field(default_factory=list)  # a call
-    triton_cpu_s: list[float] = field(default_factory=list)
+    alone_cpu_s: list[float] = field(default_factory=list)  # at Triton, a call
+    crowd_cpu_s: list[float] = field(default_factory=list)
+    gateway_cpu_s: list[float] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)  # the generator's words by its steps
 
     def figures(self) -> dict[str, Any]:
         alone, crowd = rate(self.alone), rate(self.crowd)
@@ -78,7 +85,10 @@ class Found:
             "alone_per_s": round(alone, 1),
             "crowd_per_s": round(crowd, 1),
             "times": round(crowd / alone, 2),
-            "batch": round(median(m.executed for m in self.crowd), 1),
+            "alone_cpu_ms": round(1000 * median(self.alone_cpu_s), 2),
+            "crowd_cpu_ms": round(1000 * median(self.crowd_cpu_s), 2),
+            "cpu_times": round(median(self.alone_cpu_s) / median(self.crowd_cpu_s), 2),
+            "batch": round(median(self.steps or [m.executed for m in self.crowd]), 1),
         }
         if self.behind:
             pairs = zip(self.behind, self.crowd, strict=True)
@@ -87,7 +97,6 @@ class Found:
                 "kept": round(median(b.calls_per_s / c.calls_per_s for b, c in pairs), 3),
                 "gateway_batch": round(median(m.executed for m in self.behind), 1),
                 "gateway_cpu_ms": round(1000 * median(self.gateway_cpu_s), 2),
-                "triton_cpu_ms": round(1000 * median(self.triton_cpu_s), 2),
             }
         return told
 
@@ -97,14 +106,14 @@ def rate(found: list[Measured]) -> float:
 
 
 def cases(only: list[str], words: list[int], paced: bool) -> Iterator[Case]:
-    for model in (*BATCHED, *(["paced"] if paced else [])):
+    for model in (*BATCHED, "paced" if paced else GENERATOR):
         if only and model not in only:
             continue
         if model == "paced":
             yield Case(model, 0, [_paced_request()])
             continue
         declared = declaration.load(MODELS / model / declaration.FILE)
-        for count in words if _has_text(declared) else [0]:
+        for count in words if declared.batch and _has_text(declared) else [5 * declared.decoupled]:
             yield Case(model, count, requests(declared, 1, count, _SAMPLES))
 
 
@@ -125,7 +134,7 @@ def _paced_request() -> bytes:
 
 def repository(at: Path) -> Path:
     """Links to the models, and the one that sleeps."""
-    for model in BATCHED:
+    for model in (*BATCHED, GENERATOR):
         (at / model).symlink_to(MODELS / model)
     shutil.copytree(PACED, at / "paced")
     config = (at / "paced/config.pbtxt").read_text()
@@ -190,33 +199,45 @@ async def _round(
     server: TritonServer,
     gateway: LiveGateway | None,
 ) -> None:
-    async with connected(f"127.0.0.1:{server.ports.grpc}", case.model, False) as direct:
-        found.alone.append(await direct.measure(case.requests, 1, args.seconds))
-        found.crowd.append(await direct.measure(case.requests, args.callers, args.seconds))
+    pid, streamed = server.pid or 0, case.model == GENERATOR
+    async with connected(f"127.0.0.1:{server.ports.grpc}", case.model, streamed) as direct:
+        measured, cpu_s = await _metered(direct, case, 1, args.seconds, pid)
+        found.alone.append(measured)
+        found.alone_cpu_s.append(cpu_s)
+        before = await _made(server) if streamed else (0.0, 0.0)
+        measured, cpu_s = await _metered(direct, case, args.callers, args.seconds, pid)
+        found.crowd.append(measured)
+        found.crowd_cpu_s.append(cpu_s)
+        if streamed:
+            steps, words = (a - b for a, b in zip(await _made(server), before, strict=True))
+            found.steps.append(words / steps)
         if gateway is None:
             return
-        async with connected(gateway.grpc_target, case.model, False) as behind:
-            await _behind(args, case, found, behind, server, gateway)
+        async with connected(gateway.grpc_target, case.model, streamed) as behind:
+            await behind.measure(case.requests, args.callers, 0.3)  # its scans' caches
+            pid = gateway.process.pid
+            measured, cpu_s = await _metered(behind, case, args.callers, args.seconds, pid)
+            found.behind.append(measured)
+            found.gateway_cpu_s.append(cpu_s)
 
 
-async def _behind(
-    args: argparse.Namespace,
-    case: Case,
-    found: Found,
-    behind: Target,
-    server: TritonServer,
-    gateway: LiveGateway,
-) -> None:
-    pids = (gateway.process.pid, server.pid or 0)
-    await behind.measure(case.requests, args.callers, 0.3)  # its scans' caches, its connections
-    before = [processes.cpu_s(pid) for pid in pids]
-    measured = await behind.measure(case.requests, args.callers, args.seconds)
-    used = [processes.cpu_s(pid) - was for pid, was in zip(pids, before, strict=True)]
-    # What ran before anything counted is in `used` too: a fifth of the time.
-    calls = len(measured.took_s) * 1.2
-    found.behind.append(measured)
-    found.gateway_cpu_s.append(used[0] / calls)
-    found.triton_cpu_s.append(used[1] / calls)
+async def _metered(
+    target: Target, case: Case, callers: int, seconds: float, pid: int
+) -> tuple[Measured, float]:
+    """And what a call cost of the processor in a process and all that it started."""
+    before_s = processes.cpu_s(pid)
+    measured = await target.measure(case.requests, callers, seconds)
+    used_s = processes.cpu_s(pid) - before_s
+    return measured, used_s / (len(measured.took_s) * (1 + WARM))  # what did not count ran too
+
+
+async def _made(server: TritonServer) -> tuple[float, float]:
+    """The generator's steps and words; it tells them every 64 steps."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        told = (await client.get(f"http://127.0.0.1:{server.ports.metrics}/metrics")).text
+    said = re.findall(r"^spillway_generator_(\w+)_total\{\S+ (\S+)$", told, re.MULTILINE)
+    counts = {what: float(count) for what, count in said}
+    return counts.get("steps", 0.0), counts.get("words", 0.0)
 
 
 def show(found: list[Found]) -> None:
@@ -224,12 +245,12 @@ def show(found: list[Found]) -> None:
     table = Table(*figures[0])
     for one in figures:
         table.add_row(*map(str, one.values()))
-    Console().print(table)
+    Console(width=180).print(table)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=[], choices=(*BATCHED, "paced"))
+    parser.add_argument("--only", nargs="+", default=[], choices=(*BATCHED, GENERATOR, "paced"))
     parser.add_argument("--callers", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each part in each round")
     parser.add_argument("--rounds", type=int, default=5)

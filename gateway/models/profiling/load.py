@@ -22,7 +22,7 @@ from gateway.oip.stream_frames import StreamFrame
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _PATIENCE_S = 60.0
-_WARM = 0.2  # of the time, before anything counts
+WARM = 0.2  # of the time, before anything counts
 _EOF: Any = vars(grpc.aio)["EOF"]  # its stubs lack it
 
 
@@ -75,7 +75,7 @@ class Target:
         """Raises CannotMeasure."""
         turns = itertools.cycle(requests)
         try:
-            await self._for(turns, callers, seconds * _WARM)
+            await self._for(turns, callers, seconds * WARM)
             before, began_s = await self.executed(), ambient.monotonic_s()
             took_s = await self._for(turns, callers, seconds)
             ended_s = ambient.monotonic_s()
