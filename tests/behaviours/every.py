@@ -7,6 +7,7 @@ from tests.behaviours.admission import ADMISSION
 from tests.behaviours.audit import AUDIT
 from tests.behaviours.callers import CALLERS
 from tests.behaviours.deadlines import DEADLINES
+from tests.behaviours.execution import EXECUTION
 from tests.behaviours.failover import FAILOVER
 from tests.behaviours.models import MODELS
 from tests.behaviours.spill import SPILL
@@ -18,6 +19,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("The audit", AUDIT),
     ("Callers", CALLERS),
     ("Models", MODELS),
+    ("Execution on the premises", EXECUTION),
 )
 
 

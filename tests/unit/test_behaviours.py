@@ -23,6 +23,7 @@ RANGES = {
     "B": range(4, 7),
     "M": range(5, 6),
     "V": range(1, 4),
+    "E": range(1, 4),
 }
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 
