@@ -117,7 +117,7 @@ def names_current(place: Path) -> bool:
 
 def share_session() -> list[str]:
     """A version is whole by itself: each that runs a graph has the one ort_session.py."""
-    source, renewed = HERE / SESSION, []
+    source, renewed = HERE.parent / "gateway/models/served" / SESSION, []
     for target in TARGETS:
         copy = HERE / target.model / "1" / SESSION
         if not copy.exists() or not filecmp.cmp(source, copy, shallow=False):

@@ -1,7 +1,7 @@
 """What the models of a server run on: they say it themselves, in Triton's metrics.
 
 A model of ONNX Runtime falls back to the CPU in silence where a GPU's library is missing. Those of
-models/ look at what their session really has, and tell (`models/ort_session.py`).
+models/ look at what their session really has, and tell (`gateway/models/served/ort_session.py`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from gateway.models.samples import Cutter, numpy_of
 from gateway.models.sessions import Level, Session
 
 Tell = Callable[[str], None]
-_CODE = ("model.py", "runtime.py")
+_CODE = ("model.py", "ort_session.py", "runtime.py")
 _SERVED = Path(__file__).parent / "served"  # no package: Triton imports what is in it
 _CANARY_VALUES = 4
 _CANARY_SIZE = 4  # of a free axis

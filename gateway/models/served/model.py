@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
+from ort_session import report
 from runtime import Runtime
 
 
@@ -21,6 +22,7 @@ class TritonPythonModel:
         said = {name: value["string_value"] for name, value in config["parameters"].items()}
         threads = int(said["threads"]) if "threads" in said else None
         self._runtime = Runtime(Path(__file__).parent, said.get("graph"), threads)
+        self._told = report(pb_utils, args, self._runtime.session)
         self._inputs = [tensor["name"] for tensor in config["input"]]
         self._outputs = [tensor["name"] for tensor in config["output"]]
         self._batched = config["max_batch_size"] > 0

@@ -6,17 +6,14 @@ Copied here by `spillway models build`.
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
+from ort_session import OrtSession, Wanted
 
 Tensors = dict[str, npt.NDArray[np.generic]]
-
-log = logging.getLogger(__name__)
 
 
 class Runtime:
@@ -24,21 +21,9 @@ class Runtime:
         self, directory: Path, graph: str | None = None, threads: int | None = None
     ) -> None:
         self.told: dict[str, Any] = json.loads((directory / "runtime.json").read_text("utf-8"))
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads or self.told["threads"]
-        options.inter_op_num_threads = 1
-        # Threads that spin while they wait take the processor from the server beside them.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 4  # its messages quote values of inputs
-        wanted = ["CPUExecutionProvider"]
-        if "CUDAExecutionProvider" in ort.get_available_providers() and _card_is_here():
-            wanted.insert(0, "CUDAExecutionProvider")
-        path = directory / (graph or self.told["graph"])
-        self._session = ort.InferenceSession(str(path), options, providers=wanted)
-        self.provider: str = self._session.get_providers()[0]
-        if self.provider != wanted[0]:  # ONNX Runtime falls back in silence
-            log.warning("%s does not load here; this model runs on %s", wanted[0], self.provider)
-        self._types = {i.name: i.type for i in self._session.get_inputs()}
+        wanted = Wanted(graph or self.told["graph"], threads or self.told["threads"])
+        self.session = OrtSession(directory, wanted)
+        self._types = {i.name: i.type for i in self.session.session.get_inputs()}
         self._tokenizer = self._tokenizer_of(directory)
 
     def _tokenizer_of(self, directory: Path) -> Any:
@@ -54,9 +39,8 @@ class Runtime:
 
     def execute(self, inputs: Tensors) -> Tensors:
         """By the names of the model, the batch first. Raises ValueError for what no row can be."""
-        names = list(self.told["outputs"])
-        found = self._session.run(names, self._feed(inputs))
-        return dict(zip(names, found, strict=True))
+        found = self.session.run(self._feed(inputs))
+        return {name: found[name] for name in self.told["outputs"]}
 
     def _feed(self, inputs: Tensors) -> Tensors:
         if self._tokenizer is None:
@@ -80,7 +64,3 @@ def _decoded(text: object) -> str:
     except UnicodeDecodeError:
         # Without a cause: Python's own message would quote the text, and errors end up in logs.
         raise ValueError("text must be UTF-8") from None
-
-
-def _card_is_here() -> bool:
-    return Path("/dev/nvidiactl").exists()

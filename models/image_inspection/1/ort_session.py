@@ -1,7 +1,7 @@
 """An ONNX Runtime session on the best provider that really loads, with threads for the cores.
 
-Every version directory of models/ that has a graph carries a copy of this file, so that a version
-is whole by itself wherever it is served; `python models/build.py` copies the one in models/.
+Every version that has a graph carries a copy of this file, so that it is whole by itself wherever
+it is served: `spillway models build` puts one there, `python models/build.py` those of models/.
 """
 
 from __future__ import annotations
