@@ -87,6 +87,13 @@ def test_texts_are_answered_as_openai_embeddings_and_as_tensors(gateway: LiveGat
     np.testing.assert_allclose(alone.data[0].embedding, vectors[1], rtol=1e-4, atol=1e-5)
 
 
+def test_it_says_what_it_runs_on_as_the_others_do(gateway: LiveGateway) -> None:
+    (local,) = gateway.client.get("/status").json()["endpoints"]
+    told = local["runs_on"]["new_scores"]
+    assert told["provider"].endswith("ExecutionProvider")
+    assert (told["graph"], told["threads"]) == ("model.onnx", 1)
+
+
 def test_what_does_not_fit_is_refused_and_not_quoted(gateway: LiveGateway) -> None:
     tensor = httpclient.InferInput("text", [1, 1], "BYTES")
     tensor.set_data_from_numpy(np.array([[b"Janet \xff"]], dtype=np.object_))
