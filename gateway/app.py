@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from pydantic import SecretStr
 
 from gateway import __version__, ambient, status
 from gateway.accounting.account import Accounts
@@ -217,6 +218,9 @@ class Gateway:
     def _place(self, name: str, settings: EndpointSettings) -> Place:
         server = self._servers.get(name)
         settings = self.settings.tls.of(settings)
+        if server is not None and server.control_headers:
+            shown = {key: SecretStr(value) for key, value in server.control_headers.items()}
+            settings = settings.model_copy(update={"headers": {**settings.headers, **shown}})
         connector = build_connector(settings, None if server is None else server.ports)
         cloud = settings.zone is Zone.CLOUD
         return Place(
@@ -354,7 +358,9 @@ class Gateway:
             check_repository(name, repository)
             server = TritonServer(
                 TritonOptions(
-                    repositories=(repository,), silent_s=self.settings.health.embedded_silent_s
+                    repositories=(repository,),
+                    reload=endpoint.reload,
+                    silent_s=self.settings.health.embedded_silent_s,
                 ),
                 on_state=functools.partial(self._server_state, name),
                 on_loading=self._loading,

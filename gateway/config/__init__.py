@@ -26,6 +26,7 @@ from gateway.config.models import ServedBySettings as ServedBySettings
 from gateway.config.reading import load as load
 from gateway.config.reading import parse as parse
 from gateway.config.reading import schema as schema
+from gateway.config.registries import RegistrySettings as RegistrySettings
 from gateway.config.routing import QueueSettings as QueueSettings
 from gateway.config.routing import RoutingSettings as RoutingSettings
 from gateway.config.section import Contradiction as Contradiction

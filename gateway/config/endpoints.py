@@ -60,6 +60,9 @@ class EndpointSettings(Section):
     grpc_tls: bool = False
     embedded: bool = Field(False, description="a Triton server that Spillway starts by itself")
     repository: Path | None = Field(None, description="model repository of the embedded server")
+    reload: bool = Field(
+        False, description="the embedded server takes new versions of its models while it runs"
+    )
     api_key: SecretStr | None = None
     headers: dict[str, SecretStr] = Field({})
     ca_file: Path | None = None
@@ -104,6 +107,8 @@ class EndpointSettings(Section):
     def _check_sides(self) -> None:
         if self.repository is not None:
             raise Contradiction(("repository",), "only an embedded server is given one")
+        if self.reload:
+            raise Contradiction(("reload",), "only an embedded server is told how to start")
         if self.kind == "triton" and not self.grpc:
             raise Contradiction((), "kind triton needs grpc: host:port of its gRPC side")
         if self.kind == "openai" and not self.url:

@@ -24,6 +24,7 @@ from gateway.config.endpoints import EndpointSettings, TlsSettings
 from gateway.config.health import HealthSettings
 from gateway.config.listen import LimitSettings, ListenSettings
 from gateway.config.models import ModelSettings, check_served_by
+from gateway.config.registries import RegistrySettings
 from gateway.config.routing import QueueSettings, RoutingSettings
 from gateway.config.section import Contradiction, Name, Section, known
 from gateway.types import STRICTNESS, Zone
@@ -58,6 +59,9 @@ class Settings(Section):
         None, description="other gateways that share the on-prem servers; absent: this one alone"
     )
     audit: AuditSettings = AuditSettings()
+    registries: dict[Name, RegistrySettings] = Field(
+        {}, description="where `spillway models` finds versions of models"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="after")

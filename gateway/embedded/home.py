@@ -19,12 +19,12 @@ class Home:
     user finds what a killed gateway left in /tmp and /dev/shm, and takes it away.
     """
 
-    _PREFIX = "spillway-triton-"
+    PREFIX = "spillway-triton-"
     _SETTLED_S = 10.0  # until then its owner may not have locked it yet
 
     def __init__(self) -> None:
         self._sweep()
-        self.path = Path(tempfile.mkdtemp(prefix=self._PREFIX))
+        self.path = Path(tempfile.mkdtemp(prefix=self.PREFIX))
         self.shm = f"{self.path.name}-"
         self._lock = (self.path / "lock").open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -45,7 +45,7 @@ class Home:
 
     @classmethod
     def _sweep(cls) -> None:
-        for path in Path(tempfile.gettempdir()).glob(f"{cls._PREFIX}*"):
+        for path in Path(tempfile.gettempdir()).glob(f"{cls.PREFIX}*"):
             with contextlib.suppress(OSError):  # locked, another user's, or just removed
                 status = path.lstat()
                 age_s = ambient.wall_s() - status.st_mtime

@@ -33,7 +33,7 @@ from types import MappingProxyType, TracebackType
 import httpx
 
 from gateway import ambient
-from gateway.embedded import TritonServerError, TritonStartError, providers
+from gateway.embedded import TritonServerError, TritonStartError, control, providers
 from gateway.embedded.home import Home
 from gateway.embedded.installation import Installation
 from gateway.embedded.process import KILL_MARGIN_S, Process
@@ -69,6 +69,7 @@ class Ports:
 class TritonOptions:
     repositories: tuple[Path, ...]
     models: tuple[str, ...] = ()  # empty: every model of the repositories
+    reload: bool = False  # every model, and new versions while it runs (control.py)
     ports: Ports = Ports(0, 0, 0)  # 0: a free one, kept over restarts
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
@@ -145,6 +146,7 @@ class TritonServer:
         self._home: Home | None = None
         self._command: list[str] = []
         self._environment: dict[str, str] = {}
+        self._key = ambient.random_hex(32) if options.reload else ""
 
     @property
     def state(self) -> ServerState:
@@ -158,6 +160,11 @@ class TritonServer:
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
+
+    @property
+    def control_headers(self) -> Mapping[str, str]:
+        """What a call needs that asks for the list of models; empty without `reload`."""
+        return control.headers(self._key)
 
     @property
     def restarts(self) -> int:
@@ -297,7 +304,9 @@ class TritonServer:
         if not self._gpu_is_here:
             # Looking for GPUs that are not there costs warnings in every log.
             command += ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]
-        if options.models:
+        if options.reload:
+            command += control.options(self._key)
+        elif options.models:
             command += ["--model-control-mode=explicit"]
             command += [f"--load-model={name}" for name in options.models]
         return command
@@ -321,9 +330,14 @@ class TritonServer:
             await process.end(0.0)
             raise
         process.log.serving = True  # the log said so already; calls must not depend on its words
+        self._told_how().publish(self._home.path)
         for model, reason in self._unavailable.items():
             logger.error("Triton serves without the model %s: %s", model, reason.split("\n")[0])
         self._enter(ServerState.UP)
+
+    def _told_how(self) -> control.Control:
+        repositories = tuple(str(path.resolve()) for path in self._options.repositories)
+        return control.Control(self._ports.http, self._key, repositories)
 
     async def _until_listening(self, process: Process, client: httpx.AsyncClient) -> None:
         """Triton listens after the last model was loaded, or has failed to."""
@@ -385,6 +399,7 @@ class TritonServer:
         # certificates of the world: nothing here is encrypted, and reading them takes 100 ms.
         return httpx.AsyncClient(
             base_url=f"http://{_LOOPBACK}:{self._ports.http}",
+            headers=self.control_headers,
             trust_env=False,
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             timeout=2.0,

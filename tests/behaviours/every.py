@@ -10,6 +10,7 @@ from tests.behaviours.deadlines import DEADLINES
 from tests.behaviours.execution import EXECUTION
 from tests.behaviours.failover import FAILOVER
 from tests.behaviours.models import MODELS
+from tests.behaviours.registries import REGISTRIES
 from tests.behaviours.spill import SPILL
 
 EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
@@ -20,6 +21,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Callers", CALLERS),
     ("Models", MODELS),
     ("Execution on the premises", EXECUTION),
+    ("Versions of models", REGISTRIES),
 )
 
 

@@ -24,6 +24,7 @@ RANGES = {
     "M": range(5, 6),
     "V": range(1, 4),
     "E": range(1, 4),
+    "R": range(1, 5),
 }
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 

@@ -16,7 +16,10 @@ from gateway.config import ConfigError
 from gateway.models import declaration
 from gateway.models.failures import ModelFailed, WrongModel
 
-SUBCOMMANDS = ("build", "quantize", "verify", "profile", "ls", "config")
+SUBCOMMANDS = (
+    "build", "quantize", "verify", "profile", "ls", "config",
+    "pull", "push", "warm", "rollback",
+)  # fmt: skip
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

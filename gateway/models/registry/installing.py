@@ -1,0 +1,173 @@
+"""From a checked version to one that serves, or back to the one before.
+
+In this order: a note of what is about to happen, the whole directory by one rename, the server is
+told to load it, the canary is asked of the server that serves, the note goes. The version before
+serves until the new one has loaded, and again when the canary fails. Whoever is killed in between
+leaves the note, and the next one finishes what it says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.models import configs
+from gateway.models.declaration import FILE, Declaration
+from gateway.models.registry import RegistryError, Unfit
+from gateway.models.registry.server import Server, ServerError
+from gateway.models.registry.workshop import Pending, Workshop, write
+
+CONFIG = "config.pbtxt"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Of the servers that run over the repository: which serve the version now."""
+
+    serving: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()  # from their next start on
+
+
+def install(
+    workshop: Workshop,
+    staged: Path,
+    version: int,
+    declaration: Declaration,
+    text: bytes,
+    servers: Sequence[Server],
+) -> Told:
+    """Raises Unfit when a server refuses the version; the one before serves then."""
+    fresh = not (workshop.model / FILE).exists()
+    workshop.note(Pending(version, fresh))
+    workshop.put_in(staged, version)
+    if not (workshop.model / CONFIG).exists():
+        _describe(workshop, declaration, text)
+    try:
+        told = confirm(workshop, declaration, version, servers)
+    except ServerError as exc:
+        _undo(workshop, Pending(version, fresh), servers)
+        raise Unfit(
+            f"version {version} of {workshop.name} was taken out again: {exc}. "
+            f"{_what_serves(workshop)}"
+        ) from None
+    workshop.forget_withdrawn(version)
+    workshop.note(None)
+    return told
+
+
+def confirm(
+    workshop: Workshop, declaration: Declaration, version: int, servers: Sequence[Server]
+) -> Told:
+    """Every server that can be told serves this version, and answers the canary with it."""
+    serving, later = [], []
+    for server in servers:
+        if not server.told:
+            later.append(server.url)
+            continue
+        server.load(workshop.name, version)
+        server.ask(declaration, version, 1 if declaration.batch else 0)
+        serving.append(server.url)
+    return Told(tuple(serving), tuple(later))
+
+
+def recover(workshop: Workshop, declaration: Declaration | None, servers: Sequence[Server]) -> None:
+    """What one that was killed left half done: the version stays if its canary passes now."""
+    pending = workshop.pending
+    if pending is None:
+        return
+    if pending.version in workshop.versions():
+        try:
+            if declaration is None or not (workshop.model / CONFIG).exists():
+                raise ServerError("its model.yaml and config.pbtxt were not written")
+            confirm(workshop, declaration, pending.version, servers)
+        except ServerError:
+            _undo(workshop, pending, servers)
+    workshop.note(None)
+
+
+def roll_back(
+    workshop: Workshop, to: int | None, declaration: Declaration, servers: Sequence[Server]
+) -> tuple[int, Told]:
+    """The version before, or the one that is named, serves. Raises RegistryError."""
+    target = chosen(workshop, to)
+    back = target in workshop.withdrawn() and target not in workshop.versions()
+    out = [v for v in reversed(workshop.versions()) if v > target]
+    if back:
+        workshop.bring_back(target)
+    for version in out:  # the latest first: whatever is served between is whole
+        workshop.take_out(version)
+    try:
+        return target, confirm(workshop, declaration, target, servers)
+    except ServerError as exc:
+        for version in reversed(out):
+            workshop.bring_back(version)
+        if back:
+            workshop.take_out(target)
+        _reload(workshop, servers)
+        raise RegistryError(
+            f"version {target} of {workshop.name} does not work either, so nothing was changed: "
+            f"{exc}. {_what_serves(workshop)}"
+        ) from None
+
+
+def chosen(workshop: Workshop, to: int | None) -> int:
+    """What a rollback goes to."""
+    here = workshop.versions()
+    if to is None:
+        if len(here) < 2:
+            raise RegistryError(
+                f"{workshop.name} has no version before {here[-1] if here else 'any'} here; "
+                "pull one, or name one that was rolled back (--to)"
+            )
+        return here[-2]
+    if to not in here and to not in workshop.withdrawn():
+        known = ", ".join(map(str, sorted({*here, *workshop.withdrawn()}))) or "none"
+        raise RegistryError(f"{workshop.name} has no version {to} here; there are: {known}")
+    return to
+
+
+def _describe(workshop: Workshop, declaration: Declaration, text: bytes) -> None:
+    """config.pbtxt last: without it Triton passes the model over."""
+    if not (workshop.model / FILE).exists():
+        write(workshop.model / FILE, text)
+    pages = configs.generated(workshop.model, declaration)
+    for path in sorted(pages, key=lambda path: path.name == CONFIG):
+        path.parent.mkdir(exist_ok=True)
+        write(path, pages[path].encode())
+
+
+def _undo(workshop: Workshop, pending: Pending, servers: Sequence[Server]) -> None:
+    if pending.version in workshop.versions():
+        if pending.fresh:
+            (workshop.model / CONFIG).unlink(missing_ok=True)
+        workshop.take_out(pending.version)
+    if pending.fresh:
+        (workshop.model / FILE).unlink(missing_ok=True)
+        shutil.rmtree(workshop.model / "configs", ignore_errors=True)
+        with contextlib.suppress(OSError):  # there is something else in it
+            workshop.model.rmdir()
+    _reload(workshop, servers)
+    workshop.note(None)
+
+
+def _reload(workshop: Workshop, servers: Sequence[Server]) -> None:
+    """The version before is loaded already, or loads as it did before; nothing else can be done
+    here if it does not."""
+    here = workshop.versions()
+    for server in servers:
+        if server.told and here:
+            try:
+                server.load(workshop.name, here[-1])
+            except ServerError as exc:
+                raise RegistryError(
+                    f"Triton did not go back to version {here[-1]} of {workshop.name}: {exc}. "
+                    "Restart the gateway, which loads it"
+                ) from None
+
+
+def _what_serves(workshop: Workshop) -> str:
+    here = workshop.versions()
+    return f"Version {here[-1]} serves" if here else "No version serves"

@@ -1,0 +1,217 @@
+"""`pull`: a version from a registry becomes the one that serves, or nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from gateway.config import ConfigError
+from gateway.models import configs
+from gateway.models import declaration as declarations
+from gateway.models.declaration import Declaration
+from gateway.models.registry import (
+    RegistryError,
+    Sent,
+    Unfit,
+    fetching,
+    graph,
+    installing,
+    trial,
+    workshop,
+)
+from gateway.models.registry import manifest as manifests
+from gateway.models.registry.fetching import Source
+from gateway.models.registry.manifest import Manifest
+from gateway.models.registry.server import Server
+from gateway.models.registry.workshop import Workshop
+
+
+class Stage(Enum):
+    """How far a pull has come."""
+
+    ASKING = "asking the registry"
+    FETCHING = "fetching"
+    CHECKING = "checking"
+    TRYING = "trying it in a Triton of its own"
+    INSTALLING = "installing"
+    DONE = "done"
+
+
+def _silent(stage: Stage, told: str) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    model: str
+    version: int | None = None  # the latest if not
+    alias: str | None = None
+    dry_run: bool = False
+    try_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """What a pull works with."""
+
+    repository: Path
+    source: Source
+    servers: Callable[[], list[Server]]
+    at: Callable[[Stage, str], None] = field(default=_silent)
+    sent: Sent = field(default=lambda size: None)
+    expected: Callable[[int], None] = field(default=lambda size: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    model: str
+    version: int
+    before: int | None
+    size: int
+    installed: bool  # False: it was there, or a dry run
+    serving: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def pull(work: Pull, wanted: Wanted) -> Pulled:
+    """Raises RegistryError; then whatever served before serves."""
+    check_name(wanted.model)
+    with workshop.of(work.repository, wanted.model) as shop:
+        servers = work.servers()
+        installing.recover(shop, declared_here(shop), servers)
+        own = declared_here(shop)
+        work.at(Stage.ASKING, wanted.model)
+        version = _version(work, wanted, shop)
+        manifest = fetching.manifest_of(work.source, wanted.model, version)
+        before = max(shop.versions(), default=None)
+        if version in shop.versions():
+            _refuse_another(shop, manifest)
+            return Pulled(wanted.model, version, before, manifest.size, installed=False)
+        if before is not None and version < before and not wanted.dry_run:
+            raise RegistryError(
+                f"version {before} of {wanted.model} is here, and Triton serves the highest: "
+                f"version {version} would not serve. `spillway models rollback` goes back"
+            )
+        text = fetching.declaration_of(work.source, manifest)
+        declared = own or _declared(text, wanted.model)
+        notes = _compared(declared, text, wanted.model) if own else ()
+        if wanted.dry_run:
+            return Pulled(wanted.model, version, before, manifest.size, False, notes=notes)
+        staging = shop.staging()
+        staged = _staged(work, shop, manifest, declared, staging)
+        notes += _tried(work, wanted, declared, staging, staged, manifest)
+        work.at(Stage.INSTALLING, f"{wanted.model} {version}")
+        told = installing.install(shop, staged, version, declared, text, servers)
+        work.at(Stage.DONE, f"{wanted.model} {version}")
+        return Pulled(
+            wanted.model, version, before, manifest.size, True, told.serving, told.later, notes
+        )
+
+
+def check_name(name: str) -> None:
+    if not manifests.is_model(name):
+        raise RegistryError(f"{name[:100]!r} is no name of a model: letters, digits and _ . -")
+
+
+def declared_here(shop: Workshop) -> Declaration | None:
+    """Of the model as it is in the repository; None: there is none yet."""
+    path = shop.model / declarations.FILE
+    if not path.exists():
+        if (shop.model / "config.pbtxt").exists():
+            raise RegistryError(f"{path} is missing: declare the model before you pull versions")
+        return None
+    try:
+        return declarations.load(path)
+    except ConfigError as exc:
+        raise RegistryError(str(exc)) from None
+
+
+def _declared(text: bytes, model: str) -> Declaration:
+    try:
+        found = declarations.parse(text.decode(), declarations.FILE)
+    except (ConfigError, UnicodeDecodeError) as exc:
+        raise Unfit(f"the registry's {exc}") from None
+    if found.name != model:
+        raise Unfit(f"the registry's model.yaml is of {found.name}, not of {model}")
+    return found
+
+
+def _compared(own: Declaration, text: bytes, model: str) -> tuple[str, ...]:
+    """The model.yaml here stays; one with another interface is another model's."""
+    theirs = _declared(text, model)
+    for what in ("inputs", "outputs", "decoupled", "max_batch"):
+        if getattr(own, what) != getattr(theirs, what):
+            raise Unfit(
+                f"the registry's model.yaml declares other {what} than the one here; a model that "
+                "is called differently needs another name"
+            )
+    return () if own == theirs else ("its model.yaml differs from the one here, which stays",)
+
+
+def _version(work: Pull, wanted: Wanted, shop: Workshop) -> int:
+    registry = work.source.registry
+    if wanted.version is not None:
+        return wanted.version
+    if wanted.alias is not None:
+        return registry.alias(wanted.model, wanted.alias)
+    there = registry.versions(wanted.model)
+    if not there:
+        raise RegistryError(f"the registry has no version of {wanted.model}; push one")
+    if there[-1] in shop.withdrawn() and there[-1] not in shop.versions():
+        raise RegistryError(
+            f"version {there[-1]} of {wanted.model} was taken out here; name it with --version "
+            f"{there[-1]} to have it again"
+        )
+    return there[-1]
+
+
+def _refuse_another(shop: Workshop, manifest: Manifest) -> None:
+    wrong = manifests.differences(manifest, shop.model / str(manifest.version))
+    if wrong:
+        raise RegistryError(
+            f"version {manifest.version} of {manifest.model} is here and is not the registry's: "
+            f"{wrong[0]}. Push yours under another number, or move it away"
+        )
+
+
+def _staged(
+    work: Pull, shop: Workshop, manifest: Manifest, declared: Declaration, staging: Path
+) -> Path:
+    """A repository of this one model and version; returns the version's directory."""
+    model = staging / manifest.model
+    staged = model / str(manifest.version)
+    staged.mkdir(parents=True)
+    work.expected(manifest.size - manifest.declaration.size)
+    work.at(Stage.FETCHING, f"{manifest.model} {manifest.version}")
+    fetching.fetch(work.source, manifest, staged, work.sent)
+    work.at(Stage.CHECKING, f"{manifest.model} {manifest.version}")
+    graph.check(staged, declared)
+    own = shop.model / "config.pbtxt"
+    generated = configs.pbtxt(declared, declarations.Target.EMBEDDED)
+    (model / "config.pbtxt").write_text(own.read_text() if own.exists() else generated)
+    return staged
+
+
+def _tried(
+    work: Pull,
+    wanted: Wanted,
+    declared: Declaration,
+    staging: Path,
+    staged: Path,
+    manifest: Manifest,
+) -> tuple[str, ...]:
+    notes = () if declared.canary else ("no canary is declared: only that it loads was checked",)
+    if not wanted.try_first:
+        return (*notes, "it was not tried before it was installed (--no-trial)")
+    work.at(Stage.TRYING, f"{wanted.model} {manifest.version}")
+    try:
+        trial.passed(staging, declared, manifest.version)
+    except trial.NoTrial as exc:
+        return (*notes, f"it was not tried before it was installed: {exc}")
+    workshop.drop_code_caches(staged)
+    if wrong := manifests.differences(manifest, staged):
+        raise Unfit(f"its own code changed the version while it was tried: {wrong[0]}")
+    return notes

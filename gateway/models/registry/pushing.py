@@ -1,0 +1,96 @@
+"""`push`: a version of the repository to a registry, with its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gateway import ambient
+from gateway.config import ConfigError
+from gateway.models import declaration as declarations
+from gateway.models.registry import (
+    DECLARATION,
+    FILES,
+    MANIFEST,
+    SIGNATURE,
+    Registry,
+    RegistryError,
+    Sent,
+    graph,
+    signing,
+)
+from gateway.models.registry import manifest as manifests
+from gateway.models.registry.pulling import check_name
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    repository: Path
+    model: str
+    version: int | None = None  # the one that serves if not
+    sign: Path | None = None
+    dry_run: bool = False
+    expected: Callable[[int], None] = field(default=lambda size: None)
+    sent: Sent = field(default=lambda size: None)
+    wall_s: Callable[[], float] = ambient.wall_s
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    model: str
+    version: int
+    size: int
+    files: int
+    sha256: str  # of the manifest
+    signed: bool
+    pushed: bool  # False: a dry run
+
+
+def push(work: Push, registry: Registry) -> Pushed:
+    """Raises RegistryError; then the registry has no such version."""
+    check_name(work.model)
+    model = work.repository / work.model
+    version = work.version if work.version is not None else _latest(model)
+    directory = model / str(version)
+    text = _declaration(model)
+    if not directory.is_dir():
+        raise RegistryError(f"{directory} is not there; `spillway models ls` lists what is")
+    manifest = manifests.of_directory(work.model, version, directory, text, work.wall_s())
+    graph.check(directory, declarations.load(model / declarations.FILE))
+    raw = manifest.encoded()
+    manifests.parse(raw, work.model, version)  # what nobody could pull is not pushed
+    parts: dict[str, Path | bytes] = {
+        **{f"{FILES}{path}": directory / path for path in manifest.files},
+        DECLARATION: text,
+    }
+    if work.sign is not None:
+        parts[SIGNATURE] = signing.sign(raw, work.sign)
+    parts[MANIFEST] = raw
+    if not work.dry_run:
+        work.expected(manifest.size + len(raw))
+        registry.write(work.model, version, parts, work.sent)
+    return Pushed(
+        work.model, version, manifest.size, len(manifest.files),
+        manifests.digest(raw), work.sign is not None, not work.dry_run,
+    )  # fmt: skip
+
+
+def _declaration(model: Path) -> bytes:
+    path = model / declarations.FILE
+    try:
+        text = path.read_bytes()
+        declarations.load(path)
+    except OSError:
+        raise RegistryError(f"{path} is not there: declare the model before you push it") from None
+    except ConfigError as exc:
+        raise RegistryError(str(exc)) from None
+    return text
+
+
+def _latest(model: Path) -> int:
+    names = [p.name for p in model.iterdir() if p.is_dir()] if model.is_dir() else []
+    numbers = [int(name) for name in names if name.isascii() and name.isdigit()]
+    if not numbers:
+        raise RegistryError(f"{model} has no version; `spillway models ls` lists what is there")
+    return max(numbers)

@@ -1,0 +1,139 @@
+"""A running gateway takes a new version of a model: its callers notice the version alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from gateway import __main__ as command_line
+from tests.live import LiveGateway, serving, settings, wait_until
+from tests.unit.models.registry import rig
+from tests.unit.models.registry.rig import NAME
+
+FEATURES = [220.0, 4.0, 14.5, 480.0, 2.0, 5.0, 3.0, 900.0, 0.4, 0.0, 0.0, 0.0]
+CALL = {
+    "inputs": [{"name": "features", "datatype": "FP32", "shape": [1, 12], "data": FEATURES}]
+}  # fmt: skip
+
+
+class Caller:
+    """Calls without a pause, until it is told to stop."""
+
+    def __init__(self, gateway: LiveGateway) -> None:
+        self.answers: list[tuple[int, str]] = []
+        self._url = f"{gateway.http_url}/v2/models/{NAME}/infer"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._call, daemon=True)
+
+    def __enter__(self) -> Caller:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *of: object) -> None:
+        self._over.set()
+        self._thread.join(30)
+
+    def _call(self) -> None:
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            while not self._over.is_set():
+                answer = client.post(self._url, json=CALL)
+                said = answer.json().get("model_version", answer.text)
+                self.answers.append((answer.status_code, said))
+
+    def until(self, version: str) -> None:
+        """A call that was answered by this version."""
+        seen = len(self.answers)
+        wait_until(lambda: (200, version) in self.answers[seen:], 30)
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveGateway, Path]]:
+    pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
+    scratch = tmp_path_factory.mktemp("pulled")
+    repository = rig.repository(scratch)
+    document: dict[str, Any] = settings(None, scratch)
+    document["endpoints"]["local"] |= {"repository": str(repository), "reload": True}
+    document["models"] = {NAME: {"served_by": [{"endpoint": "local"}]}}
+    document["registries"] = {"shelf": {"url": str(rig.shelf(scratch))}}
+    with serving(document, scratch) as gateway:
+        yield gateway, scratch
+
+
+def spillway(scratch: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """A `spillway models` command, on the settings of the gateway that runs."""
+    capsys.readouterr()
+    command_line.main(["models", *words, "--repository", str(scratch / "models"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_no_call_is_lost_while_versions_come_go_and_fail(
+    placed: tuple[LiveGateway, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway, scratch = placed
+    config = ("--config", str(scratch / "spillway.yaml"))
+    with Caller(gateway) as caller:
+        caller.until("1")
+        would = spillway(scratch, capsys, "pull", NAME, *config, "--dry-run")
+        assert (would["ok"], would["version"], would["installed"]) == (True, 2, False)
+
+        done = spillway(scratch, capsys, "pull", NAME, *config, "--from", "shelf")
+        assert (done["ok"], done["version"], done["before"]) == (True, 2, 1)
+        assert len(done["serving"]) == 1
+        assert done["notes"] == []
+        caller.until("2")
+
+        warmed = spillway(scratch, capsys, "warm", NAME)
+        (sizes,) = warmed["servers"].values()
+        assert [size["rows"] for size in sizes] == [1, 16, 64]
+
+        back = spillway(scratch, capsys, "rollback", NAME)
+        assert (back["version"], back["before"], back["withdrawn"]) == (1, 2, [2])
+        caller.until("1")
+
+        text = (scratch / "models" / NAME / "1" / "runtime.py").read_bytes()
+        wrong = text.replace(b'{"score": score}', b'{"score": score / 2}')
+        shelf = rig.shelf(scratch, 3)
+        rig.rewritten(shelf / NAME / "3", runtime_dot_py=wrong)
+        refused = spillway(scratch, capsys, "pull", NAME, *config, "--no-trial")
+        assert not refused["ok"]
+        assert "the canary's score begins with" in refused["error"]
+        caller.until("1")
+    assert {status for status, _ in caller.answers} == {200}
+    assert "local: down" not in gateway.log_path.read_text()
+    assert sorted(p.name for p in (scratch / "models" / NAME).glob("[0-9]*")) == ["1"]
+
+
+def test_callers_cannot_reach_what_loads_models(placed: tuple[LiveGateway, Path]) -> None:
+    gateway, _ = placed
+    for path in (f"/v2/repository/models/{NAME}/load", f"/v2/repository/models/{NAME}/unload"):
+        assert gateway.client.post(path, json={}).status_code == 404
+    listed = gateway.client.post("/v2/repository/index", json={}).json()
+    assert [model["name"] for model in listed] == [NAME]
+
+
+def test_the_settings_of_registries_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "spillway.yaml"
+    document: dict[str, Any] = settings(None, tmp_path)
+    document["registries"] = {"a": {"url": "/a"}, "b": {"url": "/b"}}
+    config.write_text(yaml.safe_dump(document))
+    asked = ["models", "pull", NAME, "--config", str(config)]
+    assert command_line.main(asked) == 2
+    assert "the settings have a, b" in capsys.readouterr().err.replace("\n", " ")
+    assert command_line.main([*asked, "--from", "c"]) == 2
+    document["registries"] = {"a": {"url": "/a", "access_key": "${HOME}"}}
+    config.write_text(yaml.safe_dump(document))
+    assert command_line.main(asked) == 2
+    assert "access_key and secret_key go together" in capsys.readouterr().err
+    shutil.rmtree(tmp_path)
