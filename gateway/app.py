@@ -41,13 +41,20 @@ from gateway.classify.names import Names
 from gateway.classify.spans import FullFindings
 from gateway.cluster.node import Node
 from gateway.config import AuditSettings, ConfigError, EndpointSettings, Settings
+from gateway.console import page
+from gateway.console.decisions import Decisions, WatchedLog
+from gateway.console.feed import Feed
+from gateway.console.front import ConsoleFront
+from gateway.console.operators import Operators
+from gateway.console.picture import Picture, Sight
+from gateway.console.spend import BudgetSpend
 from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
 from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
 from gateway.fleet import Fleet
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
-from gateway.fronts.http import build_app
+from gateway.fronts.http import Front, build_app
 from gateway.fronts.http_connection import HttpConnection
 from gateway.limits import Limits
 from gateway.pipeline import Pipeline, Pseudonyms
@@ -90,11 +97,12 @@ class Gateway:
     def _compose(self) -> None:
         settings = self.settings
         places = {name: self._place(name, e) for name, e in settings.endpoints.items()}
+        spill = self._spill()
         self.fleet = Fleet(
             self.catalog, places, self.metrics, self._clock,
             weights(settings.queue, settings.routing),
             new_scheduler(settings.queue, settings.routing, self._scheduler_failed),
-            self._spill(), settings.health,
+            spill, settings.health,
         )  # fmt: skip
         cluster = settings.cluster
         self.node = None if cluster is None else Node(
@@ -108,8 +116,12 @@ class Gateway:
         )
         self.scraping = Scraping(self.fleet, self.catalog, self.metrics, self._clock)
         self.audit = audit_writer(settings.audit, self.metrics)
-        self.accounts = Accounts(self.audit, self.metrics, self._clock, settings.policy_hash)
+        decisions = Decisions(self._clock, settings.console.tail)
+        seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
+        self.accounts = Accounts(seen, self.metrics, self._clock, settings.policy_hash)
         self.admission = Admission(settings.limits)
+        self.sight = self._sight(decisions, spill)
+        self.feed = Feed(decisions, Picture(self.sight))
         self.callers = building.build(settings, self._credential_refused)
         added = self.callers.tightenings()
         names = names_search(settings.classify, self._names_door(places))
@@ -174,6 +186,22 @@ class Gateway:
         return SpillControl(
             SpillStop(routing.spill_stop_file, self._clock),
             SpillBudgets(routing.spill_budget_usd_per_day, budgets, self._clock),
+        )
+
+    def _sight(self, decisions: Decisions, spill: SpillControl) -> Sight:
+        return Sight(
+            fleet=self.fleet,
+            catalog=self.catalog,
+            admission=self.admission,
+            accounts=self.accounts,
+            decisions=decisions,
+            stop=spill.stop,
+            spend=BudgetSpend(spill.budgets),
+            max_waiting=self.settings.queue.max_waiting,
+            default_budget_s=self.settings.limits.default_latency_budget_ms / 1000,
+            policy=self.settings.policy_hash,
+            version=__version__,
+            clock=self._clock,
         )
 
     def _retries(self) -> RetryBudget:
@@ -244,9 +272,21 @@ class Gateway:
             [
                 kserve.front(self.services),
                 openai.front(self.services),
+                *self._console_front(),
                 operator.front(),
             ],
         )
+
+    def _console_front(self) -> list[Front]:
+        settings = self.settings
+        if not settings.console.enabled:
+            return []
+        operators = Operators(settings.console.operators, keys_configured=not settings.anybody)
+        return [
+            ConsoleFront(
+                self.sight, self.feed, operators, settings.limits, self.metrics, page.files()
+            ).front()
+        ]
 
     # Running
 
@@ -298,6 +338,7 @@ class Gateway:
         drain_s = self.settings.limits.drain_s
         log.info("stopping: %d calls have %g s to finish", self.admission.inside, drain_s)
         self.admission.draining = True
+        self.feed.close()
         if self.node is not None:
             self.node.leave()
         http.should_exit = True

@@ -143,7 +143,7 @@ class RunningAttempt:
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out before the answer began")
-        if why := self.fleet.refuses(self.endpoint, self.request.model):
+        if why := self.fleet.went_out(self.endpoint, self.request.model):
             return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
         if self.clock() - (self.sent_s or 0.0) >= self.give_up_s:
             return UpstreamSilent("the endpoint gave no answer in many times its usual time")
@@ -152,7 +152,7 @@ class RunningAttempt:
     def too_late_to_go_on(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out while the answer was streaming")
-        if why := self.fleet.refuses(self.endpoint, self.request.model):
+        if why := self.fleet.went_out(self.endpoint, self.request.model):
             return UpstreamGivenUp("the endpoint went out while it was answering", reason=why)
         return UpstreamSilent("the endpoint has stopped in the middle of its answer")
 

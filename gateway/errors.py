@@ -53,6 +53,7 @@ class GatewayError(Exception):
     grpc_status = "INTERNAL"  # a name of grpc.StatusCode
     reason = "internal"
     told: Mapping[str, str] = {}  # more headers of the answer
+    vetoes: tuple[tuple[str, str], ...] = ()  # of a decision that found no place: (endpoint, why)
 
     def __init__(
         self, message: str, *, reason: str | None = None, retry_after_s: float | None = None

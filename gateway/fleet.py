@@ -124,6 +124,14 @@ class Fleet:
             price_usd=price_usd(served, None),
         )
 
+    def drain(self, name: str, drained: bool) -> None:
+        """Whether an endpoint gets no new calls. Those that it has finish; those that wait for it
+        are told at once, as when it goes down."""
+        self.places[name].drained = drained
+        for (_, servers), group in tuple(self.groups):
+            if name in servers:
+                group.look_again()
+
     def lane(self, name: str, model: str) -> Lane:
         place = self.places[name]
         found = place.lanes.get(model)
@@ -257,13 +265,19 @@ class Fleet:
     def next_frame_s(self, endpoint: Endpoint, model: str) -> float:
         """How long a stream from there may be silent, whatever the deadline."""
         gap_s = self.lane(endpoint.name, model).gap_s
-        if self.refuses(endpoint, model):
+        if self.went_out(endpoint, model):
             return parting_s(gap_s)
         return idle_s(gap_s, self.health)
 
     def refuses(self, endpoint: Endpoint, model: str) -> str:
         """Why no call may go there now; empty when one may."""
         return unavailable_why(self.places[endpoint.name], self.lane(endpoint.name, model))
+
+    def went_out(self, endpoint: Endpoint, model: str) -> str:
+        """Why a call that is there waits in vain; empty when it does not. One that is drained
+        finishes what it has."""
+        why = self.refuses(endpoint, model)
+        return "" if why == "drained" else why
 
     def takes_another(self, name: str, model: str) -> bool:
         """Whether an endpoint in the cloud has room."""

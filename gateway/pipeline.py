@@ -147,6 +147,8 @@ class Pipeline:
                 await clearance.first_look()
                 sent = await self._send(request, clearance, account)
         except BaseException as exc:
+            if isinstance(exc, GatewayError):
+                account.vetoes = exc.vetoes
             account.settle(*ending(exc))
             raise
         reply = await self._release(request, sent, account)

@@ -56,6 +56,7 @@ class Place:
     cloud: CloudBackend | None
     inspector: Inspector | None
     up: bool = False
+    drained: bool = False  # by an operator: it gets no new calls
     in_flight: int = 0
     lanes: dict[str, Lane] = field(default_factory=dict)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
@@ -98,4 +99,6 @@ def unavailable_why(place: Place, lane: Lane) -> str:
     """Why no call may go there now; empty when one may."""
     if not place.up:
         return "down"
-    return "" if lane.breaker.admits() else "ejected"
+    if not lane.breaker.admits():
+        return "ejected"
+    return "drained" if place.drained else ""

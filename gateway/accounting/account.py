@@ -66,6 +66,7 @@ class CallAccount:
         self._kept_back = False  # settled as served, and the answer has not gone yet
         self.found: Classification | None = None
         self.decision: Decision | None = None
+        self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
         self.attempts: list[Attempt] = []
         self.total_tokens: int | None = None
 
@@ -208,7 +209,7 @@ class CallAccount:
             "reason": decision.reason if decision else None,
             "zones": sorted(z.value for z in decision.zones) if decision else [],
             "latency_critical": decision.latency_critical if decision else None,
-            "vetoes": dict(decision.vetoes) if decision else {},
+            "vetoes": dict(decision.vetoes if decision else self.vetoes),
             "predicted_s": dict(decision.predicted_s) if decision else {},
             "attempts": [_attempt(a) for a in attempts],
             "took_s": self._took_s(),

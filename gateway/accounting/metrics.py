@@ -226,6 +226,9 @@ class Metrics:
             ["peer", "result"],
             registry=r,
         )
+        self.operator_actions = Counter(
+            "spillway_operator_actions", "What operators did on the page.", ["action"], registry=r
+        )
         self.record_failures = Counter(
             "spillway_record_failures", "Decision records that could not be written.", registry=r
         )

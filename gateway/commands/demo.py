@@ -218,7 +218,7 @@ def own(directory: Path) -> Iterator[Path]:
                 f"another demo runs in {directory}: stop it, or give --dir another directory"
             ) from None
         shutil.rmtree(directory / "audit", ignore_errors=True)
-        for name in ("gateway.log", "cloud-bytes.jsonl"):
+        for name in ("gateway.log", "cloud-bytes.jsonl", "stop-spilling"):
             (directory / name).unlink(missing_ok=True)
         yield directory
 

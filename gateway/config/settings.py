@@ -20,6 +20,7 @@ from gateway.config.callers import (
 )
 from gateway.config.classify import ClassifySettings
 from gateway.config.cluster import ClusterSettings
+from gateway.config.console import ConsoleSettings
 from gateway.config.endpoints import EndpointSettings, TlsSettings
 from gateway.config.health import HealthSettings
 from gateway.config.listen import LimitSettings, ListenSettings
@@ -62,6 +63,7 @@ class Settings(Section):
     registries: dict[Name, RegistrySettings] = Field(
         {}, description="where `spillway models` finds versions of models"
     )
+    console: ConsoleSettings = ConsoleSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="after")
@@ -71,6 +73,7 @@ class Settings(Section):
         self._check_keys()
         self._check_issuers()
         self._check_certificates()
+        self._check_operators()
         self._check_tightening()
         self._check_budgets()
         self._check_names()
@@ -137,6 +140,16 @@ class Settings(Section):
                     ("certificates", name, "san"), f"is that of certificates.{seen[its.san]} too"
                 )
             seen[its.san] = name
+
+    def _check_operators(self) -> None:
+        callers = {key.key.get_secret_value(): name for name, key in self.keys.items()}
+        for name, operator in self.console.operators.items():
+            caller = callers.get(operator.key.get_secret_value())
+            if caller is not None:
+                raise Contradiction(
+                    ("console", "operators", name, "key"),
+                    f"is the key of keys.{caller} too: whoever calls would see every tenant",
+                )
 
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""

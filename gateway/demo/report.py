@@ -10,10 +10,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gateway.console.words import why
 from gateway.demo.plan import PHASES, Way
 from gateway.demo.proof import Proof
 from gateway.demo.summary import CLOUD, ONPREM, RESTRICTED, Group, Summary, Tally
-from gateway.demo.words import PROTOCOLS, ZONES, why
+from gateway.demo.words import PROTOCOLS, ZONES
 
 _MOST_TOLD = 5
 

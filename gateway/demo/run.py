@@ -44,6 +44,11 @@ class Options:
         return self.directory / "audit"
 
     @property
+    def stop_file(self) -> Path:
+        """The kill switch of spilling."""
+        return self.directory / "stop-spilling"
+
+    @property
     def gateway_log(self) -> Path:
         return self.directory / "gateway.log"
 
@@ -99,6 +104,7 @@ async def demonstration(options: Options, screen: Screen) -> AsyncIterator[Resul
                 screen.step,
             )
         )
+        screen.step(f"look at it in a browser: {gateway.http_url}/console")
         ended = await _unless_dead(gateway, _play(options, gateway, screen))
         screen.step("searching what reached the cloud for every restricted call")
         yield Result(summarise(ended), await prove(cloud, ended), gateway, cloud)
@@ -116,6 +122,7 @@ def _environment(options: Options, cloud: SimulatedCloud) -> dict[str, str]:
         "SPILLWAY_DEMO_CLOUD_URL": cloud.http_url,
         "SPILLWAY_DEMO_CLOUD_GRPC": cloud.grpc_target,
         "SPILLWAY_DEMO_CLOUD_KEY": _KEY,
+        "SPILLWAY_DEMO_STOP": str(options.stop_file),
     }
 
 

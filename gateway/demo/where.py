@@ -15,6 +15,7 @@ def where(result: Result, options: Options) -> Iterator[str]:
     yield f"  KServe v2 REST   {http}/v2"
     yield f"  KServe v2 gRPC   {grpc}"
     yield f"  state, metrics   {http}/status  {http}/metrics"
+    yield f"  console          {http}/console  (in a browser)"
     yield ""
     yield "Ask once without and once with personal data, and see where each is answered, and why:"
     yield ""

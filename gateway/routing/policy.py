@@ -49,7 +49,9 @@ class Policy:
         onprem = [s for s in eligible if s.endpoint.zone is Zone.ONPREM]
         cloud = [s for s in eligible if s.endpoint.zone is Zone.CLOUD]
         if not eligible:
-            raise self._nowhere(found, vetoes, states)
+            refused = self._nowhere(found, vetoes, states)
+            refused.vetoes = vetoes
+            raise refused
         late = {s.endpoint.name: late_probability(request, s, self.margin) for s in cloud}
         critical = bool(onprem and cloud) and all(p >= _LIKELY for p in late.values())
         return Decision(

@@ -69,6 +69,14 @@ class SpillBudgets:
         """Of everybody, in the last 24 hours."""
         return self._everybody.spent_usd
 
+    def most_usd(self) -> float | None:
+        """What everybody may spend in 24 hours; None: as much as they like."""
+        return self._everybody.limit_usd
+
+    def reserved_usd(self) -> float:
+        """Put aside for attempts under way."""
+        return self._everybody.reserved_usd
+
 
 class _Budget:
     def __init__(self, most_usd: float, clock: Clock) -> None:
@@ -78,6 +86,10 @@ class _Budget:
         self._at = int(clock() / _DAY_S * _STEPS)
         self._was_open = True
         self.reserved_usd = 0.0
+
+    @property
+    def limit_usd(self) -> float | None:
+        return None if math.isinf(self._most_usd) else self._most_usd
 
     @property
     def spent_usd(self) -> float:

@@ -19,6 +19,10 @@ class SpillControl:
     def unlimited(cls, clock: Clock) -> SpillControl:
         return cls(SpillStop(None, clock), SpillBudgets(None, {}, clock))
 
+    @property
+    def stop(self) -> SpillStop:
+        return self._stop
+
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""
         return "spill_stopped" if self._stop.on else self.budgets.closed(tenant)

@@ -32,6 +32,21 @@ class SpillStop:
             self._there = _exists(self._file)
         return self._there
 
+    @property
+    def file(self) -> Path | None:
+        """None: there is no switch."""
+        return self._file
+
+    def turn(self, on: bool) -> None:
+        """By hand, as `touch` and `rm` would. Raises OSError; then it is as it was."""
+        if self._file is None:
+            raise FileNotFoundError("routing.spill_stop_file names no file")
+        if on:
+            self._file.touch()
+        else:
+            self._file.unlink(missing_ok=True)
+        self._looked_s = float("-inf")
+
 
 def _exists(path: Path) -> bool:
     try:

@@ -6,6 +6,7 @@ from tests.behaviours import Behaviour
 from tests.behaviours.admission import ADMISSION
 from tests.behaviours.audit import AUDIT
 from tests.behaviours.callers import CALLERS
+from tests.behaviours.console import CONSOLE
 from tests.behaviours.deadlines import DEADLINES
 from tests.behaviours.execution import EXECUTION
 from tests.behaviours.failover import FAILOVER
@@ -22,6 +23,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Models", MODELS),
     ("Execution on the premises", EXECUTION),
     ("Versions of models", REGISTRIES),
+    ("The console", CONSOLE),
 )
 
 

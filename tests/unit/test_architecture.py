@@ -50,6 +50,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"dispatch", "cluster"},
             {"pipeline"},
             {"fronts"},
+            {"console"},
             {"app"},
             {"demo", "simulate", "imports", "top"},
             {"commands"},

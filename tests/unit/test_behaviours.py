@@ -25,6 +25,7 @@ RANGES = {
     "V": range(1, 4),
     "E": range(1, 4),
     "R": range(1, 5),
+    "P": range(1, 5),
 }
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 

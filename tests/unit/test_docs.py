@@ -28,6 +28,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from starlette.routing import Route
 from tritonclient.grpc import service_pb2
 
 import gateway as package
@@ -43,6 +44,7 @@ from gateway.pseudonyms.pseudonymiser import PSEUDONYMISED
 from gateway.types import Attempt, Outcome, Zone
 from tests.live import LiveGateway
 from tests.unit import harness
+from tests.unit.console.console_rig import Desk
 from tests.unit.fronts import http_rig
 
 ROOT = Path(__file__).parent.parent.parent
@@ -297,7 +299,7 @@ def test_every_code_of_a_placement_is_documented() -> None:
 
 def test_every_veto_is_documented() -> None:
     vetoes = returned("routing/filters.py") | returned("routing/policy.py", "_filter")
-    vetoes |= returned("fleet.py", "_unavailable_why")
+    vetoes |= returned("place.py", "unavailable_why")
     vetoes |= returned("spill/budget.py", "closed") | returned("spill/control.py", "closed")
     documented = set(_CODE.findall(REASONS["Why an endpoint was passed over"]))
     assert vetoes
@@ -370,6 +372,7 @@ def test_every_route_is_documented() -> None:
     services = http_rig.services(http_rig.Pipeline())
     routes = [*kserve.routes(services), *openai.routes(services)]
     routes += ops.OpsFront(services, bytes, dict, _never).routes()
+    routes += harness.run(_console_routes())
     documented = {
         (method or "every", _plain(path))
         for code in _CODE.findall(page("protocols.md"))
@@ -381,6 +384,10 @@ def test_every_route_is_documented() -> None:
         path = _plain(route.path.replace("/versions/{version}", ""))
         (method,) = methods if len(methods) == 1 else ("every",)
         assert (method, path) in documented, route.path
+
+
+async def _console_routes() -> list[Route]:
+    return Desk().front.routes()
 
 
 def _plain(path: str) -> str:

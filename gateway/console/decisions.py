@@ -1,0 +1,172 @@
+"""The last decisions, and counts of all of them: taken in as each record is written.
+
+This is the only part that runs for a call when nobody looks, so it does little: a line of figures,
+a place in a ring, a count. A record that cannot be written is taken in all the same, for a
+restricted call in the cloud must raise the alarm whatever happened to its record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from gateway.accounting.records import DecisionLog, Durable
+from gateway.deadline import Clock
+
+_FIGURES = 2048  # calls whose times are kept for percentiles
+_SECONDS = 120  # that paths are counted by
+_OPEN_STREAMS = 4096  # whose end is still to be told
+
+Record = Mapping[str, Any]
+Path = tuple[str, str, str, str, str]
+"""Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
+
+
+class Figures(NamedTuple):
+    """What percentiles are made of: one call."""
+
+    at_s: float
+    model: str
+    sensitivity: str
+    zone: str  # that answered, or 'none'
+    budget_s: float
+    took_s: float | None  # None: not answered, or not yet
+
+
+@dataclass(slots=True)
+class Second:
+    """Calls of one second by their path and by their zone."""
+
+    at_s: int
+    paths: dict[Path, int] = field(default_factory=dict)
+    zones: dict[str, int] = field(default_factory=lambda: {"onprem": 0, "cloud": 0, "none": 0})
+
+
+@dataclass(slots=True)
+class Seen:
+    """One decision of the tail. `revision` grows with everything that is told."""
+
+    seq: int
+    record: Record
+    revision: int
+
+
+class Decisions:
+    def __init__(self, clock: Clock, tail: int = 500) -> None:
+        self._clock = clock
+        self._ring: deque[Seen] = deque(maxlen=tail)
+        self._open: OrderedDict[str, Seen] = OrderedDict()
+        self.figures: deque[Figures] = deque(maxlen=_FIGURES)
+        self.seconds: deque[Second] = deque(maxlen=_SECONDS)
+        self.counts: Counter[tuple[str, str]] = Counter()  # class, zone
+        self.restricted_in_cloud = 0
+        self.stopped_at_door = 0
+        self.latest_alarm: int | None = None
+        self.seq = self.revision = 0
+
+    def take(self, record: Record) -> None:
+        """One record of the audit."""
+        self.revision += 1
+        if record["kind"] == "end":
+            self._end(record)
+            return
+        self.seq += 1
+        seen = Seen(self.seq, record, self.revision)
+        self._ring.append(seen)
+        self._judge(seen)
+        self._count(record)
+        if record["outcome"] == "streaming":
+            self._open[record["id"]] = seen
+            if len(self._open) > _OPEN_STREAMS:
+                self._open.popitem(last=False)
+
+    def _end(self, record: Record) -> None:
+        seen = self._open.pop(record["id"], None) or self._last(record["id"])
+        if seen is None:
+            return
+        seen.record = {**seen.record, **record, "kind": "call"}
+        seen.revision = self.revision
+        self._judge(seen, again=True)
+        if record["outcome"] == "served":
+            self._measure(seen.record, zone_of(record), self._clock())
+
+    def _last(self, call: str) -> Seen | None:
+        """A call that was recorded as served, and ended otherwise while its record was written."""
+        return next((seen for seen in reversed(self._ring) if seen.record["id"] == call), None)
+
+    def _count(self, record: Record) -> None:
+        attempts, zone = record["attempts"], zone_of(record)
+        kind = record["sensitivity"] or "restricted"
+        self.counts[kind, zone] += 1
+        endpoint = "" if zone == "none" else attempts[-1]["endpoint"]
+        now_s = self._clock()
+        second = self._second(int(now_s))
+        path = (record["tenant"], record["protocol"], kind, zone, endpoint)
+        second.paths[path] = second.paths.get(path, 0) + 1
+        second.zones[zone] += 1
+        self._measure(record, zone, now_s)
+
+    def _second(self, at_s: int) -> Second:
+        if not self.seconds or self.seconds[-1].at_s != at_s:
+            self.seconds.append(Second(at_s))
+        return self.seconds[-1]
+
+    def _measure(self, record: Record, zone: str, now_s: float) -> None:
+        took_s = record["took_s"] if record["outcome"] == "served" else None
+        kind = record["sensitivity"] or "restricted"
+        self.figures.append(Figures(now_s, record["model"], kind, zone, record["budget_s"], took_s))
+
+    def _judge(self, seen: Seen, again: bool = False) -> None:
+        """Whatever is not known to be clear counts as restricted."""
+        if seen.record["sensitivity"] == "clear":
+            return
+        results = {a["result"] for a in seen.record["attempts"] if a["zone"] == "cloud"}
+        if not results or (again and self.latest_alarm == seen.seq):
+            return
+        self.latest_alarm = seen.seq
+        if results == {"egress_forbidden"}:
+            self.stopped_at_door += 1
+        else:
+            self.restricted_in_cloud += 1
+
+    def since(self, revision: int, most: int) -> list[Seen]:
+        """The newest that changed after `revision`, oldest first."""
+        found = (seen for seen in reversed(self._ring) if seen.revision > revision)
+        return list(islice(found, most))[::-1]
+
+    def find(self, seq: int) -> Seen | None:
+        return next((seen for seen in reversed(self._ring) if seen.seq == seq), None)
+
+    def recent(self, window_s: float) -> list[Figures]:
+        """Oldest first."""
+        kept = list(self.figures)
+        return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
+
+
+def zone_of(record: Record) -> str:
+    """Where it was answered, or is."""
+    attempts = record["attempts"]
+    answered = attempts and record["outcome"] in ("served", "streaming")
+    return str(attempts[-1]["zone"]) if answered else "none"
+
+
+class WatchedLog:
+    """An audit whose records are seen here, too."""
+
+    def __init__(self, log: DecisionLog, decisions: Decisions) -> None:
+        self._log = log
+        self._decisions = decisions
+
+    def check(self) -> None:
+        self._log.check()
+
+    def append(self, record: Record) -> Durable | None:
+        try:
+            return self._log.append(record)
+        finally:
+            self._decisions.take(record)

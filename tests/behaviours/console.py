@@ -1,0 +1,188 @@
+"""The page for whoever is on call."""
+
+from __future__ import annotations
+
+from tests.behaviours import Behaviour, guard
+
+_DECISIONS = "unit/console/test_decisions.py::"
+_OPERATORS = "unit/console/test_operators.py::"
+_DRAIN = "unit/console/test_drain.py::"
+_FEED = "unit/console/test_feed.py::"
+_PAGE = "unit/console/test_page.py::"
+
+P1 = Behaviour(
+    "P1",
+    "The number of restricted calls in the cloud is counted from what was recorded of every call, "
+    "and whatever is not known to be clear counts.",
+    (
+        guard(
+            "a call that was never read counts", "console/decisions.py",
+            'if seen.record["sensitivity"] == "clear":',
+            'if seen.record["sensitivity"] != "restricted":',
+            _DECISIONS + "test_a_call_that_is_not_clear_and_was_in_the_cloud_is_counted",
+        ),
+        guard(
+            "and one whose record cannot be written", "console/decisions.py",
+            "        try:\n            return self._log.append(record)\n        finally:\n"
+            "            self._decisions.take(record)\n",
+            "        durable = self._log.append(record)\n        self._decisions.take(record)\n"
+            "        return durable\n",
+            _DECISIONS + "test_an_alarm_is_raised_also_when_the_record_cannot_be_written",
+        ),
+        guard(
+            "a stream counts once", "console/decisions.py",
+            "if not results or (again and self.latest_alarm == seen.seq):", "if not results:",
+            _DECISIONS
+            + "test_a_stream_is_one_call_in_every_count_and_its_end_is_told_in_its_place",
+        ),
+    ),
+    also=(
+        _PAGE + "test_a_restricted_call_in_the_cloud_is_an_alarm_that_nobody_overlooks",
+        "scenarios/test_console.py::"
+        "test_an_outage_is_seen_as_it_happens_and_nothing_restricted_leaves",
+        "scenarios/test_console.py::test_no_content_of_a_call_is_anywhere_in_the_stream",
+    ),
+)  # fmt: skip
+
+P2 = Behaviour(
+    "P2",
+    "Only operators look at the page, and only those who may act act, from the page itself. "
+    "Without any keys it is for whoever sits at this machine.",
+    (
+        guard(
+            "connections from other machines", "console/operators.py",
+            "all(map(_loopback, (peer, host)))", "_loopback(host)",
+            _OPERATORS + "test_without_any_keys_the_page_is_for_whoever_sits_at_this_machine",
+        ),
+        guard(
+            "other names for this machine", "console/operators.py",
+            "all(map(_loopback, (peer, host)))", "_loopback(peer)",
+            _OPERATORS + "test_without_any_keys_the_page_is_for_whoever_sits_at_this_machine",
+        ),
+        guard(
+            "proxies on this machine", "console/operators.py",
+            "not any(name in headers for name in _FORWARDED)", "True",
+            _OPERATORS + "test_without_any_keys_the_page_is_for_whoever_sits_at_this_machine",
+        ),
+        guard(
+            "keys for callers do not leave the page open", "console/operators.py",
+            "not self._keys and not keys_configured", "not self._keys",
+            _OPERATORS
+            + "test_where_callers_have_keys_nobody_looks_until_an_operator_is_named",
+        ),
+        guard(
+            "a caller's key is no operator's", "config/settings.py",
+            "            caller = callers.get(operator.key.get_secret_value())\n",
+            "            caller = None\n",
+            _OPERATORS + "test_an_operators_key_that_is_a_callers_is_refused_at_the_start",
+        ),
+        guard(
+            "who only looks", "console/operators.py",
+            "        if not found.operates:\n", "        if False:\n",
+            _OPERATORS + "test_to_act_takes_the_right_operator_and_the_page_itself",
+        ),
+        guard(
+            "what a form of another site can send", "console/operators.py",
+            "return json and own", "return own",
+            _OPERATORS + "test_to_act_takes_the_right_operator_and_the_page_itself",
+        ),
+        guard(
+            "what comes from another site", "console/operators.py",
+            "return json and own", "return json",
+            _OPERATORS + "test_to_act_takes_the_right_operator_and_the_page_itself",
+            _OPERATORS + "test_in_development_mode_a_page_of_another_site_cannot_act_either",
+        ),
+    ),
+    also=(
+        "unit/console/test_front.py::test_without_an_operators_key_nothing_is_told",
+        _PAGE + "test_it_takes_an_operators_key_and_what_it_may_shows",
+    ),
+)  # fmt: skip
+
+P3 = Behaviour(
+    "P3",
+    "A drained endpoint gets no new calls and finishes those that it has; records say so, also of "
+    "calls that had nowhere else to go.",
+    (
+        guard(
+            "no new calls", "place.py",
+            'return "drained" if place.drained else ""', 'return ""',
+            _DRAIN + "test_new_calls_go_elsewhere_and_the_decision_says_why",
+            _DRAIN + "test_a_restricted_call_is_refused_and_does_not_leave_for_a_drained_server",
+            _DRAIN + "test_a_drained_cloud_gets_nothing",
+        ),
+        guard(
+            "a silent stream there is not cut", "fleet.py",
+            "        if self.went_out(endpoint, model):\n",
+            "        if self.refuses(endpoint, model):\n",
+            _DRAIN + "test_a_stream_that_is_silent_for_long_is_not_cut_as_it_would_be_were_"
+            "its_server_down",
+        ),
+        guard(
+            "who waits for it is told at once", "fleet.py",
+            "                group.look_again()\n", "                pass\n",
+            _DRAIN + "test_who_waits_for_it_is_told_at_once",
+        ),
+        guard(
+            "records of refused calls say what was passed over", "pipeline.py",
+            "                account.vetoes = exc.vetoes\n", "                pass\n",
+            _DRAIN + "test_a_restricted_call_is_refused_and_does_not_leave_for_a_drained_server",
+        ),
+    ),
+    also=(
+        _DRAIN + "test_what_runs_there_finishes",
+        "scenarios/test_console.py::test_what_operators_do_is_done_and_on_record",
+        _PAGE + "test_an_endpoint_is_drained_and_taken_back_by_two_presses_each",
+    ),
+)  # fmt: skip
+
+P4 = Behaviour(
+    "P4",
+    "Who looks costs calls nothing, and is never shown old figures as new: nothing runs while "
+    "nobody looks, who does not keep up is let go, and who comes back misses nothing.",
+    (
+        guard(
+            "who does not keep up is let go", "console/feed.py",
+            "            if looker.behind():\n", "            if False:\n",
+            _FEED + "test_who_does_not_keep_up_is_let_go_and_the_others_go_on",
+        ),
+        guard(
+            "nothing runs while nobody looks", "console/feed.py",
+            "        while self._lookers:\n", "        while True:\n",
+            _FEED + "test_nothing_is_looked_at_and_nothing_runs_while_nobody_looks",
+        ),
+        guard(
+            "nobody goes on over a gap", "console/feed.py",
+            "        self._events.clear()\n        self._number += 1\n",
+            "        self._events.clear()\n",
+            _FEED + "test_nobody_goes_on_over_a_time_in_which_nobody_looked",
+        ),
+        guard(
+            "nor over another run", "console/feed.py",
+            "if epoch != self._epoch or not", "if not",
+            _FEED + "test_who_comes_back_from_elsewhere_gets_a_picture",
+        ),
+        guard(
+            "silence is told apart from a broken line", "console/feed.py",
+            "        elif self._quiet >= BEAT_TICKS:\n", "        elif False:\n",
+            _FEED + "test_silence_is_told_once_a_second_so_that_it_cannot_be_taken_for_a_"
+            "broken_line",
+        ),
+        guard(
+            "streams end when the gateway stops", "console/feed.py",
+            "        looker.put(None)\n", "",
+            _FEED + "test_streams_end_when_the_gateway_stops",
+        ),
+        guard(
+            "only so many look at once", "console/feed.py",
+            "        if len(self._lookers) >= _MOST:\n", "        if False:\n",
+            _FEED + "test_only_so_many_look_at_once",
+        ),
+    ),
+    also=(
+        _PAGE + "test_old_figures_are_said_to_be_old_and_the_page_comes_back_by_itself",
+        "scenarios/test_console.py::test_the_gateway_stops_though_somebody_looks",
+    ),
+)  # fmt: skip
+
+CONSOLE = (P1, P2, P3, P4)

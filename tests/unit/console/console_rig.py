@@ -1,0 +1,93 @@
+"""The console over a whole gateway between scripted endpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gateway.config import LimitSettings, OperatorSettings
+from gateway.console import page
+from gateway.console.decisions import Decisions, WatchedLog
+from gateway.console.feed import Feed
+from gateway.console.front import ConsoleFront
+from gateway.console.operators import Operators
+from gateway.console.picture import Picture, Sight
+from gateway.console.spend import BudgetSpend
+from gateway.fronts.http import build_app
+from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from tests.unit.fronts.http_rig import Pipeline, services
+from tests.unit.harness import Rig, Setup, Site, cloud, now_s, onprem
+
+ATTEMPT = {
+    "endpoint": "gpu", "zone": "onprem", "zones": ["onprem"], "result": "served",
+    "queued_s": 0.001, "took_s": 0.02, "price_usd": 0.0,
+}  # fmt: skip
+
+
+def attempt(endpoint: str = "gpu", result: str = "served", **changes: Any) -> dict[str, Any]:
+    zone = "cloud" if endpoint.startswith("cloud") else "onprem"
+    return {**ATTEMPT, "endpoint": endpoint, "zone": zone, "result": result, **changes}
+
+
+def record(
+    attempts: Iterable[Mapping[str, Any]] = (ATTEMPT,), call: str = "1", **changes: Any
+) -> dict[str, Any]:
+    """A line of the decision log."""
+    return {
+        "kind": "call", "time": 1700000000.0, "id": call, "trace": "a" * 32, "tenant": "t",
+        "protocol": "openai", "operation": "chat.completions", "model": "m", "budget_s": 1.0,
+        "priority": 0, "input_bytes": None, "allowed": ["cloud", "onprem"],
+        "sensitivity": "clear", "classify_reason": "clear", "entities": {}, "pseudonymised": {},
+        "classify_s": 0.0005, "looked_for": "everything", "reason": "onprem_room",
+        "zones": ["cloud", "onprem"], "latency_critical": False, "vetoes": {},
+        "predicted_s": {"gpu": 0.02, "cloud": 0.2}, "attempts": list(attempts), "took_s": 0.021,
+        "total_tokens": None, "policy": "abc", "outcome": "served", "end_reason": "onprem_room",
+        **changes,
+    }  # fmt: skip
+
+
+class Desk:
+    """Build it inside a running loop."""
+
+    def __init__(
+        self,
+        *sites: Site,
+        stop_file: Path | None = None,
+        operators: Mapping[str, OperatorSettings] | None = None,
+        keys_configured: bool = False,
+    ) -> None:
+        stop, budgets = SpillStop(stop_file, now_s), SpillBudgets(5.0, {}, now_s)
+        setup = Setup(spill=SpillControl(stop, budgets))
+        self.rig = Rig(*(sites or (onprem(), cloud())), setup=setup)
+        self.decisions = Decisions(now_s)
+        self.rig.accounts.log = WatchedLog(self.rig.log, self.decisions)
+        self.sight = Sight(
+            fleet=self.rig.fleet,
+            catalog=self.rig.catalog,
+            admission=self.rig.admission,
+            accounts=self.rig.accounts,
+            decisions=self.decisions,
+            stop=stop,
+            spend=BudgetSpend(budgets),
+            max_waiting=512,
+            default_budget_s=60.0,
+            policy=lambda: "abc",
+            version="0",
+            clock=now_s,
+        )
+        self.feed = Feed(self.decisions, Picture(self.sight))
+        self.front = ConsoleFront(
+            self.sight, self.feed, Operators(operators or {}, keys_configured), LimitSettings(),
+            self.rig.metrics, page.files(),
+        )  # fmt: skip
+
+    def app(self) -> Any:
+        return build_app(services(Pipeline()), [self.front.front()])
+
+
+def told(event: bytes) -> tuple[str, str, dict[str, Any]]:
+    """Its kind, its id, its data."""
+    lines = dict(line.split(": ", 1) for line in event.decode().strip().splitlines())
+    return lines["event"], lines["id"], json.loads(lines["data"])

@@ -1,0 +1,107 @@
+"""What is kept of the decisions, and the count that has to stay at none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from gateway.accounting.records import RecordUnwritable
+from gateway.console.decisions import _OPEN_STREAMS, Decisions, WatchedLog
+from tests.unit.console.console_rig import attempt, record
+from tests.unit.harness import MemoryLog
+from tests.unit.spill.clock import HandClock
+
+AWAY = attempt("cloud")
+
+
+def seen(*records: Mapping[str, Any], tail: int = 500) -> Decisions:
+    found = Decisions(HandClock(), tail)
+    for one in records:
+        found.take(one)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "attempts", "leaked"),
+    [
+        ("clear", [AWAY], 0),
+        ("restricted", [attempt()], 0),
+        ("restricted", [AWAY], 1),
+        ("restricted", [attempt("cloud", "upstream_failed"), attempt()], 1),
+        ("restricted", [attempt("gpu", "upstream_failed"), AWAY], 1),
+        (None, [AWAY], 1),  # never read: restricted
+        (None, [], 0),
+    ],
+)
+def test_a_call_that_is_not_clear_and_was_in_the_cloud_is_counted(
+    sensitivity: str | None, attempts: Sequence[Mapping[str, Any]], leaked: int
+) -> None:
+    found = seen(record(attempts, sensitivity=sensitivity))
+    assert found.restricted_in_cloud == leaked
+    assert found.latest_alarm == (1 if leaked else None)
+
+
+def test_what_was_stopped_at_the_door_was_not_in_the_cloud_and_is_told_all_the_same() -> None:
+    found = seen(record([attempt("cloud", "egress_forbidden")], sensitivity="restricted"))
+    assert (found.restricted_in_cloud, found.stopped_at_door) == (0, 1)
+
+
+def test_an_alarm_is_raised_also_when_the_record_cannot_be_written() -> None:
+    log, found = MemoryLog(), Decisions(HandClock())
+    log.full = True
+    with pytest.raises(RecordUnwritable):
+        WatchedLog(log, found).append(record([AWAY], sensitivity="restricted"))
+    assert found.restricted_in_cloud == 1
+
+
+def test_a_stream_is_one_call_in_every_count_and_its_end_is_told_in_its_place() -> None:
+    found = seen(
+        record([attempt("cloud", "streaming")], outcome="streaming", sensitivity="restricted"),
+        {"kind": "end", "id": "1", "took_s": 0.7, "total_tokens": 5, "attempts": [AWAY],
+         "outcome": "served", "end_reason": "served"},
+    )  # fmt: skip
+    assert found.restricted_in_cloud == 1
+    assert sum(found.counts.values()) == 1
+    (only,) = found.since(0, 10)
+    assert (only.seq, only.record["outcome"], only.record["took_s"]) == (1, "served", 0.7)
+    assert sum(found.seconds[0].paths.values()) == 1
+    assert [f.took_s for f in found.figures] == [None, 0.7]
+
+
+def test_a_call_that_was_recorded_as_served_and_ended_otherwise_is_told_as_it_ended() -> None:
+    found = seen(
+        record(),
+        {"kind": "end", "id": "1", "took_s": 0.7, "total_tokens": 5, "attempts": [attempt()],
+         "outcome": "cancelled", "end_reason": "caller_left"},
+    )  # fmt: skip
+    (only,) = found.since(0, 10)
+    assert only.record["outcome"] == "cancelled"
+    assert sum(found.counts.values()) == 1
+
+
+def test_an_end_without_its_beginning_is_no_call() -> None:
+    end = {"kind": "end", "id": "9", "took_s": 1.0, "attempts": [], "outcome": "served"}
+    assert not seen(end).counts
+
+
+def test_what_changed_since_a_look_is_told_newest_last_and_no_more_than_asked() -> None:
+    found = seen(*(record(call=str(n)) for n in range(5)))
+    assert [s.record["id"] for s in found.since(2, 10)] == ["2", "3", "4"]
+    assert [s.record["id"] for s in found.since(0, 2)] == ["3", "4"]
+    assert found.since(found.revision, 10) == []
+
+
+def test_only_the_tail_is_kept_and_everything_is_counted() -> None:
+    found = seen(*(record(call=str(n)) for n in range(9)), tail=4)
+    assert [s.seq for s in found.since(0, 99)] == [6, 7, 8, 9]
+    assert found.find(5) is None
+    assert found.find(9) is not None
+    assert found.counts == {("clear", "onprem"): 9}
+
+
+def test_streams_whose_end_never_comes_are_not_kept_for_ever() -> None:
+    stream = record([attempt("gpu", "streaming")], outcome="streaming")
+    found = seen(*({**stream, "id": str(n)} for n in range(_OPEN_STREAMS + 9)))
+    assert len(found._open) == _OPEN_STREAMS

@@ -1,0 +1,130 @@
+"""A person who has not read the docs learns why a call went where it went."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.console import words
+from gateway.console.decisions import Seen
+from gateway.console.explanation import explanation, headline, sentences, summary
+from tests.unit.console.console_rig import attempt, record
+
+REASONS = (Path(__file__).parents[3] / "docs" / "reasons.md").read_text()
+LATE = record(
+    [attempt("cloud")],
+    reason="spill_deadline",
+    end_reason="spill_deadline",
+    budget_s=0.5,
+    predicted_s={"gpu": 0.9, "cloud": 0.2},
+)
+STAYS = record(
+    sensitivity="restricted",
+    classify_reason="entities",
+    entities={"PERSON": 2, "CREDIT_CARD": 1},
+    reason="restricted",
+    zones=["onprem"],
+    vetoes={"cloud": "restricted"},
+    looked_for="patterns",
+)
+REFUSED = record(
+    [],
+    sensitivity="restricted",
+    classify_reason="late",
+    reason=None,
+    zones=[],
+    outcome="shed",
+    end_reason="onprem_unavailable_restricted",
+    vetoes={"cloud": "restricted", "gpu": "drained"},
+    predicted_s={"gpu": math.inf, "cloud": 0.2},
+)
+UNREAD = record(
+    [], sensitivity=None, classify_reason=None, classify_s=None, looked_for=None, reason=None,
+    zones=[], vetoes={}, predicted_s={}, outcome="shed", end_reason="saturated",
+)  # fmt: skip
+TWICE = record(
+    [attempt("gpu", "upstream_unreachable"), attempt("cloud")], reason="onprem_room",
+    end_reason="failover",
+)  # fmt: skip
+STREAMS = record([attempt("gpu", "streaming")], outcome="streaming")
+SLOW = record([attempt("cloud")], reason="spill_unavailable", vetoes={"gpu": "slow"})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (record(), "Answered on the premises by gpu: clear; on-prem had room."),
+        (STAYS, "Answered on the premises by gpu: restricted data may not leave."),
+        (LATE, "Answered in the cloud by cloud: clear; on-prem would have been late."),
+        (TWICE, "Answered in the cloud by cloud: clear; on-prem failed, cloud took over."),
+        (STREAMS, "Being answered on the premises by gpu: clear; on-prem had room."),
+        (REFUSED, "Not answered (shed): 503, retry later: never to the cloud."),
+        (UNREAD, "Not answered (shed): every queue was full."),
+    ],
+)
+def test_the_headline_says_where_and_why(given: dict[str, Any], says: str) -> None:
+    assert headline(given) == says
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (record(), "It is clear: read in full, and nothing in it restricts."),
+        (record(), "It took 21 ms, within its latency budget of 1000 ms."),
+        (record(took_s=1.2), "It took 1200 ms, over its latency budget of 1000 ms."),
+        (STAYS, "Found in it, types and counts only: 1 x CREDIT_CARD, 2 x PERSON."),
+        (STAYS, "It was allowed on the premises only, because it is restricted."),
+        (STAYS, "It was read as far as was needed for a call that stays."),
+        (REFUSED, "It was allowed on the premises only, because it is restricted."),
+        (record(zones=["onprem"]), "its caller, its key or its tenant says so"),
+        (LATE, "of them it was worth least"),
+        (SLOW, "(gpu: it had become many times slower than usual)"),
+        (UNREAD, "It was refused before it was read, so it counts as restricted."),
+        (UNREAD, "It was sent to no endpoint."),
+        (TWICE, "It took 2 tries; zones that it may use only shrink between them."),
+        (STREAMS, "Its answer began within 21 ms of 1000 ms."),
+        (record(sensitivity="restricted", classify_reason="unscannable:image"), "(image)"),
+    ],
+)
+def test_its_class_its_zones_and_its_time_are_told_in_sentences(
+    given: dict[str, Any], says: str
+) -> None:
+    assert says in " ".join(sentences(given))
+
+
+def test_every_endpoint_is_told_with_what_became_of_it() -> None:
+    told = explanation(Seen(1, REFUSED, 1))["endpoints"]
+    assert {e["endpoint"]: (e["verdict"], e["code"], e["predicted_ms"]) for e in told} == {
+        "cloud": ("passed over", "restricted", 200),
+        "gpu": ("passed over", "drained", None),
+    }
+    assert "restricted data may never go there" in {e["words"] for e in told}
+    kept = explanation(Seen(1, record(), 1))["endpoints"]
+    assert [(e["endpoint"], e["verdict"]) for e in kept] == [
+        ("gpu", "tried"), ("cloud", "in reserve"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [record(), STAYS, LATE, REFUSED, UNREAD, TWICE, STREAMS])
+def test_what_is_told_is_json_as_browsers_read_it(given: dict[str, Any]) -> None:
+    json.dumps(explanation(Seen(1, given, 1)), allow_nan=False)
+    json.dumps(summary(Seen(1, given, 1)), allow_nan=False)
+
+
+def codes(section: str) -> set[str]:
+    """The first column of a section's table."""
+    text = REASONS.split(f"## {section}\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return {code for row in rows for code in re.findall(r"`([a-z_:<>]+)`", row)}
+
+
+def test_every_documented_code_has_words() -> None:
+    placed = {r for zone, r in words._WHY if zone != words.NONE}
+    assert codes("Why a call was placed where it was") == placed
+    assert codes("Why an endpoint was passed over") | {"unavailable"} == set(words.VETOES)
+    assert codes("Verdicts") == {*words.VERDICTS, "unscannable:<what>"}

@@ -1,0 +1,212 @@
+"""The page over HTTP: its files, its stream, what operators do, and what others may not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from gateway.config import OperatorSettings
+from tests.unit.console.console_rig import Desk, told
+from tests.unit.fronts.http_rig import Answer, Client, serving
+from tests.unit.harness import request
+
+OPERATORS = {
+    "wall": OperatorSettings(key=SecretStr("wall-key"), may="look"),
+    "oncall": OperatorSettings(key=SecretStr("oncall-key"), may="operate"),
+}
+WALL = ("authorization", "Bearer wall-key")
+ONCALL = ("authorization", "Bearer oncall-key")
+JSON = ("content-type", "application/json")
+
+
+def served(desk: Callable[[], Desk], test: Callable[[Desk, Client], Awaitable[None]]) -> None:
+    async def main() -> None:
+        made = desk()
+        async with serving(made.app()) as port:
+            await test(made, await Client.to(port))
+            made.feed.close()
+
+    asyncio.run(main())
+
+
+def drained(desk: Desk) -> bool:
+    return desk.rig.fleet.place("gpu").drained
+
+
+async def post(client: Client, path: str, document: Any, *headers: tuple[str, str]) -> Answer:
+    return await client.ask("POST", path, json.dumps(document).encode(), [JSON, *headers])
+
+
+async def events(client: Client) -> AsyncIterator[tuple[str, str, dict[str, Any]]]:
+    """Of a stream whose head has been read; every event is one chunk."""
+    while size := int(await client.reader.readline(), 16):
+        chunk = await client.reader.readexactly(size)
+        await client.reader.readline()
+        for event in chunk.split(b"\n\n"):
+            if event:
+                yield told(event)
+
+
+@asynccontextmanager
+async def stream(port_of: Client, *headers: tuple[str, str]) -> AsyncIterator[Any]:
+    port = port_of.writer.get_extra_info("peername")[1]
+    client = await Client.to(port)
+    await client.send(b"GET /console/events HTTP/1.1\r\nHost: localhost\r\n")
+    await client.send("".join(f"{k}: {v}\r\n" for k, v in headers).encode() + b"\r\n")
+    status, found = await client.head()
+    assert (status, found["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    try:
+        yield events(client)
+    finally:
+        client.writer.close()
+
+
+def test_the_page_asks_nothing_of_anybody_else() -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        page = await client.ask("GET", "/console")
+        assert page.status == 200
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert re.findall(r"(?:src|href)=\"([^\"]+)\"", page.body.decode()) == [
+            "/console/files/icon.svg", "/console/files/console.js", "/console/files/console.css",
+        ]  # fmt: skip
+        for name in ("console.js", "console.css", "icon.svg"):
+            found = await client.ask("GET", f"/console/files/{name}")
+            assert (found.status, found.headers["x-content-type-options"]) == (200, "nosniff")
+            addresses = set(re.findall(rb"https?://[^\s\"'`)]+", found.body))
+            assert addresses <= {  # names of XML, and nothing that is ever asked
+                b"http://www.w3.org/2000/svg", b"http://www.w3.org/1999/xlink",
+                b"http://www.w3.org/1998/Math/MathML", b"http://www.w3.org/1999/xhtml",
+                b"http://www.w3.org/XML/1998/namespace",
+            }  # fmt: skip
+
+    served(Desk, test)
+
+
+@pytest.mark.parametrize("name", ["source.sha256", "..%2fpage.py", "x", "index.html/"])
+def test_no_other_file_is_served(name: str) -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        assert (await client.ask("GET", f"/console/files/{name}")).status == 404
+
+    served(Desk, test)
+
+
+def test_a_call_is_in_the_stream_as_soon_as_it_is_recorded() -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        async with stream(client) as told_now:
+            kind, _, picture = await anext(told_now)
+            assert (kind, "decisions" in picture) == ("snapshot", False)
+            await desk.rig.call(request("restricted"))
+            async for _, _, data in told_now:
+                if "decisions" in data:
+                    (only,) = data["decisions"]
+                    assert (only["sensitivity"], only["endpoint"]) == ("restricted", "gpu")
+                    break
+        explained = await client.ask("GET", f"/console/decisions/{only['seq']}")
+        assert "restricted data may not leave" in json.loads(explained.body)["headline"]
+
+    served(Desk, test)
+
+
+def test_a_stream_that_is_left_is_forgotten() -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        async with stream(client) as told_now:
+            await anext(told_now)
+            assert desk.feed.looking == 1
+        async with asyncio.timeout(5):
+            while desk.feed.looking:  # noqa: ASYNC110 - a socket closes when it closes
+                await asyncio.sleep(0.01)
+
+    served(Desk, test)
+
+
+def test_a_decision_that_is_not_kept_is_not_found() -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        answer = await client.ask("GET", "/console/decisions/17")
+        assert answer.status == 404
+        assert "console.tail" in answer.error
+
+    served(Desk, test)
+
+
+@pytest.mark.parametrize("path", ["events", "operator", "decisions/1"])
+def test_without_an_operators_key_nothing_is_told(path: str) -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        assert (await client.ask("GET", f"/console/{path}")).status == 401
+        assert (await client.ask("GET", "/console")).status == 200  # the page has no data
+
+    served(lambda: Desk(operators=OPERATORS, keys_configured=True), test)
+
+
+def test_an_operator_drains_and_un_drains_and_who_only_looks_does_not() -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        asked = {"endpoint": "gpu", "drained": True}
+        assert (await post(client, "/console/drain", asked, WALL)).status == 403
+        assert not drained(desk)
+        assert (await post(client, "/console/drain", asked, ONCALL)).status == 200
+        assert drained(desk)
+        counted = desk.rig.metrics.registry.get_sample_value
+        assert counted("spillway_operator_actions_total", {"action": "drain"}) == 1
+        asked["drained"] = False
+        assert (await post(client, "/console/drain", asked, ONCALL)).status == 200
+        assert not drained(desk)
+
+    served(lambda: Desk(operators=OPERATORS), test)
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("drain", {"endpoint": "nowhere", "drained": True}),
+        ("drain", {"endpoint": "gpu"}),
+        ("drain", {"endpoint": "gpu", "drained": "yes"}),
+        ("drain", {"endpoint": 1, "drained": True}),
+        ("spill", {"stopped": 1}),
+        ("spill", {"stopped": True}),  # there is no switch here
+        ("drain", []),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(path: str, document: Any) -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        assert (await post(client, f"/console/{path}", document)).status == 400
+        assert not any(place.drained for place in desk.rig.fleet.places.values())
+
+    served(Desk, test)
+
+
+def test_the_switch_on_the_page_is_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "stop"
+
+    async def test(desk: Desk, client: Client) -> None:
+        await post(client, "/console/spill", {"stopped": True})
+        assert file.exists()
+        desk.rig.fleet.drain("gpu", True)
+        ended = await desk.rig.call(request("clear"))
+        assert desk.rig.cloud_seen == []
+        assert (
+            desk.rig.log.of(desk.rig.log.lines[-1]["id"])[0]["vetoes"]["cloud"] == "spill_stopped"
+        )
+        assert ended.error is not None
+        await post(client, "/console/spill", {"stopped": False})
+        assert not file.exists()
+        assert (await desk.rig.call(request("clear"))).error is None
+
+    served(lambda: Desk(stop_file=file), test)
+
+
+def test_a_switch_whose_file_cannot_be_made_says_why(tmp_path: Path) -> None:
+    async def test(desk: Desk, client: Client) -> None:
+        answer = await post(client, "/console/spill", {"stopped": True})
+        assert answer.status == 400
+        assert "spill_stop_file" in answer.error
+
+    served(lambda: Desk(stop_file=tmp_path / "no" / "such" / "stop"), test)
