@@ -28,6 +28,7 @@ _COMMANDS = (
     "audit",
     "keys",
     "models",
+    "costs",
 )
 
 

@@ -22,6 +22,7 @@ from pydantic import SecretStr
 from gateway import __version__, ambient, status
 from gateway.accounting.account import Accounts
 from gateway.accounting.labels import CappedLabels
+from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.admission import Admission
 from gateway.audit import AuditError
@@ -47,7 +48,8 @@ from gateway.console.feed import Feed
 from gateway.console.front import ConsoleFront
 from gateway.console.operators import Operators
 from gateway.console.picture import Picture, Sight
-from gateway.console.spend import BudgetSpend
+from gateway.console.spend import BudgetSpend, LedgerSpend, Spend
+from gateway.deadline import Clock
 from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
 from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
@@ -57,9 +59,16 @@ from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import Front, build_app
 from gateway.fronts.http_connection import HttpConnection
 from gateway.limits import Limits
+from gateway.ledger.database import LedgerDown, LedgerError
+from gateway.ledger.ledger import Ledger, Thread
+from gateway.ledger.limits import Limits as SpillLimits
+from gateway.ledger.opening import opened
+from gateway.ledger.reading import LedgerReader
+from gateway.ledger.store import Store
 from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.place import Place
 from gateway.priors import measured
+from gateway.pricing import usd
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
 from gateway.schedulers import new_scheduler, weights
@@ -88,6 +97,8 @@ class Gateway:
         self._servers: dict[str, TritonServer] = {}
         self._tenant_labels = CappedLabels()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._store: Store | None = None  # without one nothing is kept of what calls cost
+        self._ledger: Ledger | None = None
         self.http_port = 0
         self.grpc_port = 0
         self._stop = asyncio.Event()
@@ -96,13 +107,14 @@ class Gateway:
 
     def _compose(self) -> None:
         settings = self.settings
+        self.spill = spill_control(settings, self._clock)
+        self._ledger = self._new_ledger()
         places = {name: self._place(name, e) for name, e in settings.endpoints.items()}
-        spill = self._spill()
         self.fleet = Fleet(
             self.catalog, places, self.metrics, self._clock,
             weights(settings.queue, settings.routing),
             new_scheduler(settings.queue, settings.routing, self._scheduler_failed),
-            spill, settings.health,
+            self.spill, settings.health,
         )  # fmt: skip
         cluster = settings.cluster
         self.node = None if cluster is None else Node(
@@ -118,9 +130,11 @@ class Gateway:
         self.audit = audit_writer(settings.audit, self.metrics)
         decisions = Decisions(self._clock, settings.console.tail)
         seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
-        self.accounts = Accounts(seen, self.metrics, self._clock, settings.policy_hash)
+        self.accounts = Accounts(
+            seen, self.metrics, self._clock, settings.policy_hash, self._ledger
+        )
         self.admission = Admission(settings.limits)
-        self.sight = self._sight(decisions, spill)
+        self.sight = self._sight(decisions)
         self.feed = Feed(decisions, Picture(self.sight))
         self.callers = building.build(settings, self._credential_refused)
         added = self.callers.tightenings()
@@ -176,27 +190,20 @@ class Gateway:
         tenant = self._tenant_labels.of(quota.tenant)
         self.metrics.limit_refusals.labels(tenant, quota.kind, what).inc()
 
-    def _spill(self) -> SpillControl:
-        routing, tenants = self.settings.routing, self.settings.tenants
-        budgets = {
-            name: tenant.spill_budget_usd_per_day
-            for name, tenant in tenants.items()
-            if tenant.spill_budget_usd_per_day is not None
-        }
-        return SpillControl(
-            SpillStop(routing.spill_stop_file, self._clock),
-            SpillBudgets(routing.spill_budget_usd_per_day, budgets, self._clock),
-        )
-
-    def _sight(self, decisions: Decisions, spill: SpillControl) -> Sight:
+    def _sight(self, decisions: Decisions) -> Sight:
+        budgets = self.spill.budgets
+        spend: Spend = BudgetSpend(budgets)
+        if self._ledger is not None:
+            avoided = LedgerReader.of(self.settings).avoided_today
+            spend = LedgerSpend(budgets, avoided, self._spawn, self._clock)
         return Sight(
             fleet=self.fleet,
             catalog=self.catalog,
             admission=self.admission,
             accounts=self.accounts,
             decisions=decisions,
-            stop=spill.stop,
-            spend=BudgetSpend(spill.budgets),
+            stop=self.spill.stop,
+            spend=spend,
             max_waiting=self.settings.queue.max_waiting,
             default_budget_s=self.settings.limits.default_latency_budget_ms / 1000,
             policy=self.settings.policy_hash,
@@ -265,7 +272,11 @@ class Gateway:
 
     def http_app(self) -> Any:
         operator = ops.OpsFront(
-            self.services, self._render_metrics, self.status, self.pipeline.explain
+            self.services,
+            self._render_metrics,
+            self.status,
+            self.pipeline.explain,
+            None if self._store is None else LedgerReader.of(self.settings).document,
         )
         return build_app(
             self.services,
@@ -301,10 +312,12 @@ class Gateway:
         async with contextlib.AsyncExitStack() as stack:
             http_socket = bound(self.settings.listen.host, self.settings.listen.http_port)
             stack.callback(http_socket.close)
+            self._open_ledger(stack)
             await self._start_servers(stack)
             self._compose()
             self._open_audit()
             stack.push_async_callback(self.audit.aclose)
+            await stack.enter_async_context(self._keeping_ledger())
             stack.push_async_callback(self.fleet.aclose)
             self._progress("starting the classifier")
             await stack.enter_async_context(self._classifying())
@@ -389,6 +402,42 @@ class Gateway:
                 running.cancel()
             await asyncio.gather(task, *self._tasks, return_exceptions=True)
 
+    # The ledger
+
+    def _open_ledger(self, stack: contextlib.AsyncExitStack) -> None:
+        settings, dsn = self.settings, self.settings.ledger.postgres
+        try:
+            self._store = opened(
+                settings.ledger_path, dsn.get_secret_value() if dsn else None, ambient.wall_s
+            )
+        except LedgerError as exc:
+            raise ConfigError(f"ledger: {exc}") from None
+        stack.callback(self._store.close)
+
+    def _new_ledger(self) -> Ledger | None:
+        if self._store is None:
+            return None
+        budgets, settings = self.spill.budgets, self.settings
+        found = Ledger(
+            self._store, budgets.limits, budgets, LedgerWatch(self.metrics), self._clock,
+            Thread(), settings.limits.max_latency_budget_ms / 1000, settings.ledger.keep_days,
+        )  # fmt: skip
+        self.spill.leases = found.leases
+        return found
+
+    @contextlib.asynccontextmanager
+    async def _keeping_ledger(self) -> AsyncIterator[None]:
+        assert self._ledger is not None
+        try:
+            await self._ledger.start()
+        except LedgerDown as down:
+            raise ConfigError(f"ledger: {down}") from None
+        try:
+            async with self._owned(self._ledger.run(), "ledger"):
+                yield
+        finally:
+            await self._ledger.aclose()
+
     # The embedded Triton
 
     async def _start_servers(self, stack: contextlib.AsyncExitStack) -> None:
@@ -455,6 +504,8 @@ class Gateway:
 
     def _render_metrics(self) -> bytes:
         status.publish(self.metrics, self.fleet.places, self.fleet.groups)
+        left = self.spill.budgets.left()
+        self.metrics.spill_budget_left.set(math.inf if left is None else usd(left))
         if self.node is not None:
             self.node.publish()
         return self.metrics.render()
@@ -544,6 +595,28 @@ def _listener_files(settings: Settings) -> TlsFiles | None:
     if tls is None:
         return None
     return TlsFiles("listen.tls", tls.cert_file, tls.key_file, tls.client_ca_file)
+
+
+def spill_control(settings: Settings, clock: Clock) -> SpillControl:
+    routing = settings.routing
+    everybody = SpillLimits.usd(
+        routing.spill_budget_usd_per_day,
+        routing.spill_budget_usd_per_month,
+        routing.spill_budget_usd_total,
+    )
+    of_tenants = {
+        name: SpillLimits.usd(
+            tenant.spill_budget_usd_per_day,
+            tenant.spill_budget_usd_per_month,
+            tenant.spill_budget_usd_total,
+        )
+        for name, tenant in settings.tenants.items()
+    }
+    limited = {name: limits for name, limits in of_tenants.items() if limits}
+    return SpillControl(
+        SpillStop(routing.spill_stop_file, clock),
+        SpillBudgets(everybody, limited, clock, ambient.wall_s),
+    )
 
 
 def policy(settings: Settings) -> Policy:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Protocol
 
 from gateway.backends import Cleared, OnPremBackend
@@ -23,22 +24,28 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamSilent,
 )
-from gateway.fleet import Fleet, price_usd
+from gateway.fleet import Fleet
 from gateway.place import Lane, Waiting
-from gateway.spill import Reserved
+from gateway.pricing import tariff, usd
+from gateway.spill import Reservation
 from gateway.types import (
     Attempt,
     Classification,
+    Cost,
     Decision,
     Endpoint,
     Frame,
+    GrpcMessage,
     InferenceRequest,
     ReplyStream,
     ServedModel,
+    ServerEvent,
     TensorCall,
+    Usage,
     Zone,
 )
 
+_NOT_SENT = Cost()
 _CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
 
 
@@ -86,11 +93,15 @@ class RunningAttempt:
         self.served = endpoint.models[request.model]
         self.turn = turn
         self.answered = False  # whether its time tells how fast the server is
-        self.reserved: Reserved | None = None
+        self.reserved: Reservation | None = None
         self.stream: ReplyStream | None = None
         self.sent_s: float | None = None
         self.epoch: int | None = None  # None: no call has gone there
         self.give_up_s = fleet.give_up_s(endpoint, request)
+        self.gpu = fleet.gpu_time(endpoint)
+        self.gpu_mark = 0.0
+        self.frames = self.came_bytes = 0
+        self.final: Cost | None = None
 
     @property
     def lane(self) -> Lane:
@@ -108,16 +119,18 @@ class RunningAttempt:
 
     async def start(self) -> OpenedReply:
         try:
+            if self.endpoint.zone is Zone.CLOUD:  # may wait, so it comes before the look
+                self.reserved = await self.fleet.reserve(self.request, self.served)
             self._still_available()
-            if self.endpoint.zone is Zone.CLOUD:
-                self.reserved = self.fleet.reserve(self.request, self.served)
             self.epoch = self.fleet.started(self.endpoint, self.request.model)
+            self.gpu_mark = self.gpu.enters() if self.gpu is not None else 0.0
             self.sent_s = self.clock()
             waiting = Waiting(self.request.model, self.found.restricted)
             async with asyncio.timeout(max(0.0, self._patience_s())) as limit:
                 with self.fleet.waiting_for(self.endpoint, waiting, limit):
                     self.stream = await self._open()
                     first = await self._first(self.stream)
+            self.came(first)
         except StopAsyncIteration:
             error = UpstreamFailed("the endpoint ended its answer before it began")
             await self.finish(error)
@@ -205,8 +218,9 @@ class RunningAttempt:
         self.answered = error is None and not result
         if closing is not None:  # nobody takes this place before the close has gone out (S2)
             asyncio.get_running_loop().call_soon(self._leave)
+        self.final = self.cost(last=True)
         if self.reserved is not None:
-            self.reserved.settle(self.price_usd())
+            self.reserved.settle(self.final.nano_usd)
         self._tell_fleet(error, result, took_s)
         log.attempted(self.as_attempt(result or (error.reason if error else "served"), took_s))
         if closing is None:
@@ -223,6 +237,7 @@ class RunningAttempt:
             self.fleet.ended(self.endpoint, self.request.model)
 
     def as_attempt(self, result: str, took_s: float) -> Attempt:
+        cost = self.cost() if self.final is None else self.final
         return Attempt(
             endpoint=self.endpoint.name,
             zone=self.endpoint.zone,
@@ -230,11 +245,43 @@ class RunningAttempt:
             result=result,
             queued_s=self.turn.queued_s if self.turn else 0.0,
             took_s=took_s,
-            price_usd=self.price_usd(),
+            price_usd=usd(cost.nano_usd),
+            cost=cost,
         )
 
-    def price_usd(self) -> float:
-        return 0.0 if self.epoch is None else price_usd(self.served, self.tokens())
+    def came(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self.frames += 1
+            if self.served.egress_usd_per_gb:
+                self.came_bytes += _length(frame)
+
+    def cost(self, last: bool = False) -> Cost:
+        """So far; with `last` of the whole attempt, asked once."""
+        if self.epoch is None:
+            return _NOT_SENT
+        if self.gpu is None:
+            return tariff.in_the_cloud(
+                self.request, self.served, self.usage(), self.frames, self.came_bytes
+            )
+        share = self.gpu.leaves_ns if last else self.gpu.so_far_ns
+        cost = tariff.on_the_premises(self.served, share(self.gpu_mark), self.usage())
+        abroad = None if self.found.restricted else self.fleet.cheapest_abroad(self.request.model)
+        if abroad is None or not self.answered:
+            return cost
+        there = tariff.instead(self.request, abroad, self.usage(), self.frames)
+        return replace(cost, cloud_nano_usd=there)
+
+    def usage(self) -> Usage | None:
+        """As the endpoint counted. Of a total nobody knows what was given and what written: it is
+        taken for whichever is dearer."""
+        found = getattr(self.stream, "usage", None)
+        if isinstance(found, Usage):
+            return found
+        total = self.tokens()
+        if total is None:
+            return None
+        prices = tariff.tariff(self.served)
+        return Usage(total, 0) if prices.given >= prices.written else Usage(0, total)
 
     def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
         if self.epoch is None:
@@ -255,6 +302,12 @@ class RunningAttempt:
     def tokens(self) -> int | None:
         found = getattr(self.stream, "total_tokens", None)
         return found if isinstance(found, int) else None
+
+
+def _length(frame: Frame) -> int:
+    if isinstance(frame, GrpcMessage):
+        return len(frame.message)
+    return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)
 
 
 class _Nowhere:
@@ -332,6 +385,7 @@ class OpenedReply:
             with fleet.waiting_for(attempt.endpoint, waiting, t):
                 frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
+        attempt.came(frame)
         return frame
 
     async def _finish(self, error: GatewayError | None, result: str = "") -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.config import Settings
 from gateway.errors import UnknownModel
-from gateway.types import Endpoint, ServedModel
+from gateway.types import Endpoint, ServedModel, Zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Catalog:
 
     models: dict[str, CatalogModel] = field(default_factory=dict)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    gpu_usd_per_hour: dict[str, float] = field(default_factory=dict)  # of each whole endpoint
 
     @classmethod
     def of(cls, settings: Settings) -> Catalog:
@@ -54,7 +55,8 @@ class Catalog:
             name: Endpoint(name, e.zone, e.kind, _served(name, settings))
             for name, e in settings.endpoints.items()
         }
-        return cls(models, endpoints)
+        prices = {name: _gpu_usd_per_hour(name, settings) for name in endpoints}
+        return cls(models, endpoints, prices)
 
     def find(self, name: str) -> CatalogModel:
         found = self.models.get(name)
@@ -90,18 +92,34 @@ class Catalog:
                 self.models[name] = CatalogModel(
                     name, "infer", (*known.endpoints, endpoint), declared=False
                 )
-            served[name] = ServedModel(name)
+            hour_usd = self.gpu_usd_per_hour.get(endpoint, 0.0)
+            served[name] = ServedModel(name, gpu_usd_per_hour=hour_usd)
         self.endpoints[endpoint] = Endpoint(place.name, place.zone, place.kind, served)
 
 
+def _gpu_usd_per_hour(endpoint: str, settings: Settings) -> float:
+    """Of the whole server, while it has calls."""
+    costs, stated = settings.costs, settings.endpoints[endpoint]
+    each = costs.gpu_hour_usd if stated.gpu_usd_per_hour is None else stated.gpu_usd_per_hour
+    return each * stated.gpus / costs.gpu_utilisation
+
+
 def _served(endpoint: str, settings: Settings) -> Mapping[str, ServedModel]:
+    away = settings.endpoints[endpoint].zone is Zone.CLOUD
+    unknown = settings.costs.unknown_usd_per_1k_tokens
     return {
         name: ServedModel(
             model=s.model or name,
             version=s.version,
             substitute=bool(s.substitute),
-            price_usd=s.price_usd,
-            price_usd_per_1k_tokens=s.price_usd_per_1k_tokens,
+            price_usd=s.price_usd or 0.0,
+            price_usd_per_1k_tokens=s.price_usd_per_1k_tokens or 0.0,
+            price_usd_per_1k_input_tokens=s.price_usd_per_1k_input_tokens,
+            price_usd_per_1k_output_tokens=s.price_usd_per_1k_output_tokens,
+            price_usd_per_1k_cached_tokens=s.price_usd_per_1k_cached_tokens,
+            assumed_usd_per_1k_tokens=0.0 if s.priced or not away else unknown,
+            egress_usd_per_gb=settings.endpoints[endpoint].egress_usd_per_gb if away else 0.0,
+            gpu_usd_per_hour=0.0 if s.priced or away else _gpu_usd_per_hour(endpoint, settings),
         )
         for name, model in settings.models.items()
         for s in model.served_by

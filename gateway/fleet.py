@@ -34,11 +34,13 @@ from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
 from gateway.place import Lane, Place, Waiting, unavailable_why
+from gateway.pricing import tariff
+from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
 from gateway.routing.fit import able
 from gateway.routing.policy import leaving
 from gateway.scheduling.calls import Call, Spill
-from gateway.spill import Reserved, SpillControl
+from gateway.spill import Reservation, SpillControl
 from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
 
 log = logging.getLogger(__name__)
@@ -82,6 +84,11 @@ class Fleet:
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
         self.clouds = Clouds(places, self.lane, clock)
+        self._gpu_time = {
+            name: GpuTime(clock)
+            for name, place in places.items()
+            if place.settings.zone is Zone.ONPREM
+        }
 
     # What the decision reads
 
@@ -283,9 +290,21 @@ class Fleet:
         """Whether an endpoint in the cloud has room."""
         return self.clouds.takes_another(name, model)
 
-    def reserve(self, request: InferenceRequest, served: ServedModel) -> Reserved:
-        """Money for an attempt in the cloud. Raises SpillClosed."""
-        return self._spill.reserve(request.tenant, price_usd(served, None))
+    async def reserve(self, request: InferenceRequest, served: ServedModel) -> Reservation:
+        """Money for an attempt in the cloud, as much as it can cost. Raises SpillClosed."""
+        return await self._spill.reserve(
+            request.tenant, tariff.at_most(request, served), request.deadline
+        )
+
+    def gpu_time(self, endpoint: Endpoint) -> GpuTime | None:
+        return self._gpu_time.get(endpoint.name)
+
+    def cheapest_abroad(self, model: str) -> ServedModel | None:
+        """What a call would be priced by in the cloud; None where the cloud has no such model."""
+        names = self._catalog.find(model).endpoints
+        endpoints = [self._catalog.endpoints[name] for name in names]
+        clouds = [e.models[model] for e in endpoints if e.zone is Zone.CLOUD]
+        return min(clouds, key=lambda served: price_usd(served, None), default=None)
 
     def started(self, endpoint: Endpoint, model: str) -> int:
         """Returns the epoch with which the call's end must be told."""
@@ -487,4 +506,10 @@ def slow_ones(decision: Decision) -> frozenset[str]:
 def price_usd(served: ServedModel, total_tokens: int | None) -> float:
     """Price of one call in US dollars; an estimate until its tokens are known."""
     tokens = _EXPECTED_TOKENS if total_tokens is None else total_tokens
-    return served.price_usd + served.price_usd_per_1k_tokens * tokens / 1000
+    given, written = served.price_usd_per_1k_input_tokens, served.price_usd_per_1k_output_tokens
+    per_1k = served.price_usd_per_1k_tokens
+    if given is not None or written is not None:  # half of each, which only ranks endpoints
+        per_1k = (
+            (per_1k if given is None else given) + (per_1k if written is None else written)
+        ) / 2
+    return served.price_usd + per_1k * tokens / 1000

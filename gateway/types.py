@@ -214,6 +214,12 @@ class ServedModel:
     substitute: bool = False  # another model than the one asked for, as the config says
     price_usd: float = 0.0  # of one call
     price_usd_per_1k_tokens: float = 0.0
+    price_usd_per_1k_input_tokens: float | None = None
+    price_usd_per_1k_output_tokens: float | None = None
+    price_usd_per_1k_cached_tokens: float | None = None
+    assumed_usd_per_1k_tokens: float = 0.0  # where no price is stated; counted, not ranked by
+    egress_usd_per_gb: float = 0.0
+    gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
 
     def grants(self, version: str) -> bool:
         """Whether a call may ask for this version (decimal digits, or empty for any)."""
@@ -265,6 +271,27 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call. `cached_tokens` are a part of the input."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one attempt, exact: whole nano-dollars (1e-9 USD)."""
+
+    nano_usd: int = 0
+    usage: Usage = Usage(0, 0)
+    moved_bytes: int = 0  # to the cloud and back, where that costs
+    gpu_ns: int = 0  # of a server's time, which it may have shared with others
+    cloud_nano_usd: int | None = None  # of an on-prem answer, had it come from the cloud
+    estimated: bool = False  # the endpoint has not said how many tokens it counted
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One try at one endpoint, as the decision record keeps it."""
 
@@ -275,6 +302,7 @@ class Attempt:
     queued_s: float = 0.0
     took_s: float = 0.0
     price_usd: float = 0.0
+    cost: Cost = Cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +351,12 @@ class ReplyStream(Protocol):
 class OneFrame:
     """A whole answer, read already: there is nothing left to close."""
 
-    def __init__(self, frame: Frame, total_tokens: int | None = None) -> None:
+    def __init__(
+        self, frame: Frame, total_tokens: int | None = None, usage: Usage | None = None
+    ) -> None:
         self._frame: Frame | None = frame
         self.total_tokens = total_tokens
+        self.usage = usage
 
     def __aiter__(self) -> OneFrame:
         return self

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog, Durable, RecordUnwritable
 from gateway.deadline import Clock
 from gateway.errors import DeadlineExceeded
+from gateway.ledger.entry import Entry
 from gateway.types import (
     Attempt,
     Classification,
@@ -23,12 +24,24 @@ from gateway.types import (
 )
 
 
+class Ledger(Protocol):
+    def post(self, entry: Entry) -> None:
+        """Neither waits nor raises."""
+        ...
+
+
 class Accounts:
     """Opens an account for each call; keeps count of the open ones."""
 
     def __init__(
-        self, log: DecisionLog, metrics: Metrics, clock: Clock, policy_hash: Callable[[], str]
+        self,
+        log: DecisionLog,
+        metrics: Metrics,
+        clock: Clock,
+        policy_hash: Callable[[], str],
+        ledger: Ledger | None = None,
     ) -> None:
+        self.ledger = ledger
         self.log = log
         self.metrics = metrics
         self.clock = clock
@@ -98,6 +111,30 @@ class CallAccount:
         metrics.attempts.labels(attempt.endpoint, attempt.zone.value, attempt.result).inc()
         if attempt.price_usd:
             metrics.spend_usd.labels(attempt.endpoint, attempt.zone.value).inc(attempt.price_usd)
+        if self._accounts.ledger is not None:
+            self._accounts.ledger.post(self._entry(attempt))
+
+    def _entry(self, attempt: Attempt) -> Entry:
+        request, cost = self._request, attempt.cost
+        return Entry(
+            at_s=ambient.wall_s(),
+            call=request.id,
+            tenant=request.tenant,
+            model=request.model,
+            endpoint=attempt.endpoint,
+            zone=attempt.zone,
+            reason=self.decision.reason if self.decision is not None else "",
+            result=attempt.result,
+            restricted=self.found is None or self.found.restricted,
+            nano_usd=cost.nano_usd,
+            input_tokens=cost.usage.input_tokens,
+            output_tokens=cost.usage.output_tokens,
+            cached_tokens=cost.usage.cached_tokens,
+            moved_bytes=cost.moved_bytes,
+            gpu_ns=cost.gpu_ns,
+            cloud_nano_usd=cost.cloud_nano_usd,
+            estimated=cost.estimated,
+        )
 
     def check(self) -> None:
         """Raises RecordUnwritable: a call that could not be recorded is not begun."""

@@ -91,6 +91,26 @@ class Metrics:
         self.spend_usd = Counter(
             "spillway_spend_usd", "What attempts cost.", ["endpoint", "zone"], registry=r
         )
+        self.ledger_up = Gauge(
+            "spillway_ledger_up",
+            "1 while the ledger can be written; else nothing goes to the cloud.",
+            registry=r,
+        )
+        self.ledger_entries = Counter(
+            "spillway_ledger_entries", "Entries that are on disk.", registry=r
+        )
+        self.ledger_waiting = Gauge(
+            "spillway_ledger_waiting", "Entries that are not written yet.", registry=r
+        )
+        self.ledger_lost = Counter(
+            "spillway_ledger_lost", "Entries that could not be kept until they were written.",
+            registry=r,
+        )  # fmt: skip
+        self.spill_budget_left = Gauge(
+            "spillway_spill_budget_left_usd",
+            "Of the budgets of all tenants, until the first of them is used up; inf without any.",
+            registry=r,
+        )
         self.in_flight = Gauge("spillway_calls_in_flight", "Calls not ended yet.", registry=r)
         self.queue_waiting = Gauge(
             "spillway_queue_waiting", "Calls in the queue.", ["endpoint", "model"], registry=r

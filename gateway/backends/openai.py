@@ -42,6 +42,7 @@ from gateway.types import (
     Operation,
     ServedModel,
     ServerEvent,
+    Usage,
 )
 
 _ROUTES = {
@@ -51,6 +52,7 @@ _ROUTES = {
     Operation.RESPONSES: "/responses",
 }
 _DONE = b"[DONE]"
+_MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
 
@@ -79,6 +81,7 @@ class Progress:
     ended: bool = False  # said by the protocol itself
     failure: UpstreamError | None = None
     total_tokens: int | None = None
+    usage: Usage | None = None
     _open: set[int] = field(default_factory=set)
     _finished: set[int] = field(default_factory=set)
 
@@ -105,11 +108,12 @@ class Progress:
         if document.get("type") in _LAST_RESPONSE_EVENTS:
             self.ended = True
             response = document.get("response")
-            self.total_tokens = total_tokens(response) if isinstance(response, dict) else None
+            if isinstance(response, dict):
+                self.total_tokens, self.usage = total_tokens(response), usage(response)
 
     def _note_choices(self, document: dict[str, Any]) -> None:
         if (tokens := total_tokens(document)) is not None:
-            self.total_tokens = tokens
+            self.total_tokens, self.usage = tokens, usage(document)
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and isinstance(at := choice.get("index", 0), int):
@@ -135,6 +139,10 @@ class EventStream:
     @property
     def total_tokens(self) -> int | None:
         return self._progress.total_tokens
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._progress.usage
 
     def __aiter__(self) -> EventStream:
         return self
@@ -254,7 +262,7 @@ class OpenAiConnector:
         document = _document(answer.body)
         if (failure := failures.in_document(document)) is not None:
             raise failure
-        return OneFrame(JsonBody(answer.body), total_tokens(document))
+        return OneFrame(JsonBody(answer.body), total_tokens(document), usage(document))
 
     async def _streamed(
         self, sent: WireRequest, operation: Operation, deadline: Deadline
@@ -286,6 +294,27 @@ def total_tokens(document: Mapping[str, Any]) -> int | None:
     usage = document.get("usage")
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return tokens if type(tokens) is int else None
+
+
+def usage(document: Mapping[str, Any]) -> Usage | None:
+    """As chat and completions name its parts, or as Responses do."""
+    told = document.get("usage")
+    if not isinstance(told, dict):
+        return None
+    given = _tokens(told, "prompt_tokens", "input_tokens")
+    if given is None:
+        return None
+    details = told.get("prompt_tokens_details", told.get("input_tokens_details"))
+    cached = _tokens(details, "cached_tokens") if isinstance(details, dict) else None
+    written = _tokens(told, "completion_tokens", "output_tokens")
+    if written is None:  # embeddings have none; else the total has what is not told apart
+        written = max(0, (total_tokens(document) or 0) - given)
+    return Usage(given, written, min(cached or 0, given))
+
+
+def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
+    found = (told[name] for name in names if type(told.get(name)) is int)
+    return next((min(count, _MOST_TOKENS) for count in found if count >= 0), None)
 
 
 def _document(data: bytes) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from gateway.config.cluster import ClusterSettings as ClusterSettings
 from gateway.config.cluster import PeerSettings as PeerSettings
 from gateway.config.console import ConsoleSettings as ConsoleSettings
 from gateway.config.console import OperatorSettings as OperatorSettings
+from gateway.config.costs import CostSettings as CostSettings
+from gateway.config.costs import LedgerSettings as LedgerSettings
 from gateway.config.endpoints import EndpointSettings as EndpointSettings
 from gateway.config.endpoints import TlsSettings as TlsSettings
 from gateway.config.health import HealthSettings as HealthSettings

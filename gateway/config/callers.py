@@ -120,6 +120,10 @@ class TenantSettings(Section):
     spill_budget_usd_per_day: NotNegative | None = Field(
         None, description="over any 24 hours; then its calls stay on the premises"
     )
+    spill_budget_usd_per_month: NotNegative | None = Field(
+        None, description="in a calendar month (UTC)"
+    )
+    spill_budget_usd_total: NotNegative | None = Field(None, description="ever; raise it to go on")
     profile: ProfileName | None = Field(None, description="restricts its types too")
     restrict: tuple[str, ...] = Field((), description="more entity types that restrict")
     threshold: Score | None = Field(None, description="lower than classify.threshold")

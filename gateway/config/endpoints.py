@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, model_validator
 
 from gateway import premises
-from gateway.config.section import Contradiction, Count, Positive, Section
+from gateway.config.section import Contradiction, Count, NotNegative, Positive, Section
 from gateway.types import Zone
 
 
@@ -77,6 +77,13 @@ class EndpointSettings(Section):
         None, description="small inferences of our own; by default on-prem only, as they cost"
     )
 
+    gpus: Count = Field(1, description="on-prem: how many it has, for what its time costs")
+    gpu_usd_per_hour: NotNegative | None = Field(
+        None, description="of each of them; as costs says when absent"
+    )
+    egress_usd_per_gb: NotNegative = Field(
+        0.0, description="of what is sent there and what comes back"
+    )
     shares_gpu: bool | None = Field(
         None, description="its models share one GPU; by default those of kind triton do"
     )

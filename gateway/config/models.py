@@ -20,8 +20,31 @@ class ServedBySettings(Section):
     substitute: bool | None = Field(
         None, description="true: another model than the on-prem one; false: the same weights"
     )
-    price_usd: NotNegative = 0.0
-    price_usd_per_1k_tokens: NotNegative = 0.0
+    price_usd: NotNegative | None = Field(None, description="of each call")
+    price_usd_per_1k_tokens: NotNegative | None = Field(None, description="input and output")
+    price_usd_per_1k_input_tokens: NotNegative | None = None
+    price_usd_per_1k_output_tokens: NotNegative | None = None
+    price_usd_per_1k_cached_tokens: NotNegative | None = Field(
+        None, description="of input that the provider has seen before; as the input when absent"
+    )
+
+    @property
+    def priced(self) -> bool:
+        return any(name.startswith("price_usd") for name in self.model_fields_set)
+
+    @model_validator(mode="after")
+    def _prices_both_ways(self) -> ServedBySettings:
+        """A price that is left out must not pass for nothing."""
+        if self.price_usd_per_1k_tokens is not None:
+            return self
+        given, written = self.price_usd_per_1k_input_tokens, self.price_usd_per_1k_output_tokens
+        if (given is None) is not (written is None):
+            missing = "input" if given is None else "output"
+            raise Contradiction(
+                (f"price_usd_per_1k_{missing}_tokens",),
+                "is not stated and the other way is; say 0 where it costs nothing",
+            )
+        return self
 
 
 class ModelSettings(Section):

@@ -50,6 +50,12 @@ class RoutingSettings(Section):
     spill_budget_usd_per_day: NotNegative | None = Field(
         None, description="of all tenants, over any 24 hours; then nothing more goes to the cloud"
     )
+    spill_budget_usd_per_month: NotNegative | None = Field(
+        None, description="of all tenants, in a calendar month (UTC)"
+    )
+    spill_budget_usd_total: NotNegative | None = Field(
+        None, description="of all tenants, ever; raise it to go on"
+    )
     hedge: bool = Field(
         False, description="calls without effect are sent a second time when they are late"
     )

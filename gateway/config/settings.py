@@ -21,6 +21,7 @@ from gateway.config.callers import (
 from gateway.config.classify import ClassifySettings
 from gateway.config.cluster import ClusterSettings
 from gateway.config.console import ConsoleSettings
+from gateway.config.costs import CostSettings, LedgerSettings
 from gateway.config.endpoints import EndpointSettings, TlsSettings
 from gateway.config.health import HealthSettings
 from gateway.config.listen import LimitSettings, ListenSettings
@@ -59,6 +60,8 @@ class Settings(Section):
     cluster: ClusterSettings | None = Field(
         None, description="other gateways that share the on-prem servers; absent: this one alone"
     )
+    costs: CostSettings = CostSettings()
+    ledger: LedgerSettings = LedgerSettings()
     audit: AuditSettings = AuditSettings()
     registries: dict[Name, RegistrySettings] = Field(
         {}, description="where `spillway models` finds versions of models"
@@ -210,6 +213,11 @@ class Settings(Section):
             raise Contradiction(where, f"{name!r} is not in zone onprem; take one that is")
         if endpoint.kind == "openai":
             raise Contradiction(where, f"{name!r} speaks OpenAI and cannot serve tensors")
+
+    @property
+    def ledger_path(self) -> Path:
+        """Of the file, where the ledger is one."""
+        return self.ledger.path or self.audit.directory.with_name("ledger.db")
 
     def policy_hash(self) -> str:
         """Twelve hex digits that name these settings in records and in /status; no secrets."""

@@ -17,12 +17,19 @@ from gateway.fronts.http import Front, caller_of, read_body
 from gateway.fronts.http_connection import PEER_NAMES
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
+from gateway.ledger.database import LedgerDown, LedgerError
+from gateway.ledger.report import BadQuestion, Question
 from gateway.oip import rest
 from gateway.pipeline import Explanation
 from gateway.types import InferenceRequest, Payload, WireProtocol
 
 OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
+Costs = Callable[[Question], Awaitable[dict[str, Any]]]
+
+
+class NoLedger(GatewayError):
+    http_status, grpc_status, reason = 503, "UNAVAILABLE", "no_ledger"
 
 
 class OpsFront:
@@ -32,7 +39,9 @@ class OpsFront:
         metrics: Callable[[], bytes],
         status: Callable[[], dict[str, Any]],
         explain: Explain,
+        costs: Costs | None = None,
     ) -> None:
+        self._costs = costs
         self._services = services
         self._metrics = metrics
         self._status = status
@@ -49,6 +58,7 @@ class OpsFront:
             Route("/metrics", self._metrics_text, methods=["GET"]),
             Route("/status", self._status_json, methods=["GET"]),
             Route("/spillway/explain", self._explained, methods=["POST"]),
+            Route("/spillway/costs", self._costs_json, methods=["GET"]),
         ]
 
     async def _healthz(self, request: Request) -> Response:
@@ -64,6 +74,19 @@ class OpsFront:
     async def _status_json(self, request: Request) -> Response:
         caller_of(request, self._services)
         return _json(self._status())
+
+    async def _costs_json(self, request: Request) -> Response:
+        intake.identify(request.headers, self._services)
+        if self._costs is None:
+            raise NoLedger("this gateway keeps no ledger")
+        asked = {name: request.query_params.get(name) for name in ("by", "from", "to", "tenant")}
+        try:
+            question = Question.asked(asked["by"], asked["from"], asked["to"], asked["tenant"])
+            return _json(await self._costs(question))
+        except BadQuestion as bad:
+            raise RequestRejected(str(bad)) from None
+        except (LedgerDown, LedgerError):  # its words may name files and hosts
+            raise NoLedger("the ledger cannot be read now") from None
 
     async def _explained(self, request: Request) -> Response:
         caller_of(request, self._services)

@@ -3,9 +3,9 @@
 None of this clears a call: it only takes the cloud away from calls that were cleared.
 """
 
-from gateway.spill.budget import Reserved, SpillBudgets
+from gateway.spill.budget import SpillBudgets
 from gateway.spill.concurrency import AdaptiveLimit
-from gateway.spill.control import SpillControl
+from gateway.spill.control import Reservation, SpillControl
 from gateway.spill.stop import SpillStop
 from gateway.spill.waiting import CloudLine, CloudPace
 
@@ -13,7 +13,7 @@ __all__ = [
     "AdaptiveLimit",
     "CloudLine",
     "CloudPace",
-    "Reserved",
+    "Reservation",
     "SpillBudgets",
     "SpillControl",
     "SpillStop",

@@ -1,54 +1,64 @@
-"""What the cloud may cost in a day, for everybody and for each tenant (BEHAVIOURS S5).
+"""What the cloud may cost, for everybody and for each tenant (BEHAVIOURS S5): what decisions read.
 
-Reserve before an attempt, settle after it: calls under way count with what they are expected to
-cost, so that no burst can overshoot. The day is the last 24 hours, in 96 steps. A budget that is
-used up closes the cloud and opens it again only when a tenth of it is free (S1), or each step
-would let a handful out and shut again. A restart forgets what was spent.
+Reserve before an attempt, settle after it: calls under way count with the most that they can cost,
+so that no burst can overshoot. A day is the last 24 hours, in 96 steps; a month is the calendar's
+(UTC). A budget that is used up closes the cloud and opens it again only when a tenth of it is free
+(S1), or each step would let a handful out and shut again.
+
+It is a view of the ledger: filled from it at the start and told what other processes spend. That no
+two processes spend the same money is held by the ledger's leases, at the door.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gateway.deadline import Clock
-
-_DAY_S = 24 * 3600.0
-_STEPS = 96
-_OPENS_AT = 0.9
-_ROUNDING = 1e-9  # of sums of prices
+from gateway.ledger.limits import EVERYBODY, STEP_S, STEPS, Limits, month_of, step_of
+from gateway.ledger.store import Already
 
 
 class Reserved:
     """Money put aside for one attempt. Settled exactly once."""
 
-    __slots__ = ("_expected_usd", "_of", "_settled")
+    __slots__ = ("_expected", "_of", "_settled")
 
-    def __init__(self, of: tuple[_Budget, ...], expected_usd: float) -> None:
+    def __init__(self, of: tuple[_Budget, ...], expected: int) -> None:
         self._of = of
-        self._expected_usd = expected_usd
+        self._expected = expected
         self._settled = False
         for budget in of:
-            budget.reserved_usd += expected_usd
+            budget.reserved += expected
 
-    def settle(self, usd: float) -> None:
-        """What it cost in the end, in US dollars; 0 for an attempt that never went."""
+    def settle(self, nano_usd: int) -> None:
+        """What it cost in the end; 0 for an attempt that never went."""
         if self._settled:
             return
         self._settled = True
         for budget in self._of:
-            budget.reserved_usd -= self._expected_usd
-            budget.spend(usd)
+            budget.reserved -= self._expected
+            budget.spend(nano_usd)
 
 
 class SpillBudgets:
-    """`all_usd`: of all tenants together, in US dollars of any 24 hours. None: no limit."""
+    """In whole nano-dollars. `everybody`: of all tenants together."""
 
     def __init__(
-        self, all_usd: float | None, of_tenants: Mapping[str, float], clock: Clock
+        self,
+        everybody: Limits,
+        of_tenants: Mapping[str, Limits],
+        clock: Clock,
+        wall_s: Callable[[], float] | None = None,
     ) -> None:
-        self._everybody = _Budget(math.inf if all_usd is None else all_usd, clock)
-        self._of = {tenant: _Budget(usd, clock) for tenant, usd in of_tenants.items()}
+        """`wall_s`: seconds since 1970, for the calendar; by default the clock's own."""
+        self._wall_s = wall_s or clock
+        self._everybody = _Budget(everybody, clock, self._wall_s)
+        self._of = {tenant: _Budget(own, clock, self._wall_s) for tenant, own in of_tenants.items()}
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        of = {tenant: budget.limits for tenant, budget in self._of.items()}
+        return {EVERYBODY: self._everybody.limits, **of}
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave; empty when one may."""
@@ -57,62 +67,115 @@ class SpillBudgets:
         own = self._of.get(tenant)
         return "tenant_spill_budget" if own is not None and not own.open else ""
 
-    def reserve(self, tenant: str, expected_usd: float) -> Reserved | None:
+    def reserve(self, tenant: str, expected: int) -> Reserved | None:
         """None when the money is not there."""
         own = self._of.get(tenant)
         budgets = (self._everybody,) if own is None else (self._everybody, own)
-        if not all(budget.affords(expected_usd) for budget in budgets):
+        if not all(budget.affords(expected) for budget in budgets):
             return None
-        return Reserved(budgets, expected_usd)
+        return Reserved(budgets, expected)
 
-    def spent_usd(self) -> float:
-        """Of everybody, in the last 24 hours."""
-        return self._everybody.spent_usd
+    def spent(self) -> int:
+        """By everybody, in the last 24 hours."""
+        return self._everybody.day
 
-    def most_usd(self) -> float | None:
+    def reserved(self) -> int:
+        """For calls under way."""
+        return self._everybody.reserved + sum(own.reserved for own in self._of.values())
+
+    def left(self) -> int | None:
+        """Of everybody's, until the first of its limits; None without limits."""
+        return self._everybody.left
+
+    def restore(self, already: Already) -> None:
+        """What the ledger knows of, at the start."""
+        for scope, budget in ((EVERYBODY, self._everybody), *self._of.items()):
+            budget.restore(
+                already.steps.get(scope, {}),
+                already.month.get(scope, 0),
+                already.total.get(scope, 0),
+            )
+
+    def others_spent(self, tenant: str, nano_usd: int) -> None:
+        """Another process has, a moment ago."""
+        self._everybody.spend(nano_usd)
+        if own := self._of.get(tenant):
+            own.spend(nano_usd)
+
+    def most(self) -> int | None:
         """What everybody may spend in 24 hours; None: as much as they like."""
-        return self._everybody.limit_usd
-
-    def reserved_usd(self) -> float:
-        """Put aside for attempts under way."""
-        return self._everybody.reserved_usd
+        return self._everybody.limits.day
 
 
 class _Budget:
-    def __init__(self, most_usd: float, clock: Clock) -> None:
-        self._most_usd = most_usd
-        self._clock = clock
-        self._steps = [0.0] * _STEPS
-        self._at = int(clock() / _DAY_S * _STEPS)
+    __slots__ = ("_at", "_clock", "_in_day", "_in_month", "_month", "_steps", "_total", "_wall_s",
+                 "_was_open", "limits", "reserved")  # fmt: skip
+
+    def __init__(self, limits: Limits, clock: Clock, wall_s: Callable[[], float]) -> None:
+        self.limits = limits
+        self._clock, self._wall_s = clock, wall_s
+        self._steps: list[int] | None = None  # most of ten thousand tenants spend nothing
+        self._in_day = 0
+        self._at = int(clock() // STEP_S)
+        self._month, self._in_month, self._total = month_of(wall_s()), 0, 0
         self._was_open = True
-        self.reserved_usd = 0.0
+        self.reserved = 0
 
     @property
-    def limit_usd(self) -> float | None:
-        return None if math.isinf(self._most_usd) else self._most_usd
-
-    @property
-    def spent_usd(self) -> float:
+    def day(self) -> int:
         self._pass_time()
-        return sum(self._steps)
+        return self._in_day
+
+    @property
+    def left(self) -> int | None:
+        return min((most - used for most, used in self._used()), default=None)
 
     @property
     def open(self) -> bool:
-        used_usd = self.spent_usd + self.reserved_usd
-        share = 1.0 - _ROUNDING if self._was_open else _OPENS_AT
-        self._was_open = used_usd < self._most_usd * share
+        self._was_open = all(
+            most * 9 > used * 10 or (self._was_open and most > used) for most, used in self._used()
+        )
         return self._was_open
 
-    def affords(self, usd: float) -> bool:
-        used_usd = self.spent_usd + self.reserved_usd
-        return self.open and used_usd + usd <= self._most_usd * (1 + _ROUNDING)
+    def affords(self, nano_usd: int) -> bool:
+        return self.open and all(used + nano_usd <= most for most, used in self._used())
 
-    def spend(self, usd: float) -> None:
+    def spend(self, nano_usd: int) -> None:
         self._pass_time()
-        self._steps[self._at % _STEPS] += usd
+        self._in_month += nano_usd
+        self._total += nano_usd
+        if nano_usd:
+            if self._steps is None:
+                self._steps = [0] * STEPS
+            self._steps[self._at % STEPS] += nano_usd
+            self._in_day += nano_usd
+
+    def restore(self, steps: Mapping[int, int], month: int, total: int) -> None:
+        self._pass_time()
+        now = step_of(self._wall_s())
+        self._in_month += month
+        self._total += total
+        for step, nano_usd in steps.items():
+            if 0 <= (age := now - step) < STEPS:
+                self._steps = self._steps or [0] * STEPS
+                self._steps[(self._at - age) % STEPS] += nano_usd
+                self._in_day += nano_usd
+
+    def _used(self) -> list[tuple[int, int]]:
+        """Each limit, and how much of it is used or put aside."""
+        self._pass_time()
+        its, by = self.limits, (self._in_day, self._in_month, self._total)
+        pairs = zip((its.day, its.month, its.total), by, strict=True)
+        return [(most, used + self.reserved) for most, used in pairs if most is not None]
 
     def _pass_time(self) -> None:
-        now = int(self._clock() / _DAY_S * _STEPS)
-        for step in range(self._at + 1, min(now, self._at + _STEPS) + 1):
-            self._steps[step % _STEPS] = 0.0
+        now = int(self._clock() // STEP_S)
+        if now == self._at:
+            return
+        if self._steps is not None:
+            for step in range(self._at + 1, min(now, self._at + STEPS) + 1):
+                self._in_day -= self._steps[step % STEPS]
+                self._steps[step % STEPS] = 0
         self._at = max(self._at, now)
+        if (month := month_of(self._wall_s())) != self._month:
+            self._month, self._in_month = month, 0

@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
-from gateway.deadline import Clock
+import asyncio
+from typing import Protocol
+
+from gateway.deadline import Clock, Deadline
 from gateway.errors import SpillClosed
+from gateway.ledger.database import LedgerDown
+from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.spill.budget import Reserved, SpillBudgets
 from gateway.spill.stop import SpillStop
 
 _RETRY_S = 2.0  # the cloud may stay closed for the day, but on-prem may have room by then
+_LEASE_S = 1.0  # for the ledger's answer; a call that waits longer is better off elsewhere
+
+
+class Leased(Protocol):
+    """This process's part of the budgets, exact over all processes: the ledger's leases."""
+
+    @property
+    def down(self) -> bool: ...
+    def has(self, tenant: str, nano_usd: int) -> bool: ...
+    async def take(self, tenant: str, nano_usd: int) -> str: ...
+    def settle(self, tenant: str, reserved: int, spent: int) -> None: ...
+
+
+class Reservation:
+    """Of one attempt, in the budgets and in the leases. Settled exactly once."""
+
+    __slots__ = ("_expected", "_leases", "_of", "_tenant")
+
+    def __init__(self, of: Reserved, leases: Leased | None, tenant: str, expected: int) -> None:
+        self._of, self._leases = of, leases
+        self._tenant, self._expected = tenant, expected
+
+    def settle(self, nano_usd: int) -> None:
+        """What it cost in the end, in nano-dollars."""
+        self._of.settle(nano_usd)
+        leases, self._leases = self._leases, None
+        if leases is not None:
+            leases.settle(self._tenant, self._expected, nano_usd)
 
 
 class SpillControl:
     def __init__(self, stop: SpillStop, budgets: SpillBudgets) -> None:
         self._stop = stop
         self.budgets = budgets
+        self.leases: Leased | None = None  # without a ledger this process is alone
 
     @classmethod
     def unlimited(cls, clock: Clock) -> SpillControl:
-        return cls(SpillStop(None, clock), SpillBudgets(None, {}, clock))
+        return cls(SpillStop(None, clock), SpillBudgets(Limits(), {}, clock))
 
     @property
     def stop(self) -> SpillStop:
@@ -25,17 +59,45 @@ class SpillControl:
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""
-        return "spill_stopped" if self._stop.on else self.budgets.closed(tenant)
+        if self._stop.on:
+            return "spill_stopped"
+        if self.leases is not None and self.leases.down:
+            return "ledger_down"
+        return self.budgets.closed(tenant)
 
-    def reserve(self, tenant: str, expected_usd: float) -> Reserved:
+    async def reserve(self, tenant: str, expected: int, deadline: Deadline) -> Reservation:
         """Asked when a call is about to leave: much may have happened since it was decided on.
         Raises SpillClosed."""
         why = self.closed(tenant)
-        reserved = None if why else self.budgets.reserve(tenant, expected_usd)
+        reserved = None if why else self.budgets.reserve(tenant, expected)
         if reserved is None:
-            raise SpillClosed(
-                "the cloud is closed to this call: its budget is used up, or it was stopped",
-                reason=why or "spill_budget",
-                retry_after_s=_RETRY_S,
-            )
-        return reserved
+            raise _closed(why or "spill_budget")
+        if self.leases is not None and not self.leases.has(tenant, expected):
+            try:
+                why = await self._leased(self.leases, tenant, expected, deadline)
+            except BaseException:  # to release, on cancellation too
+                reserved.settle(0)
+                raise
+            if why:
+                reserved.settle(0)
+                raise _closed(why)
+        return Reservation(reserved, self.leases, tenant, expected)
+
+    async def _leased(self, leases: Leased, tenant: str, expected: int, deadline: Deadline) -> str:
+        try:
+            async with asyncio.timeout(max(0.0, min(_LEASE_S, deadline.remaining_s()))):
+                short = await leases.take(tenant, expected)
+        except (TimeoutError, LedgerDown):
+            return "ledger_down"
+        if not short:
+            return ""
+        return "spill_budget" if short == EVERYBODY else "tenant_spill_budget"
+
+
+def _closed(why: str) -> SpillClosed:
+    return SpillClosed(
+        "the cloud is closed to this call: its budget is used up, it was stopped, or the ledger "
+        "cannot be written",
+        reason=why,
+        retry_after_s=_RETRY_S,
+    )

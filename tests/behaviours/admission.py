@@ -169,7 +169,7 @@ A2 = Behaviour(
         ),
         guard(
             "money that was put aside", "attempt.py",
-            "            self.reserved.settle(self.price_usd())\n", "            pass\n",
+            "            self.reserved.settle(self.final.nano_usd)\n", "            pass\n",
             _CLOSED + "test_what_was_put_aside_is_there_again_when_calls_have_ended",
         ),
         guard(

@@ -7,6 +7,7 @@ from tests.behaviours.admission import ADMISSION
 from tests.behaviours.audit import AUDIT
 from tests.behaviours.callers import CALLERS
 from tests.behaviours.console import CONSOLE
+from tests.behaviours.costs import COSTS
 from tests.behaviours.deadlines import DEADLINES
 from tests.behaviours.execution import EXECUTION
 from tests.behaviours.failover import FAILOVER
@@ -18,6 +19,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Deadlines", DEADLINES),
     ("Spilling and queueing", SPILL),
     ("Admission, failover and streams", (*ADMISSION, *FAILOVER)),
+    ("Costs and budgets", COSTS),
     ("The audit", AUDIT),
     ("Callers", CALLERS),
     ("Models", MODELS),

@@ -284,8 +284,8 @@ A7 = Behaviour(
         ),
         guard(
             "and paid for", "attempt.py",
-            "return 0.0 if self.epoch is None else price_usd(self.served, self.tokens())",
-            "return price_usd(self.served, self.tokens()) if self.answered else 0.0",
+            "        if self.epoch is None:\n            return _NOT_SENT\n",
+            "        if self.epoch is None or not self.answered:\n            return _NOT_SENT\n",
             _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
         ),
     ),

@@ -45,7 +45,7 @@ S1 = Behaviour(
         ),
         guard(
             "a budget that ran out opens with a tenth of it free", "spill/budget.py",
-            "1.0 - _ROUNDING if self._was_open else _OPENS_AT", "1.0 - _ROUNDING",
+            "most * 9 > used * 10 or (self._was_open and most > used)", "most > used",
             _BUDGET + "test_a_budget_that_ran_out_opens_only_when_a_tenth_is_free",
         ),
     ),
@@ -210,8 +210,7 @@ S5 = Behaviour(
     (
         guard(
             "the file stops what leaves", "spill/control.py",
-            '"spill_stopped" if self._stop.on else self.budgets.closed(tenant)',
-            "self.budgets.closed(tenant)",
+            "        if self._stop.on:\n", "        if False:\n",
             _BUDGET + "test_the_door_says_why_it_is_closed",
             _CLOSED + "test_the_switch_also_stops_calls_that_were_decided_on_and_not_yet_sent",
         ),
@@ -228,28 +227,15 @@ S5 = Behaviour(
         ),
         guard(
             "money is put aside before it is spent", "spill/budget.py",
-            "return self.open and used_usd + usd <= self._most_usd * (1 + _ROUNDING)",
+            "return self.open and all(used + nano_usd <= most for most, used in self._used())",
             "return self.open",
             _BUDGET + "test_no_24_hours_cost_more_than_the_budget",
         ),
-        Guard(
-            "calls under way count",
-            (
-                Change(
-                    "spill/budget.py",
-                    "        used_usd = self.spent_usd + self.reserved_usd\n        share",
-                    "        used_usd = self.spent_usd\n        share",
-                ),
-                Change(
-                    "spill/budget.py",
-                    "        used_usd = self.spent_usd + self.reserved_usd\n        return",
-                    "        used_usd = self.spent_usd\n        return",
-                ),
-            ),
-            (
-                _BUDGET + "test_calls_under_way_count_with_what_they_are_expected_to_cost",
-                _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
-            ),
+        guard(
+            "calls under way count", "spill/budget.py",
+            "(most, used + self.reserved) for", "(most, used) for",
+            _BUDGET + "test_calls_under_way_count_with_what_they_are_expected_to_cost",
+            _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
         ),
         guard(
             "each tenant has a budget of its own", "spill/budget.py",
@@ -263,8 +249,8 @@ S5 = Behaviour(
         ),
         guard(
             "an attempt reserves its price", "attempt.py",
-            "            if self.endpoint.zone is Zone.CLOUD:\n"
-            "                self.reserved = self.fleet.reserve(self.request, self.served)\n", "",
+            "                self.reserved = await self.fleet.reserve(self.request, self.served)\n",
+            "                pass\n",
             _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
         ),
         guard(

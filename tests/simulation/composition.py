@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 from prometheus_client import Gauge
 
+from gateway import ambient
 from gateway.accounting.account import Accounts
+from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.admission import Admission
 from gateway.backends import OnPremDoor
@@ -23,6 +25,11 @@ from gateway.deadline import Clock
 from gateway.dispatch import Dispatcher
 from gateway.fleet import Fleet
 from gateway.groups import Execution
+from gateway.ledger.database import Database
+from gateway.ledger.ledger import InPlace, Ledger
+from gateway.ledger.limits import Limits
+from gateway.ledger.sqlite import SqliteDatabase
+from gateway.ledger.store import Store
 from gateway.pipeline import Pipeline
 from gateway.place import Place
 from gateway.retries import RetryBudget
@@ -38,6 +45,8 @@ from tests.simulation.plan import MODELS, EndpointPlan, WorldPlan
 from tests.simulation.pseudonyms import SimulatedPseudonyms
 from tests.simulation.witness import Witness, WitnessedLog
 
+GPU_USD_PER_HOUR = 3.6  # a nano-dollar each microsecond
+_LONGEST_S = 3600.0
 METRICS = Metrics()
 """One for all worlds of a process, which run one after the other: it takes longer to make than a
 world to run."""
@@ -59,6 +68,8 @@ class Composed:
     classifier: SimulatedClassifier
     pseudonyms: SimulatedPseudonyms
     dispatcher: Dispatcher
+    ledger: Ledger
+    kept: Database  # the ledger's
     gauge_before: float  # a world that was halted leaves it up
 
     def pipeline(self, policy: Policy) -> Pipeline:
@@ -123,10 +134,9 @@ class Composed:
         yield "gauge of calls", _value_of(METRICS.in_flight) - self.gauge_before
         for pipeline in self.pipelines:
             yield "pipeline", len(pipeline._open) + len(pipeline._waiting)
-        budgets = (self.budgets._everybody, *self.budgets._of.values())
         yield "waiting for a restart", self.fleet.recovery.waiting
         yield "waiting for the cloud", self.fleet.clouds.waiting
-        yield "money put aside", sum(round(b.reserved_usd, 9) for b in budgets)
+        yield "money put aside", self.budgets.reserved()
         for name, place in self.fleet.places.items():
             yield f"{name} waited for", len(place.limits)
 
@@ -150,8 +160,14 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
     limits = LimitSettings(
         max_concurrent=plan.max_concurrent, max_concurrent_per_tenant=plan.max_per_tenant
     )
-    budgets = SpillBudgets(plan.spill_budget_usd, {}, clock)
+    budgets = SpillBudgets(Limits.usd(plan.spill_budget_usd), {}, clock)
     spill = SpillControl(SpillStop(None, clock), budgets)
+    kept = SqliteDatabase(None)
+    store = Store(kept, "world", ambient.wall_s)
+    ledger = Ledger(
+        store, budgets.limits, budgets, LedgerWatch(METRICS), clock, InPlace(), _LONGEST_S, 1
+    )
+    spill.leases = ledger.leases
     fleet = Fleet(
         catalog, places, METRICS, clock, weights(queue, routing), new_scheduler(queue, routing),
         spill,
@@ -170,7 +186,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         plan=plan,
         fleet=fleet,
         admission=Admission(limits),
-        accounts=Accounts(_log(plan, witness), METRICS, clock, lambda: "policy"),
+        accounts=Accounts(_log(plan, witness), METRICS, clock, lambda: "policy", ledger),
         watch=Watch(places, _learn_nothing, METRICS),
         tending=Tending(fleet, catalog, _canary, send_canary, METRICS, clock),
         budgets=budgets,
@@ -181,6 +197,8 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         dispatcher=Dispatcher(
             fleet, clock, RetryBudget(clock, reserve=plan.retry_reserve), plan.hedge
         ),
+        ledger=ledger,
+        kept=kept,
         gauge_before=_value_of(METRICS.in_flight),
     )
     made.pipelines.append(made.pipeline(policy))
@@ -200,7 +218,10 @@ async def _learn_nothing(name: str, place: Place) -> None:
 
 
 def _endpoint(plan: EndpointPlan) -> Endpoint:
-    served = {m: ServedModel(m, price_usd=plan.price_usd) for m in MODELS}
+    hour_usd = 0.0 if plan.zone is Zone.CLOUD else GPU_USD_PER_HOUR
+    served = {
+        m: ServedModel(m, price_usd=plan.price_usd, gpu_usd_per_hour=hour_usd) for m in MODELS
+    }
     return Endpoint(plan.name, plan.zone, "triton", served)
 
 

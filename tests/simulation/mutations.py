@@ -95,7 +95,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _one("the switch for the cloud", "S5", "routing/policy.py",
          "if why is None and not self.spill and", "if False and"),
     _one("money is there before it is spent", "S5", "spill/budget.py",
-         "return self.open and used_usd + usd <= self._most_usd * (1 + _ROUNDING)",
+         "return self.open and all(used + nano_usd <= most for most, used in self._used())",
          "return self.open"),
     # What is held is given back
     _one("the turn is given back", "A2", "attempt.py",
@@ -111,7 +111,7 @@ MUTATIONS: tuple[Mutation, ...] = (
          '            await self.finish(None, "internal")\n            raise\n',
          "            raise\n"),
     _one("money put aside is settled", "A2 S5", "attempt.py",
-         "            self.reserved.settle(self.price_usd())\n", "            pass\n"),
+         "            self.reserved.settle(self.final.nano_usd)\n", "            pass\n"),
     _one("calls in flight are counted down", "A2", "attempt.py",
          "            self.fleet.ended(self.endpoint, self.request.model)\n", "            pass\n"),
     _one("admission is left", "A2", "admission.py",

@@ -17,6 +17,7 @@ from typing import Any
 from gateway.accounting.records import RecordUnwritable
 from gateway.deadline import Clock
 from gateway.errors import GatewayError, Shed
+from gateway.ledger.database import Row, integer
 from gateway.types import Outcome, Placement, Zone
 from tests.simulation.plan import START_S, CallPlan, EndpointPlan, WorldPlan
 
@@ -87,6 +88,8 @@ class Witness:
         self._trace = trace
         self._at_endpoint: Counter[tuple[str, str]] = Counter()
         self._spent_usd = 0.0
+        self._attempts: Counter[tuple[str, str]] = Counter()  # of calls at endpoints, as recorded
+        self._nano_usd: Counter[tuple[str, str]] = Counter()
         self.calls: dict[int, CallStory] = {}
         self.violations: list[Violation] = []
 
@@ -192,6 +195,10 @@ class Witness:
         story.settled_s = self.now_s
         if len(story.settled) > 1:
             self.broken("A2", f"call {number}: settled as {story.settled}")
+        for attempt in record["attempts"]:
+            key = (str(number), attempt["endpoint"])
+            self._attempts[key] += 1
+            self._nano_usd[key] += round(attempt["price_usd"] * 1e9)
 
     def _zones_only_shrink(self, number: int, attempts: list[dict[str, Any]]) -> None:
         before: set[str] | None = None
@@ -267,6 +274,30 @@ class Witness:
             if not (story.settled or story.lost or story.plan.explained):
                 self.broken("A2", f"call {story.plan.number} was never settled")
         self._few_second_tries()
+
+    def kept(self, ledger: list[Row]) -> None:
+        """All of it: for each call at each endpoint its attempts, what they cost and the time of
+        the server."""
+        kept = {(str(row[0]), str(row[1])): (row[2], row[3]) for row in ledger}
+        due = {key: (count, self._nano_usd[key]) for key, count in self._attempts.items()}
+        for key in sorted({*kept, *due}):
+            if kept.get(key) != due.get(key):
+                self.broken("B3", f"call {key}: the ledger has {kept.get(key)} of {due.get(key)}")
+        for endpoint in self._plan.endpoints:
+            of_it = [row for row in ledger if row[1] == endpoint.name]
+            if endpoint.zone is Zone.CLOUD:
+                self._is_charged(endpoint, sum(integer(row[3]) for row in of_it))
+            elif (used_s := sum(integer(row[4]) for row in of_it) / 1e9) > self._busy_s(endpoint):
+                self.broken("B2", f"{endpoint.name}: {used_s} s are charged")
+
+    def _is_charged(self, endpoint: EndpointPlan, kept: int) -> None:
+        opened = sum(story.opened.count(endpoint.name) for story in self.calls.values())
+        if kept != opened * round(endpoint.price_usd * 1e9):
+            self.broken("B3", f"{endpoint.name}: {opened} calls came, and the ledger has {kept}")
+
+    def _busy_s(self, endpoint: EndpointPlan) -> float:
+        """At most, with rounding: since the world began."""
+        return self.now_s - START_S + 1e-6
 
     def _few_second_tries(self) -> None:
         """A tenth of the calls earn one, beside the reserve; what turns out at the door to be

@@ -127,6 +127,10 @@ class World:
         watching.cancel()
         await asyncio.wait((watching,))
         await asyncio.sleep(_QUIET_S)
+        await gateway.ledger.flush()
+        sums = "SELECT call, endpoint, COUNT(*), SUM(nano_usd), SUM(gpu_ns) FROM entries"
+        self.witness.kept(gateway.kept.read(sums + " GROUP BY call, endpoint"))
+        gateway.kept.close()
         self._quiet(gateway)
 
     async def _at(self, at_s: float, event: object) -> None:

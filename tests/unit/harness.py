@@ -48,6 +48,7 @@ from gateway.types import (
     Sensitivity,
     ServedModel,
     ServerEvent,
+    Usage,
     WireProtocol,
     Zone,
 )
@@ -103,6 +104,7 @@ class Plan:
     fails_at: int = OPENING
     hangs_at: int | None = None
     tokens: int | None = None
+    usage: Usage | None = None
 
 
 ANSWERS = Plan()
@@ -170,7 +172,7 @@ class ScriptedReply:
         self._connector, self._call, self._plan = connector, call, plan
         self._next = 0
         self._closed = False
-        self.total_tokens = plan.tokens
+        self.total_tokens, self.usage = plan.tokens, plan.usage
         connector.replies.add(self)
 
     def __aiter__(self) -> AsyncIterator[Frame]:

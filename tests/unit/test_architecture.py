@@ -27,7 +27,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"errors"},
             {"configfile", "premises", "repository"},
             {"strictjson", "config", "logs"},
-            {"oip", "tls", "catalog", "callers", "budget", "scheduling"},
+            {"oip", "tls", "catalog", "callers", "budget", "scheduling", "pricing"},
+            {"ledger"},
             {
                 "routing",
                 "classify",

@@ -20,7 +20,7 @@ RANGES = {
     "D": range(1, 7),
     "S": range(1, 9),
     "A": range(1, 8),
-    "B": range(4, 7),
+    "B": range(1, 7),
     "M": range(5, 6),
     "V": range(1, 4),
     "E": range(1, 4),

@@ -1,0 +1,99 @@
+"""The ledger in PostgreSQL: for gateways on several machines, which then share their budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from gateway.ledger.database import LedgerDown, LedgerError, Row, Value
+
+_CONNECT_S = 5
+_STATEMENT_MS = 5000
+_LOCK = 0x5B111A
+"""Of all writers of one database, in the place of SQLite's one writer: leases are granted after all
+that was granted before has been seen."""
+
+
+class PostgresDatabase:
+    serial_key = "BIGSERIAL PRIMARY KEY"
+
+    def __init__(self, dsn: str) -> None:
+        """Raises LedgerError, which does not repeat `dsn`: it may hold a password."""
+        try:
+            import psycopg  # comes with an extra, and most gateways never need it
+        except ImportError:
+            raise LedgerError(
+                "ledger.postgres needs a driver: pip install 'spillway-gateway[postgres]'"
+            ) from None
+        self._driver: Any = psycopg
+        self._dsn = dsn
+        try:
+            self._connection = self._connected()
+        except psycopg.Error as exc:
+            raise LedgerError(
+                f"the ledger's PostgreSQL cannot be reached ({_told(exc)}): see ledger.postgres"
+            ) from None
+
+    def _connected(self) -> Any:
+        return self._driver.connect(
+            self._dsn,
+            autocommit=True,
+            connect_timeout=_CONNECT_S,
+            application_name="spillway",
+            options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={_STATEMENT_MS}",
+        )
+
+    @contextmanager
+    def writing(self, lasting: bool = True) -> Iterator[None]:
+        self._mend()
+        self.write("BEGIN")
+        try:
+            self.write(f"SET LOCAL synchronous_commit = {'on' if lasting else 'off'}")
+            self.read("SELECT pg_advisory_xact_lock(?)", [_LOCK])
+            yield
+            self.write("COMMIT")
+        except BaseException:
+            with suppress(LedgerDown):
+                self.write("ROLLBACK")
+            raise
+
+    def _mend(self) -> None:
+        """A connection that broke is replaced before the next transaction."""
+        if self._connection.closed or self._connection.broken:
+            with self._translated():
+                self._connection = self._connected()
+
+    def read(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        with self._translated():
+            found: list[Row] = self._connection.execute(_marked(sql), values).fetchall()
+            return found
+
+    def write(self, sql: str, values: Sequence[Value] = ()) -> None:
+        with self._translated():
+            self._connection.execute(_marked(sql), values)
+
+    def write_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        with self._translated(), self._connection.cursor() as cursor:
+            cursor.executemany(_marked(sql), rows)
+
+    def has_table(self, name: str) -> bool:
+        return self.read("SELECT to_regclass(?)::text", [name])[0][0] is not None
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except self._driver.Error as exc:
+            raise LedgerDown(f"PostgreSQL: {_told(exc)}") from None
+
+
+def _marked(sql: str) -> bytes:
+    return sql.replace("?", "%s").encode()
+
+
+def _told(exc: Exception) -> str:
+    return str(exc).strip().partition("\n")[0]

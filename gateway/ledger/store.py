@@ -1,0 +1,301 @@
+"""The ledger's tables, as one process writes them. Blocking: never called on the loop."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.ledger import schema
+from gateway.ledger.database import Database, Value, integer
+from gateway.ledger.entry import Entry
+from gateway.ledger.limits import (
+    EVERYBODY,
+    STEPS,
+    Limits,
+    Spent,
+    day_of,
+    month_of,
+    step_of,
+)
+from gateway.types import Zone
+
+_ADD_ENTRY = """INSERT INTO entries (at_s, owner, call, tenant, model, endpoint, zone, reason,
+    result, restricted, nano_usd, input_tokens, output_tokens, cached_tokens, moved_bytes, gpu_ns,
+    cloud_nano_usd, estimated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_SUMS = (
+    "attempts", "served", "nano_usd", "unserved_nano_usd", "estimated", "tokens", "moved_bytes",
+    "gpu_ns", "compared", "compared_nano_usd", "compared_gpu_ns", "cloud_nano_usd",
+)  # fmt: skip
+_KEYS = ("day", "tenant", "model", "endpoint", "zone", "reason", "restricted")
+_ADD_TO_DAY = (
+    f"INSERT INTO days ({', '.join((*_KEYS, *_SUMS))})"
+    f" VALUES ({', '.join('?' * len((*_KEYS, *_SUMS)))})"
+    f" ON CONFLICT ({', '.join(_KEYS)}) DO UPDATE SET "
+    + ", ".join(f"{s} = days.{s} + excluded.{s}" for s in _SUMS)
+)
+_ADD_SPENT = """INSERT INTO spent (scope, kind, at, nano_usd) VALUES (?, ?, ?, ?)
+    ON CONFLICT (scope, kind, at) DO UPDATE SET nano_usd = spent.nano_usd + excluded.nano_usd"""
+_SHARE = 8
+"""Of what is left, the part that one process leases at once: two that end up with a slice that they
+do not need keep no more than this from each other, and give it back when they notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Of one scope's budget, for one call."""
+
+    scope: str
+    limits: Limits
+    nano_usd: int
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """This process's leases on what was asked for; and of each that asked whose budget is too
+    small, or nothing."""
+
+    leased: Mapping[str, int]
+    short: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Already:
+    """What was spent before this process began, or by others since."""
+
+    last_id: int
+    steps: Mapping[str, Mapping[int, int]]  # scope -> quarter of an hour -> nano-dollars
+    month: Mapping[str, int]
+    total: Mapping[str, int]
+
+
+class Store:
+    def __init__(self, database: Database, owner: str, wall_s: Callable[[], float]) -> None:
+        """Raises LedgerError or LedgerDown."""
+        self._database, self._owner, self._wall_s = database, owner, wall_s
+        schema.migrate(database)
+
+    # Entries
+
+    def commit(self, number: int, entries: Sequence[Entry]) -> None:
+        """All of them or none; once, however often it is called with this number."""
+        database = self._database
+        with database.writing():
+            if self._last_batch() >= number:
+                return
+            database.write_many(_ADD_ENTRY, (self._row(e) for e in entries))
+            database.write_many(_ADD_TO_DAY, _days(entries))
+            self._spend(entries)
+            database.write(
+                "INSERT INTO batches (owner, number) VALUES (?, ?)"
+                " ON CONFLICT (owner) DO UPDATE SET number = excluded.number",
+                [self._owner, number],
+            )
+
+    def _last_batch(self) -> int:
+        found = self._database.read("SELECT number FROM batches WHERE owner = ?", [self._owner])
+        return integer(found[0][0]) if found else 0
+
+    def _row(self, e: Entry) -> Sequence[Value]:
+        return (
+            e.at_s, self._owner, e.call, e.tenant, e.model, e.endpoint, e.zone.value, e.reason,
+            e.result, int(e.restricted), e.nano_usd, e.input_tokens, e.output_tokens,
+            e.cached_tokens, e.moved_bytes, e.gpu_ns, e.cloud_nano_usd, int(e.estimated),
+        )  # fmt: skip
+
+    def _spend(self, entries: Iterable[Entry]) -> None:
+        """From the leases to what is spent for good."""
+        by_step: dict[tuple[str, str, int], int] = defaultdict(int)
+        by_scope: dict[str, int] = defaultdict(int)
+        for entry in entries:
+            if not entry.spent_abroad:
+                continue
+            for scope in (EVERYBODY, entry.tenant):
+                by_step[scope, "step", step_of(entry.at_s)] += entry.spent_abroad
+                by_step[scope, "month", month_of(entry.at_s)] += entry.spent_abroad
+                by_step[scope, "total", 0] += entry.spent_abroad
+                by_scope[scope] += entry.spent_abroad
+        rows = [(*key, nano_usd) for key, nano_usd in sorted(by_step.items())]
+        self._database.write_many(_ADD_SPENT, rows)
+        self._lower_leases(by_scope)
+
+    # Budgets
+
+    def lease(
+        self, asked: Sequence[Sequence[Wanted]], free: Mapping[str, int], for_s: float
+    ) -> Granted:
+        """Each that asks gets all that it wants or nothing; first from what this process holds and
+        has `free`. A process that dies with its leases needs none: they are not forced to disk."""
+        with self._database.writing(lasting=False):
+            now_s = self._wall_s()
+            sharing = _Sharing(free, functools.partial(self._left, now_s=now_s))
+            short = [sharing.short(wanted) for wanted in asked]
+            self._database.write_many(
+                "INSERT INTO leases (owner, scope, nano_usd, expires_s) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (scope, owner) DO UPDATE SET nano_usd = excluded.nano_usd"
+                " + CASE WHEN leases.expires_s < ? THEN 0 ELSE leases.nano_usd END,"
+                " expires_s = excluded.expires_s",
+                [
+                    (self._owner, scope, some, now_s + for_s, now_s)
+                    for scope, some in sorted(sharing.granted.items())
+                ],
+            )
+            scopes = sorted({it.scope for wanted in asked for it in wanted})
+            return Granted({scope: self._own_lease(scope, now_s) for scope in scopes}, short)
+
+    def _left(self, wanted: Wanted, now_s: float) -> int:
+        left = self._spent(wanted.scope, now_s).left(wanted.limits)
+        assert left is not None, "who has no limits asks for nothing"
+        return left - self._leased(wanted.scope, now_s)
+
+    def keep_leases(self, surplus: Mapping[str, int], for_s: float) -> Mapping[str, int]:
+        """Give back what is not needed; the rest is held on to, and returned."""
+        with self._database.writing(lasting=False):
+            now_s = self._wall_s()
+            self._database.write("DELETE FROM leases WHERE expires_s < ?", [now_s])
+            self._lower_leases(surplus)
+            self._database.write(
+                "DELETE FROM leases WHERE owner = ? AND nano_usd = 0", [self._owner]
+            )
+            self._database.write(
+                "UPDATE leases SET expires_s = ? WHERE owner = ?", [now_s + for_s, self._owner]
+            )
+            found = self._database.read(
+                "SELECT scope, nano_usd FROM leases WHERE owner = ?", [self._owner]
+            )
+            return {str(scope): integer(some) for scope, some in found}
+
+    def drop_leases(self, owners: Iterable[str]) -> None:
+        """Of processes that are gone, and what they had reserved with them."""
+        with self._database.writing():
+            for owner in owners:
+                self._database.write("DELETE FROM leases WHERE owner = ?", [owner])
+                self._database.write("DELETE FROM batches WHERE owner = ?", [owner])
+
+    def owners(self) -> list[str]:
+        """Of leases, this process excepted."""
+        found = self._database.read(
+            "SELECT DISTINCT owner FROM leases WHERE owner <> ?", [self._owner]
+        )
+        return [str(owner) for (owner,) in found]
+
+    def already(self) -> Already:
+        """What was spent by anybody, until now."""
+        now_s = self._wall_s()
+        with self._database.writing():  # so that the number and the sums are of one moment
+            last = self._database.read("SELECT MAX(id) FROM entries")[0][0]
+            found = self._database.read(
+                "SELECT scope, kind, at, nano_usd FROM spent WHERE kind = 'total'"
+                " OR (kind = 'month' AND at = ?) OR (kind = 'step' AND at > ?)",
+                [month_of(now_s), step_of(now_s) - STEPS],
+            )
+        steps: dict[str, dict[int, int]] = defaultdict(dict)
+        sums: dict[str, dict[str, int]] = {"month": {}, "total": {}}
+        for scope, kind, at, nano_usd in found:
+            if kind == "step":
+                steps[str(scope)][integer(at)] = integer(nano_usd)
+            else:
+                sums[str(kind)][str(scope)] = integer(nano_usd)
+        return Already(integer(last), steps, sums["month"], sums["total"])
+
+    def others_since(self, last_id: int) -> tuple[int, Mapping[str, int]]:
+        """By tenant, what other processes have committed after this entry; and the newest one."""
+        found = self._database.read(
+            "SELECT MAX(id), CASE WHEN owner = ? OR zone <> ? THEN NULL ELSE tenant END AS who,"
+            " SUM(nano_usd) FROM entries WHERE id > ? GROUP BY 2",
+            [self._owner, Zone.CLOUD.value, last_id],
+        )
+        newest = max((integer(row[0]) for row in found), default=last_id)
+        return newest, {str(who): integer(sum_) for _, who, sum_ in found if who is not None}
+
+    def forget(self, keep_days: int) -> None:
+        """Single entries that are older; the sums of their days stay."""
+        now_s = self._wall_s()
+        with self._database.writing():
+            self._database.write("DELETE FROM entries WHERE at_s < ?", [now_s - keep_days * 86400])
+            self._database.write(
+                "DELETE FROM spent WHERE kind = 'step' AND at < ?", [step_of(now_s) - 2 * STEPS]
+            )
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _spent(self, scope: str, now_s: float) -> Spent:
+        found = self._database.read(
+            "SELECT kind, SUM(nano_usd) FROM spent WHERE scope = ? AND (kind = 'total'"
+            " OR (kind = 'month' AND at = ?) OR (kind = 'step' AND at > ?)) GROUP BY kind",
+            [scope, month_of(now_s), step_of(now_s) - STEPS],
+        )
+        of = {str(kind): integer(nano_usd) for kind, nano_usd in found}
+        return Spent(of.get("step", 0), of.get("month", 0), of.get("total", 0))
+
+    def _leased(self, scope: str, now_s: float) -> int:
+        sql = "SELECT SUM(nano_usd) FROM leases WHERE scope = ? AND expires_s >= ?"
+        return integer(self._database.read(sql, [scope, now_s])[0][0])
+
+    def _own_lease(self, scope: str, now_s: float) -> int:
+        sql = "SELECT nano_usd FROM leases WHERE scope = ? AND owner = ? AND expires_s >= ?"
+        found = self._database.read(sql, [scope, self._owner, now_s])
+        return integer(found[0][0]) if found else 0
+
+    def _lower_leases(self, by: Mapping[str, int]) -> None:
+        self._database.write_many(
+            "UPDATE leases SET nano_usd = CASE WHEN nano_usd > ? THEN nano_usd - ? ELSE 0 END"
+            " WHERE owner = ? AND scope = ?",
+            [(nano_usd, nano_usd, self._owner, scope) for scope, nano_usd in sorted(by.items())],
+        )
+
+
+class _Sharing:
+    """What is left of the budgets, while those who ask are given their parts of it."""
+
+    def __init__(self, free: Mapping[str, int], left: Callable[[Wanted], int]) -> None:
+        self._free, self._ask_left = dict(free), left
+        self._left: dict[str, int] = {}
+        self.granted: dict[str, int] = defaultdict(int)
+
+    def short(self, wanted: Sequence[Wanted]) -> str:
+        """The scope that has not got enough; empty, and all of it granted, when every one has."""
+        grants: dict[str, int] = {}
+        for it in wanted:
+            lack = it.nano_usd - self._free.get(it.scope, 0)
+            if lack <= 0:
+                continue
+            if it.scope not in self._left:
+                self._left[it.scope] = self._ask_left(it)
+            left = self._left[it.scope]
+            if left < lack:
+                return it.scope
+            grants[it.scope] = max(lack, left // _SHARE)
+        for scope, some in grants.items():
+            self._left[scope] -= some
+            self.granted[scope] += some
+        for it in wanted:
+            free = self._free.get(it.scope, 0) + grants.get(it.scope, 0)
+            self._free[it.scope] = free - it.nano_usd
+        return ""
+
+
+def _days(entries: Iterable[Entry]) -> list[Sequence[Value]]:
+    """Their sums, one row for each day and whatever is reported by."""
+    found: dict[tuple[Value, ...], list[int]] = {}
+    for e in entries:
+        key = (
+            day_of(e.at_s), e.tenant, e.model, e.endpoint, e.zone.value, e.reason,
+            int(e.restricted),
+        )  # fmt: skip
+        sums = found.setdefault(key, [0] * len(_SUMS))
+        for at, value in enumerate(_summed(e)):
+            sums[at] += value
+    return [(*key, *sums) for key, sums in sorted(found.items())]
+
+
+def _summed(e: Entry) -> Sequence[int]:
+    served = e.result == "served"
+    compared = e.cloud_nano_usd is not None
+    return (
+        1, served, e.nano_usd, 0 if served else e.nano_usd, e.estimated,
+        e.input_tokens + e.output_tokens, e.moved_bytes, e.gpu_ns, compared,
+        e.nano_usd if compared else 0, e.gpu_ns if compared else 0, e.cloud_nano_usd or 0,
+    )  # fmt: skip
