@@ -65,7 +65,11 @@ class Budgeted:
             reserved = await self.spill.reserve(tenant, nano(usd), Deadline.after(30.0))
         except SpillClosed:
             return False
-        await asyncio.sleep(0)
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            reserved.settle(0)
+            raise
         reserved.settle(nano(usd))
         self.ledger.post(entry(tenant, usd))
         return True
