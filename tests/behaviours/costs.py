@@ -67,7 +67,8 @@ B1 = Behaviour(
             "who leaves while it waits for a lease holds nothing", "ledger/leases.py",
             "            if its not in self._waiting:  # it has left\n                continue\n",
             "",
-            _BUDGETS + "test_a_call_that_leaves_while_it_waits_for_its_lease_holds_nothing",
+            "unit/ledger/test_leases.py::"
+            "test_nothing_is_put_aside_for_who_left_while_the_store_was_asked",
         ),
         guard(
             "a budget has a day, a month and a total", "spill/budget.py",
