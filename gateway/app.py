@@ -58,13 +58,13 @@ from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import Front, build_app
 from gateway.fronts.http_connection import HttpConnection
-from gateway.limits import Limits
 from gateway.ledger.database import LedgerDown, LedgerError
 from gateway.ledger.ledger import Ledger, Thread
 from gateway.ledger.limits import Limits as SpillLimits
 from gateway.ledger.opening import opened
 from gateway.ledger.reading import LedgerReader
 from gateway.ledger.store import Store
+from gateway.limits import Limits
 from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.place import Place
 from gateway.priors import measured
