@@ -67,8 +67,8 @@ from gateway.ledger.store import Store
 from gateway.limits import Limits
 from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.place import Place
-from gateway.priors import measured
 from gateway.pricing import usd
+from gateway.priors import measured
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
 from gateway.schedulers import new_scheduler, weights
