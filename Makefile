@@ -11,7 +11,7 @@ PYTHONS := python3.11 python3.12 python3 python3.13
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 
 # Debian packages that tests need. Only root installs them; a test without its package skips itself.
-DEBIAN := curl chromium
+DEBIAN := curl chromium prometheus
 
 # For the settings that ship, which name their secrets. Nothing is called with these.
 SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused

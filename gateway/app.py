@@ -14,12 +14,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from pydantic import SecretStr
 
-from gateway import __version__, ambient, status
+from gateway import __version__, ambient, otlp, status
 from gateway.accounting.account import Accounts
 from gateway.accounting.labels import CappedLabels
 from gateway.accounting.ledger_watch import LedgerWatch
@@ -54,6 +54,7 @@ from gateway.dispatch import Dispatcher
 from gateway.embedded import TritonServerError
 from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
 from gateway.fleet import Fleet
+from gateway.folding import Folding
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import Front, build_app
@@ -76,8 +77,12 @@ from gateway.scraping import Scraping
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.tending import Tending
 from gateway.tls import TlsFiles, listening
+from gateway.tracing import ALL, UNTRACED, Sampler, Trace, Untraced
 from gateway.types import Quota, Tightening, Zone
 from gateway.watch import Watch
+
+if TYPE_CHECKING:
+    from gateway.otlp.collector import Collector
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +132,10 @@ class Gateway:
             self.fleet, self.catalog, payloads, send_canary, self.metrics, self._clock
         )
         self.scraping = Scraping(self.fleet, self.catalog, self.metrics, self._clock)
+        self.folding = Folding(
+            settings.endpoints, self._metrics_port, self.metrics.triton, self.metrics,
+            settings.health.triton_metrics_s,
+        )  # fmt: skip
         self.audit = audit_writer(settings.audit, self.metrics)
         decisions = Decisions(self._clock, settings.console.tail)
         seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
@@ -149,6 +158,7 @@ class Gateway:
         )
         self.callers.scans_are_built(self.classifier.looks_for)
         self.full_findings = self._full_findings(added, names)
+        self.collector = self._collector()
         self.pipeline = Pipeline(
             self.admission,
             self.classifier,
@@ -174,6 +184,8 @@ class Gateway:
             limits=settings.limits,
             new_id=lambda: str(ambient.new_uuid()),
             clock=self._clock,
+            sampler=self._sampler(),
+            new_trace=self._new_trace,
             error_told=lambda protocol, reason: self.metrics.error_answers.labels(
                 protocol, reason
             ).inc(),
@@ -210,6 +222,28 @@ class Gateway:
             version=__version__,
             clock=self._clock,
         )
+
+    def _collector(self) -> Collector | None:
+        if self.settings.telemetry.otlp_url is None:
+            return None
+        try:  # an extra: most gateways are scraped, and trace nothing
+            from gateway.otlp.collector import Collector
+        except ModuleNotFoundError as exc:
+            raise ConfigError(
+                f"telemetry.otlp_url: needs the package {exc.name}; install {otlp.EXTRA}"
+            ) from None
+        return Collector(self.settings.telemetry, self.metrics)
+
+    def _sampler(self) -> Sampler:
+        telemetry = self.settings.telemetry
+        if self.collector is None:
+            return ALL
+        return Sampler(telemetry.trace_ratio, telemetry.callers_decide)
+
+    def _new_trace(self, traceparent: str, caller_span: str, received_s: float) -> Untraced:
+        if self.collector is None:
+            return UNTRACED
+        return Trace(traceparent, caller_span, received_s, self._clock, self.collector.take)
 
     def _retries(self) -> RetryBudget:
         routing = self.settings.routing
@@ -330,6 +364,10 @@ class Gateway:
             await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
             await stack.enter_async_context(self._owned(self.tending.run(), "tending"))
             await stack.enter_async_context(self._owned(self.scraping.run(), "scraping"))
+            await stack.enter_async_context(self._owned(self.folding.run(), "folding"))
+            if self.collector is not None:
+                pushing = self.collector.run(self._refresh_gauges)
+                await stack.enter_async_context(self._owned(pushing, "telemetry"))
             tls = _listener_files(self.settings)
             http = HttpServer(self.http_app(), self.settings.limits.drain_s, tls)
             grpc = GrpcFront(
@@ -470,6 +508,10 @@ class Gateway:
         if hasattr(self, "watch") and state in (ServerState.UP, ServerState.BACKING_OFF):
             self._spawn(self.watch.look_at(name))
 
+    def _metrics_port(self, name: str) -> int | None:
+        server = self._servers.get(name)
+        return None if server is None else server.ports.metrics
+
     def _heard(self, name: str) -> int:
         return self.fleet.place(name).heard if hasattr(self, "fleet") else 0
 
@@ -493,7 +535,7 @@ class Gateway:
         try:
             await server.restart(reason)
         except TritonServerError as exc:
-            log.error("%s: %s", name, exc)
+            log.error("%s: %s", name, str(exc))
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -502,12 +544,15 @@ class Gateway:
 
     # For the operator
 
-    def _render_metrics(self) -> bytes:
+    def _refresh_gauges(self) -> None:
         status.publish(self.metrics, self.fleet.places, self.fleet.groups)
         left = self.spill.budgets.left()
         self.metrics.spill_budget_left.set(math.inf if left is None else usd(left))
         if self.node is not None:
             self.node.publish()
+
+    def _render_metrics(self) -> bytes:
+        self._refresh_gauges()
         return self.metrics.render()
 
     def status(self) -> dict[str, Any]:

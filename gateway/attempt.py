@@ -28,6 +28,7 @@ from gateway.fleet import Fleet
 from gateway.place import Lane, Waiting
 from gateway.pricing import tariff, usd
 from gateway.spill import Reservation
+from gateway.tracing import Attribute, Value
 from gateway.types import (
     Attempt,
     Classification,
@@ -102,6 +103,7 @@ class RunningAttempt:
         self.gpu_mark = 0.0
         self.frames = self.came_bytes = 0
         self.final: Cost | None = None
+        self.span = request.trace.begin("attempt")
 
     @property
     def lane(self) -> Lane:
@@ -196,17 +198,18 @@ class RunningAttempt:
         return "slow" if self.lane.health.state == "slow" else ""
 
     async def _open(self) -> ReplyStream:
-        place = self.fleet.place(self.endpoint.name)
+        place, request = self.fleet.place(self.endpoint.name), self.request
+        if self.span is not None:  # what the server does is within this attempt
+            onwards = request.trace.onwards(self.span, request.traceparent)
+            request = replace(request, traceparent=onwards)
         if self.endpoint.zone is Zone.CLOUD:
             if place.cloud is None:
                 raise EgressForbidden(self.request.id)
-            return await place.cloud.infer(
-                Cleared(self.request, self.found, self.decision), self.served
-            )
+            return await place.cloud.infer(Cleared(request, self.found, self.decision), self.served)
         if place.onprem is None:
             raise EgressForbidden(self.request.id)
         door = self.turn.door if self.turn is not None else None
-        return await (door or place.onprem).infer(self.request, self.served)
+        return await (door or place.onprem).infer(request, self.served)
 
     async def finish(self, error: GatewayError | None, result: str = "") -> None:
         """Give the turn back, close the upstream, tell fleet and account; acts once."""
@@ -223,6 +226,9 @@ class RunningAttempt:
             self.reserved.settle(self.final.nano_usd)
         self._tell_fleet(error, result, took_s)
         log.attempted(self.as_attempt(result or (error.reason if error else "served"), took_s))
+        if self.span is not None:
+            how = result or (error.reason if error else "served")
+            self.request.trace.end(self.span, _told(self.endpoint, how))
         if closing is None:
             self._leave()
         else:  # it goes on by itself when it takes longer, or when the caller leaves
@@ -308,6 +314,10 @@ def _length(frame: Frame) -> int:
     if isinstance(frame, GrpcMessage):
         return len(frame.message)
     return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)
+
+
+def _told(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
+    return {"endpoint": endpoint.name, "zone": endpoint.zone.value, "result": result}
 
 
 class _Nowhere:

@@ -101,7 +101,8 @@ class Dispatcher:
         route = _Route(request, clearance, decision, log)
         self._retries.called()
         try:
-            return await self._send(route)
+            with request.trace.stage("dispatch"):
+                return await self._send(route)
         finally:
             if route.paid:
                 self._retries.give_back()
@@ -145,7 +146,8 @@ class Dispatcher:
             return None
         call = fleet.call(request, found.restricted, route.clouds, frozenset(route.avoid))
         try:
-            turn = await self._queues.enter(request, call, group)
+            with request.trace.stage("queue"):
+                turn = await self._queues.enter(request, call, group)
         except Spilled as spilled:
             route.leaves(spilled.why)
             return None

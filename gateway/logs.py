@@ -1,6 +1,8 @@
 """Structured logs: one JSON object a line, or plain lines on a terminal.
 
-Exceptions are logged by type and place only: their text could quote a call (BEHAVIOURS C12).
+No content can be logged (BEHAVIOURS C12): exceptions appear by type and place only, for their text
+could quote a call; an argument of a line that is no number, name or code is replaced by its type;
+and libraries are silent where they quote what they are given.
 """
 
 from __future__ import annotations
@@ -9,16 +11,26 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from pathlib import PurePath
 from types import TracebackType
 from typing import TextIO
 
 _QUIET = ("httpx", "httpcore", "uvicorn.access", "presidio-analyzer", "asyncio", "grpc")
+_PLAIN = (bool, int, float, type(None), PurePath)
+_LONGEST = 1000  # characters of names, a code or a reason
 
 
-def configure(level: str, stream: TextIO | None = None) -> None:
+def of(call: str, traceparent: str) -> dict[str, str]:
+    """The `extra` of a line about one call: what its record and its trace are found by."""
+    return {"call": call, "trace": traceparent[3:35]}
+
+
+def configure(level: str, form: str = "auto", stream: TextIO | None = None) -> None:
+    """`form`: json, text, or auto, which is text on a terminal."""
     out = stream or sys.stderr
     handler = logging.StreamHandler(out)
-    handler.setFormatter(PlainFormatter() if out.isatty() else JsonFormatter())
+    plain = out.isatty() if form == "auto" else form == "text"
+    handler.setFormatter(PlainFormatter() if plain else JsonFormatter())
     # Libraries speak from WARNING on, whatever the level: at DEBUG some quote what they are given.
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("gateway").setLevel(level.upper())
@@ -35,6 +47,22 @@ def place(trace: TracebackType | None) -> str:
     return f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
 
 
+def message(record: logging.LogRecord) -> str:
+    """What a line says, with nothing in it that could be a part of a call."""
+    args = record.args
+    if isinstance(args, tuple) and args:
+        return str(record.msg) % tuple(_without_content(one) for one in args)
+    return str(record.msg) if not args else f"{record.msg} {{{type(args).__name__}}}"
+
+
+def _without_content(value: object) -> object:
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else f"{{{len(value)} characters}}"
+    return f"{{{type(value).__name__}}}"
+
+
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -42,8 +70,9 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": message(record),
         }
+        line |= {k: getattr(record, k) for k in ("call", "trace") if hasattr(record, k)}
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
             line["at"] = place(record.exc_info[2])
@@ -53,7 +82,8 @@ class JsonFormatter(logging.Formatter):
 class PlainFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():7} "
-        text += f"{record.name.removeprefix('gateway.')}: {record.getMessage()}"
+        text += f"{record.name.removeprefix('gateway.')}: {message(record)}"
         if record.exc_info and record.exc_info[0] is not None:
             text += f" ({record.exc_info[0].__name__} at {place(record.exc_info[2])})"
-        return text
+        call = getattr(record, "call", "")
+        return f"{text} [{call}]" if call else text

@@ -25,6 +25,7 @@ from gateway.errors import (
 )
 from gateway.limits import Limits
 from gateway.routing.policy import Policy
+from gateway.tracing import UNTRACED
 from gateway.types import (
     Classification,
     Decision,
@@ -137,9 +138,11 @@ class Pipeline:
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         account = self._accounts.open(request)
+        request.trace.since("front", request.received_s)
         try:
-            account.holds(self._admission.enter(request))
-            account.check()
+            with request.trace.stage("admission"):
+                account.holds(self._admission.enter(request))
+                account.check()
             share = self._limits.enter(request)
             account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
             with self._cuttable():
@@ -231,7 +234,7 @@ class Pipeline:
 
     async def explain(self, request: InferenceRequest) -> Explanation:
         """The verdict and the decision that `handle` would come to now; nothing is sent."""
-        request = replace(request, explained=True)
+        request = replace(request, explained=True, trace=UNTRACED)
         found = await self._classifier.classify(request)
         while True:
             states = self._states.snapshot(request, found.restricted)
@@ -285,8 +288,9 @@ class Pipeline:
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
             )
-        states = self._states.snapshot(request, found.restricted)
-        return self._policy.decide(request, found, states)
+        with request.trace.stage("decide"):
+            states = self._states.snapshot(request, found.restricted)
+            return self._policy.decide(request, found, states)
 
     async def _release(
         self, request: InferenceRequest, sent: Sent, account: CallAccount
@@ -359,7 +363,8 @@ class AtTheDoor:
         """A classifier keeps to the call's deadline; where not, the call still ends (D1)."""
         try:
             async with asyncio.timeout(max(0.0, self._request.deadline.remaining_s())):
-                return await look
+                with self._request.trace.stage("classify"):
+                    return await look
         except TimeoutError:
             raise DeadlineExceeded("the latency budget ran out while the call was read") from None
 

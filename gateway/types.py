@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.deadline import Deadline
+from gateway.tracing import UNTRACED, Untraced
 
 
 class Sensitivity(enum.Enum):
@@ -167,6 +168,8 @@ class InferenceRequest:
     quotas: tuple[Quota, ...] = ()  # of its key and its tenant
     explained: bool = False  # only asked about, never served: no later call is tainted by it
     traceparent: str = ""
+    tracestate: str = field(default="", repr=False)  # the caller's; for on-prem servers alone
+    trace: Untraced = field(default=UNTRACED, repr=False, compare=False)
     received_s: float = 0.0  # monotonic
 
     @property

@@ -75,6 +75,11 @@ class LiveGateway:
         raise AssertionError("the gateway has no Triton")
 
 
+def descendants(pid: int) -> list[int]:
+    """All processes that a process has started, and those that they have."""
+    return [one for child in _children(pid) for one in (child, *descendants(child))]
+
+
 def _children(pid: int) -> list[int]:
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
@@ -111,7 +116,8 @@ def settings(cloud: SimulatedCloud | None, scratch: Path, **changes: Any) -> dic
     document: dict[str, Any] = {
         "listen": {"http_port": 0, "grpc_port": 0},
         "audit": {"directory": str(scratch / "audit")},
-        "health": {"embedded_silent_s": 600.0},  # tests stop it, for as long as it takes
+        # Tests stop it, for as long as it takes, and do not wait for its figures.
+        "health": {"embedded_silent_s": 600.0, "triton_metrics_s": 0.5},
         "endpoints": endpoints,
         "models": {
             "minilm": {

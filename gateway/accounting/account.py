@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gateway import ambient
+from gateway import ambient, logs
+from gateway.accounting import measures
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog, Durable, RecordUnwritable
 from gateway.deadline import Clock
 from gateway.errors import DeadlineExceeded
 from gateway.ledger.entry import Entry
+from gateway.tracing import Span
 from gateway.types import (
     Attempt,
     Classification,
@@ -22,6 +25,8 @@ from gateway.types import (
     TensorCall,
     Zone,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class Ledger(Protocol):
@@ -77,6 +82,7 @@ class CallAccount:
         self._settled = False
         self._recorded = False  # a line with all that was decided is written
         self._kept_back = False  # settled as served, and the answer has not gone yet
+        self._settling: Span | None = None
         self.found: Classification | None = None
         self.decision: Decision | None = None
         self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
@@ -113,6 +119,7 @@ class CallAccount:
             metrics.spend_usd.labels(attempt.endpoint, attempt.zone.value).inc(attempt.price_usd)
         if self._accounts.ledger is not None:
             self._accounts.ledger.post(self._entry(attempt))
+        measures.attempted(metrics, self._request, attempt)
 
     def _entry(self, attempt: Attempt) -> Entry:
         request, cost = self._request, attempt.cost
@@ -146,6 +153,8 @@ class CallAccount:
         durable = self._write(record)
         self._recorded = True
         await self._until(durable)
+        accounts = self._accounts
+        measures.begun(accounts.metrics, self._request, current.endpoint, accounts.clock())
 
     async def settle_before_release(self, reason: str) -> None:
         """As served. The answer may go once this returns; where it raises, the account is to be
@@ -184,6 +193,7 @@ class CallAccount:
     def _settle(self, outcome: Outcome, reason: str) -> Durable | None:
         if not self._settled:
             self._settled = True
+            self._settling = self._request.trace.begin("settle")
             self._accounts.closed()
             for release in self._releases:
                 release()
@@ -213,7 +223,27 @@ class CallAccount:
         metrics.calls.labels(
             request.protocol.value, request.model, sensitivity, label, outcome.value, reason
         ).inc()
-        metrics.call_seconds.labels(request.protocol.value, label).observe(self._took_s())
+        took_s = self._took_s()
+        metrics.call_seconds.labels(request.protocol.value, label).observe(took_s)
+        measures.ended(metrics, request, outcome, label, took_s)
+        if _log.isEnabledFor(logging.DEBUG):
+            told = logs.of(request.id, request.traceparent)
+            _log.debug("%s: %s, zone %s", outcome.value, reason, label, extra=told)
+        if request.trace.sampled:
+            request.trace.end(self._settling, {})
+            request.trace.finish(
+                {
+                    "protocol": request.protocol.value,
+                    "operation": request.operation.value,
+                    "model": request.model,
+                    "tenant": request.tenant,
+                    "sensitivity": sensitivity,
+                    "zone": label,
+                    "outcome": outcome.value,
+                    "reason": reason,
+                    "attempts": len(self.attempts),
+                }
+            )
 
     def _zone(self) -> Zone | None:
         """Where it was served, else where it was last tried."""

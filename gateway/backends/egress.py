@@ -24,8 +24,8 @@ class CloudDoor:
 
 def _under_own_ids(request: InferenceRequest) -> InferenceRequest:
     """The caller chose the id and the trace, and nobody read them: either has room for a card
-    number. So a cloud sees ids of one attempt, which lead back to nobody."""
+    number. So a cloud sees ids of one attempt, which lead back to nobody, and no tracestate."""
     own = ambient.new_uuid()
     flags = request.traceparent[53:55] or "01"
     trace = f"00-{own.hex}-{ambient.random_hex(8)}-{flags}"
-    return replace(request, id=str(own), traceparent=trace)
+    return replace(request, id=str(own), traceparent=trace, tracestate="")

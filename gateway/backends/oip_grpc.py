@@ -114,6 +114,7 @@ class OipGrpcClient:
                 *self._target.metadata,
                 ("x-request-id", request.id),
                 *((("traceparent", request.traceparent),) if request.traceparent else ()),
+                *((("tracestate", request.tracestate),) if request.tracestate else ()),
             ),
             "timeout": _remaining_s(request.deadline),
         }

@@ -67,6 +67,7 @@ class RestServer:
                     (b"content-type", b"application/octet-stream"),
                     (b"inference-header-content-length", b"%d" % header_length),
                     (b"traceparent", request.traceparent.encode()),
+                    *(((b"tracestate", state.encode()),) if (state := request.tracestate) else ()),
                 ),
                 (body,),
                 repeatable=call.sequence is None,

@@ -252,6 +252,7 @@ class OpenAiConnector:
             (b"content-type", b"application/json"),
             (b"accept", b"text/event-stream" if request.streamed else b"application/json"),
             *([(b"traceparent", request.traceparent.encode())] if request.traceparent else []),
+            *([(b"tracestate", request.tracestate.encode())] if request.tracestate else []),
         )
 
     async def _whole(self, sent: WireRequest, deadline: Deadline) -> OneFrame:

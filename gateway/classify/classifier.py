@@ -21,7 +21,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gateway import ambient
+from gateway import ambient, logs
 from gateway.catalog import Catalog
 from gateway.classify import NoScan, ScanFailed, Scans, canaries
 from gateway.classify.extract import UNDECLARED, extract
@@ -154,7 +154,8 @@ class Classifier:
         except NoScan as failure:
             reason = failure.reason
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            log.error("classifying %s failed: %s", request.id, type(failure).__name__)
+            told = logs.of(request.id, request.traceparent)
+            log.error("classifying failed: %s", type(failure).__name__, extra=told)
             reason = ScanFailed.reason
         if reason != "clear":
             self._taint(request, reason)
@@ -171,7 +172,8 @@ class Classifier:
         try:
             self.taint.mark(request, reason)
         except Exception as failure:  # noqa: BLE001 - restricted as it is; its next turn fails there too
-            log.error("marking %s failed: %s", request.id, type(failure).__name__)
+            told = logs.of(request.id, request.traceparent)
+            log.error("marking failed: %s", type(failure).__name__, extra=told)
 
     def _looks_for_names(self, request: InferenceRequest) -> bool:
         profile, _ = self._profile(request.tightening)

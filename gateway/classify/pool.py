@@ -255,7 +255,7 @@ class ScanPool:
                 worker = await Worker.start(self._spec)
             except (ScannerUnfit, NoScan, OSError) as exc:
                 wait_s = _BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)]
-                log.warning("no new scan worker (%s); next attempt in %g s", exc, wait_s)
+                log.warning("no new scan worker (%s); next attempt in %g s", str(exc), wait_s)
                 attempt += 1
                 await asyncio.sleep(wait_s)
             else:

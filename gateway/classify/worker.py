@@ -11,11 +11,11 @@ import ctypes
 import importlib
 import logging
 import os
-import resource
 import signal
 import sys
 from typing import Any, BinaryIO
 
+from gateway import coredumps
 from gateway.classify import Scanner, ScannerUnfit, TooMany, frames
 from gateway.classify.patterns.expressions import kept
 from gateway.classify.patterns.store import Store
@@ -76,7 +76,7 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
 def _confine(parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which drains first
     logging.disable(logging.CRITICAL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    coredumps.forbid()
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

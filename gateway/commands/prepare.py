@@ -28,7 +28,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     settings = console.settings_of(args.config)
-    logs.configure(settings.log_level)
+    logs.configure(settings.log.level, settings.log.format)
     try:
         with console.progress() as tell:
             how = asyncio.run(_prepared(settings, tell))

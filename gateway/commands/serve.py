@@ -13,7 +13,7 @@ from pathlib import Path
 import uvloop
 from pydantic import ValidationError
 
-from gateway import logs
+from gateway import coredumps, logs
 from gateway.app import Gateway
 from gateway.classify import ScannerUnfit
 from gateway.commands import console
@@ -34,7 +34,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
     settings = overridden(console.settings_of(args.config), asked)
-    logs.configure(settings.log_level)
+    coredumps.forbid()
+    logs.configure(settings.log.level, settings.log.format)
     try:
         uvloop.run(_serve(settings, args.ready_file))
     except (TritonServerError, ScannerUnfit) as exc:

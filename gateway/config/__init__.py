@@ -37,4 +37,6 @@ from gateway.config.section import Contradiction as Contradiction
 from gateway.config.section import Name as Name
 from gateway.config.settings import ISSUED_PREFIX as ISSUED_PREFIX
 from gateway.config.settings import Settings as Settings
+from gateway.config.telemetry import LogSettings as LogSettings
+from gateway.config.telemetry import TelemetrySettings as TelemetrySettings
 from gateway.configfile import ConfigError as ConfigError

@@ -69,6 +69,9 @@ class EndpointSettings(Section):
     cert_file: Path | None = Field(None, description="PEM; what the gateway shows it, by mTLS")
     key_file: Path | None = Field(None, description="PEM, without a passphrase")
     i_know: bool = Field(False, description="this public name or address stands on the premises")
+    metrics_url: str | None = Field(
+        None, description="where a Triton server tells its metrics, e.g. http://gpu-1:8002/metrics"
+    )
     connect_timeout_ms: Positive = 2000
     expected_ms: Positive = Field(100, description="service time until one has been observed")
     max_in_flight: Count = 256
@@ -106,10 +109,9 @@ class EndpointSettings(Section):
             raise Contradiction(
                 ("embedded",), "only an endpoint of kind triton in zone onprem can be"
             )
-        if self.url or self.grpc:
-            raise Contradiction(
-                ("url" if self.url else "grpc",), "an embedded server chooses its own; drop it"
-            )
+        for key in ("url", "grpc", "metrics_url"):
+            if getattr(self, key):
+                raise Contradiction((key,), "an embedded server chooses its own; drop it")
 
     def _check_sides(self) -> None:
         if self.repository is not None:
@@ -124,6 +126,8 @@ class EndpointSettings(Section):
             raise Contradiction(("grpc",), "an endpoint of kind openai has no gRPC side; drop it")
         if self.kind == "kserve" and bool(self.url) == bool(self.grpc):
             raise Contradiction((), "kind kserve needs exactly one of url and grpc")
+        if self.metrics_url and self.kind != "triton":
+            raise Contradiction(("metrics_url",), "only those of kind triton are read; drop it")
         if self.grpc_tls and not self.grpc:
             raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
 
@@ -132,6 +136,7 @@ class EndpointSettings(Section):
         readers: dict[str, tuple[str | None, Callable[[str], str]]] = {
             "url": (self.url, premises.host_of_url),
             "grpc": (self.grpc, premises.host_of_target),
+            "metrics_url": (self.metrics_url, premises.host_of_url),
         }
         for key, (address, read) in readers.items():
             if address:

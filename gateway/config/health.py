@@ -35,6 +35,9 @@ class HealthSettings(Section):
         60.0, description="no stream is given up for a shorter silence between two frames"
     )
     statistics_s: Positive = Field(1.0, description="between two readings of a server's statistics")
+    triton_metrics_s: Positive = Field(
+        5.0, description="between two readings of a Triton server's metrics"
+    )
     stall_s: Positive = Field(
         2.0, description="calls in flight and no execution for so long is a stall"
     )

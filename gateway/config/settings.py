@@ -29,6 +29,7 @@ from gateway.config.models import ModelSettings, check_served_by
 from gateway.config.registries import RegistrySettings
 from gateway.config.routing import QueueSettings, RoutingSettings
 from gateway.config.section import Contradiction, Name, Section, known
+from gateway.config.telemetry import LogSettings, TelemetrySettings
 from gateway.types import STRICTNESS, Zone
 
 ISSUED_PREFIX = "sk-spw-"
@@ -67,7 +68,8 @@ class Settings(Section):
         {}, description="where `spillway models` finds versions of models"
     )
     console: ConsoleSettings = ConsoleSettings()
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    telemetry: TelemetrySettings = TelemetrySettings()
+    log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:

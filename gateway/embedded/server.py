@@ -439,7 +439,7 @@ class TritonServer:
         try:
             await self._start_process()
         except TritonStartError as error:
-            logger.error("Triton did not come back: %s", error)
+            logger.error("Triton did not come back: %s", str(error))
             return False
         except Exception:  # whatever it is, on-prem stays the only place for restricted calls
             logger.exception("Triton did not come back")

@@ -15,6 +15,7 @@ from gateway.callers import Callers
 from gateway.catalog import Catalog
 from gateway.config import LimitSettings
 from gateway.deadline import Clock
+from gateway.tracing import ALL, UNTRACED, Sampler, Untraced
 from gateway.types import InferenceReply, InferenceRequest
 
 
@@ -45,5 +46,9 @@ class Services:
     limits: LimitSettings
     new_id: Callable[[], str]
     clock: Clock
+    sampler: Sampler = ALL
+    """Which calls are told to be traced; without a collector the answer alone says so."""
+    new_trace: Callable[[str, str, float], Untraced] = lambda traceparent, caller, at_s: UNTRACED
+    """Of a call that is sampled: its traceparent, the caller's span, its arrival."""
     error_told: Callable[[str, str], None] = lambda protocol, reason: None
     """Counts an error that a caller is told: its protocol and reason, both of closed sets."""

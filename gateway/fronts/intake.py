@@ -1,6 +1,6 @@
 """What all fronts do with the headers (or gRPC metadata) of a call: who, which id, how long, where.
 
-Headers read here: `authorization`, `x-request-id`, `traceparent` (W3C Trace Context),
+Headers read here: `authorization`, `x-request-id`, `traceparent`, `tracestate` (W3C Trace Context),
 `x-latency-budget-ms`, `x-stainless-read-timeout`, `x-spillway-placement: onprem|any|cloud`,
 `x-spillway-spill: never|allow`, `x-spillway-sensitivity: restricted`, `x-spillway-priority: 0..9`.
 Callers can only tighten (M5): `cloud` is a wish, and it is ignored wherever it would loosen
@@ -18,6 +18,7 @@ from gateway.callers import Caller
 from gateway.deadline import Deadline
 from gateway.errors import Forbidden, GatewayError, RequestRejected, Unauthenticated
 from gateway.fronts import Services
+from gateway.tracing import UNTRACED, Sampler, Untraced
 from gateway.types import (
     ONPREM_ONLY,
     InferenceRequest,
@@ -33,6 +34,9 @@ from gateway.types import (
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}"
+_TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
+_LONGEST_TRACESTATE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,19 @@ class Arrival:
     request_id: str
     traceparent: str
     received_s: float
+    caller_span: str = ""  # of the caller's traceparent, where it sent a whole one
 
 
 def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
     """Ids are taken over only in forms that cannot carry content (C12): a UUID, a traceparent."""
     given = headers.get("x-request-id", "")
     parent = headers.get("traceparent", "")
+    parent = parent if _TRACEPARENT.fullmatch(parent) else ""
     return Arrival(
         request_id=given.lower() if _UUID.fullmatch(given) else services.new_id(),
-        traceparent=_child(parent if _TRACEPARENT.fullmatch(parent) else ""),
+        traceparent=_child(parent, services.sampler),
         received_s=services.clock(),
+        caller_span=parent[36:52],
     )
 
 
@@ -96,6 +103,8 @@ def build(
         pseudonymise=caller.pseudonymise and entry.pseudonymise,
         quotas=caller.quotas,
         traceparent=arrival.traceparent,
+        tracestate=_tracestate(arrival, headers),
+        trace=_trace(services, arrival),
         received_s=arrival.received_s,
     )
 
@@ -184,7 +193,21 @@ def _priority(raw: str | None) -> int:
     return int(raw)
 
 
-def _child(parent: str) -> str:
+def _child(parent: str, sampler: Sampler) -> str:
     """A traceparent of this hop: the caller's trace, or a new one; a span id of ours."""
-    trace, flags = (parent[3:35], parent[53:55]) if parent else (ambient.random_hex(16), "01")
+    trace = parent[3:35] or ambient.random_hex(16)
+    flags = "01" if sampler.samples(trace, parent[53:55]) else "00"
     return f"00-{trace}-{ambient.random_hex(8)}-{flags}"
+
+
+def _tracestate(arrival: Arrival, headers: Mapping[str, str]) -> str:
+    """It goes with a traceparent that was taken over, and only in its own form."""
+    given = headers.get("tracestate", "")
+    taken = bool(arrival.caller_span) and len(given) <= _LONGEST_TRACESTATE
+    return given if taken and _TRACESTATE.fullmatch(given) else ""
+
+
+def _trace(services: Services, arrival: Arrival) -> Untraced:
+    if not int(arrival.traceparent[53:55], 16) & 1:
+        return UNTRACED
+    return services.new_trace(arrival.traceparent, arrival.caller_span, arrival.received_s)

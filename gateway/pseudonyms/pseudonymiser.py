@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from gateway import ambient
+from gateway import ambient, logs
 from gateway.classify import NoScan
 from gateway.deadline import Clock
 from gateway.pseudonyms import Doubt, Finder, Verdicts
@@ -109,7 +109,8 @@ class Pseudonymiser:
         except NoScan:
             self._doubted("no_scan")
         except Exception as failure:  # noqa: BLE001 - as in the classifier: whatever goes wrong, it stays
-            log.error("pseudonymising %s failed: %s", request.id, type(failure).__name__)
+            told = logs.of(request.id, request.traceparent)
+            log.error("pseudonymising failed: %s", type(failure).__name__, extra=told)
             self._doubted("failed")
         finally:
             if ledger is not None:

@@ -13,6 +13,7 @@ from tests.behaviours.execution import EXECUTION
 from tests.behaviours.failover import FAILOVER
 from tests.behaviours.models import MODELS
 from tests.behaviours.registries import REGISTRIES
+from tests.behaviours.sight import SIGHT
 from tests.behaviours.spill import SPILL
 
 EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
@@ -26,6 +27,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Execution on the premises", EXECUTION),
     ("Versions of models", REGISTRIES),
     ("The console", CONSOLE),
+    ("Metrics, traces and logs", SIGHT),
 )
 
 

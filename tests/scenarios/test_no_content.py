@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
@@ -28,7 +28,16 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from gateway.demo.cloud.process import SimulatedCloud
 from gateway.demo.cloud.search import encodings
 from gateway.types import Operation
-from tests.live import ROOT, LiveGateway, LoopThread, serving, settings, simulated_cloud
+from tests.live import (
+    ROOT,
+    LiveGateway,
+    LoopThread,
+    descendants,
+    serving,
+    settings,
+    simulated_cloud,
+    wait_until,
+)
 from tests.scenarios.echoing_servers import (
     GRPC_STATUSES,
     HTTP_WAYS,
@@ -36,6 +45,9 @@ from tests.scenarios.echoing_servers import (
     echoing_http,
 )
 from tests.unit.classify.corpus import Said, positions
+
+if TYPE_CHECKING:
+    from tests.otlp import Receiver
 
 CARD = "4111 1111 1111 1111"
 ROUTES: dict[Operation, tuple[str, dict[str, Any]]] = {
@@ -98,8 +110,18 @@ def aftermath(
     loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Aftermath]:
     scratch = tmp_path_factory.mktemp("content")
-    with simulated_cloud(loop_thread) as cloud, echoing_http() as http, echoing_grpc() as rpc:
-        document = _with_echoes(settings(cloud, scratch, log_level="debug"), http, rpc)
+    with (
+        simulated_cloud(loop_thread) as cloud,
+        echoing_http() as http,
+        echoing_grpc() as rpc,
+        _collecting() as receiver,
+    ):
+        document = _with_echoes(settings(cloud, scratch, log={"level": "debug"}), http, rpc)
+        if receiver is not None:
+            document["telemetry"] = {
+                "otlp_url": receiver.url, "trace_ratio": 1.0, "push_metrics": True,
+                "push_metrics_s": 1.0,
+            }  # fmt: skip
         with serving(document, scratch) as gateway:
             talk = Talk(gateway)
             _positions(talk)
@@ -111,11 +133,36 @@ def aftermath(
             written["metrics"] = gateway.metrics().encode()
             written["status"] = gateway.client.get("/status").content
             files = _open_files(gateway.process.pid)
+            for pid in (gateway.process.pid, *descendants(gateway.process.pid)):
+                written[f"environ of {pid}"] = Path(f"/proc/{pid}/environ").read_bytes()
+                written[f"command of {pid}"] = Path(f"/proc/{pid}/cmdline").read_bytes()
+                written[f"limits of {pid}"] = Path(f"/proc/{pid}/limits").read_bytes()
+            if receiver is not None:
+                _all_traces_sent(talk, receiver)
+                written["traces"] = b"\n".join(receiver.raw)
+                written["telemetry's headers"] = repr(receiver.headers).encode()
         files |= {p for p in scratch.rglob("*") if p.is_file() and p.parent.name != "said"}
         for path in files:
             with contextlib.suppress(FileNotFoundError):
                 written[path.name] = path.read_bytes()
         yield Aftermath(talk.answers, written, _left(loop_thread, cloud, talk.answers))
+
+
+def _collecting() -> contextlib.AbstractContextManager[Receiver | None]:
+    """None where the extra otel is not installed: all the rest is searched all the same."""
+    try:
+        from tests.otlp import collector  # needs that extra
+    except ModuleNotFoundError:
+        return contextlib.nullcontext()
+    return collector()
+
+
+def _all_traces_sent(talk: Talk, receiver: Receiver) -> None:
+    """What has come before one that is sent last has been sent."""
+    body = {"model": "minilm", "input": "hi"}
+    last = talk.gateway.client.post("/v1/embeddings", json=body).headers["traceparent"][3:35]
+    wait_until(lambda: receiver.spans(last), 20.0)
+    wait_until(lambda: receiver.metrics, 20.0)
 
 
 def _with_echoes(document: dict[str, Any], http: str, rpc: str) -> dict[str, Any]:
@@ -175,6 +222,9 @@ def _tensors(talk: Talk) -> None:
             lambda w: {"inputs": [_tensor("hi", name=w)]},
             lambda w: {"inputs": [_tensor("hi")], "outputs": [{"name": w}]},
             lambda w: {"parameters": {w: w}, "inputs": [_tensor("hi")]},
+            lambda w: {"inputs": [_tensor("hi", parameters={"content_type": w, w: 1})]},
+            lambda w: {"inputs": [_tensor("hi")], "outputs": [{"name": "o", "parameters": {w: w}}]},
+            lambda w: {"parameters": {"sequence_id": w}, "inputs": [_tensor("hi")]},
         ):
             words = talk.words()
             talk.http("POST", path, words, json=make(words))
@@ -182,6 +232,20 @@ def _tensors(talk: Talk) -> None:
     talk.grpc(words, "ModelInfer", _message(words))
     words = talk.words()
     talk.grpc(words, "ModelInfer", _message(f"{words} {CARD}", call=words))
+    for given in (
+        lambda m, w: m.parameters["sequence_id"].__setattr__("string_param", w),
+        lambda m, w: m.parameters[w].__setattr__("string_param", w),
+        lambda m, w: m.inputs[0].parameters[w].__setattr__("string_param", w),
+        lambda m, w: m.outputs.add(name=w).parameters[w].__setattr__("string_param", w),
+        lambda m, w: m.inputs[0].__setattr__("name", w),
+        lambda m, w: m.inputs[0].__setattr__("datatype", w),
+        lambda m, w: m.__setattr__("model_version", w),
+        lambda m, w: m.raw_input_contents.append(w.encode()),
+    ):
+        words = talk.words()
+        message = _message("hi")
+        given(message, words)  # type: ignore[no-untyped-call]
+        talk.grpc(words, "ModelInfer", message)
     words = talk.words()
     with grpc.insecure_channel(talk.gateway.grpc_target) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -362,6 +426,22 @@ def test_the_log_was_there_to_be_searched(aftermath: Aftermath) -> None:
     assert aftermath.written["000000000000.jsonl"].count(b"\n") > 150
     assert b"spillway_calls_total" in aftermath.written["metrics"]
     assert any(b"restricted" in v for k, v in aftermath.written.items() if k.startswith("explain"))
+
+
+def test_traces_and_metrics_were_sent_and_processes_looked_into(aftermath: Aftermath) -> None:
+    if "traces" not in aftermath.written:
+        pytest.skip("the extra otel is not installed")
+    assert aftermath.written["traces"].count(b"spillway.call") > 150
+    assert b"spillway_calls_total" in aftermath.written["traces"]
+    assert len([name for name in aftermath.written if name.startswith("environ")]) >= 3
+
+
+def test_no_process_with_a_call_in_its_memory_can_leave_a_core_dump(aftermath: Aftermath) -> None:
+    limits = {k: v.decode() for k, v in aftermath.written.items() if k.startswith("limits")}
+    assert len(limits) >= 3  # the gateway, its scanner, its Triton
+    for name, text in limits.items():
+        (line,) = [found for found in text.splitlines() if found.startswith("Max core file size")]
+        assert line.split()[-3:-1] in (["1", "1"], ["0", "0"]), name  # soft and hard
 
 
 def test_nothing_that_was_written_has_a_caller_s_words(aftermath: Aftermath) -> None:

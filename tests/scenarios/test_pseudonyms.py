@@ -68,7 +68,7 @@ def house(loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _settings(cloud: SimulatedCloud, repeating: RepeatingCloud, scratch: Path) -> dict[str, Any]:
-    document = settings(cloud, scratch, log_level="debug", routing={"policy": "static_split"})
+    document = settings(cloud, scratch, log={"level": "debug"}, routing={"policy": "static_split"})
     document["endpoints"]["repeating"] = {
         "kind": "openai", "zone": "cloud", "url": repeating.url, "expected_ms": 5,
     }  # fmt: skip

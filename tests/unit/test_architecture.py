@@ -22,10 +22,10 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         (
             {""},  # the package itself: its version
             {"ambient"},  # clocks and chance
-            {"deadline"},
+            {"deadline", "tracing"},
             {"types"},
             {"errors"},
-            {"configfile", "premises", "repository"},
+            {"configfile", "coredumps", "premises", "repository"},
             {"strictjson", "config", "logs"},
             {"oip", "tls", "catalog", "callers", "budget", "scheduling", "pricing"},
             {"ledger"},
@@ -47,7 +47,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"place", "priors", "schedulers"},
             {"clouds"},
             {"fleet", "pseudonyms", "status"},
-            {"attempt", "watch", "census", "canaries", "tending", "scraping"},
+            {"attempt", "watch", "census", "canaries", "tending", "scraping", "folding", "otlp"},
             {"dispatch", "cluster"},
             {"pipeline"},
             {"fronts"},

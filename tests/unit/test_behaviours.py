@@ -26,6 +26,7 @@ RANGES = {
     "E": range(1, 4),
     "R": range(1, 5),
     "P": range(1, 5),
+    "T": range(1, 5),
 }
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 

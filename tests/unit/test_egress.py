@@ -134,6 +134,19 @@ def test_the_door_lets_a_cleared_call_out_once() -> None:
     assert sent.payload is cleared.request.payload
 
 
+def test_a_callers_tracestate_does_not_leave() -> None:
+    async def sent() -> InferenceRequest:
+        connector = ScriptedConnector()
+        call = replace(request("clear"), tracestate="vendor=4111111111111111")
+        stream = await CloudDoor(connector).infer(
+            Cleared(call, clear(call), CLEAR), ServedModel(MODEL)
+        )
+        await stream.aclose()
+        return connector.seen[0]
+
+    assert run(sent()).tracestate == ""
+
+
 def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
     """A UUID and a trace id have room for a card number."""
     connector = ScriptedConnector()

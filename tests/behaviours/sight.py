@@ -1,0 +1,140 @@
+"""Metrics, traces and logs: that they are bounded, tell the truth, and never what was said."""
+
+from __future__ import annotations
+
+from tests.behaviours import Behaviour, guard
+
+_SERIES = "unit/test_series.py::"
+_FOLDING = "unit/test_folding.py::"
+_TRACING = "unit/test_tracing.py::"
+_OTLP = "unit/otlp/test_collector.py::"
+_LOGS = "unit/test_logs.py::"
+_EGRESS = "unit/test_egress.py::"
+
+T1 = Behaviour(
+    "T1",
+    "No metric grows without end: a label keeps 1,000 values and the rest counts as `other`, "
+    "whatever the names of tenants and models are.",
+    (
+        guard(
+            "so many values and no more", "accounting/series.py",
+            "len(had) >= MOST_VALUES or ", "",
+            _SERIES + "test_a_label_has_a_thousand_values_and_the_rest_is_other_with_nothing_lost",
+            _SERIES + "test_every_kind_has_the_cap",
+            _FOLDING + "test_nothing_of_a_server_grows_without_end",
+        ),
+        guard(
+            "none longer than a name", "accounting/series.py",
+            " or len(value) > _LONGEST", "",
+            _SERIES + "test_a_name_of_any_length_is_no_series",
+        ),
+        guard(
+            "what is over the cap is not remembered", "accounting/series.py",
+            "            if admitted == values:", "            if True:",
+            _SERIES + "test_what_came_late_is_not_remembered_by_name",
+        ),
+        guard(
+            "a registry takes only what has a cap", "accounting/series.py",
+            "        if not isinstance(collector, Bounded):", "        if False:",
+            _SERIES + "test_a_registry_takes_nothing_without_a_cap",
+        ),
+    ),
+    also=(_SERIES + "test_all_metrics_of_the_gateway_are_bounded",),
+)  # fmt: skip
+
+T2 = Behaviour(
+    "T2",
+    "Figures of a Triton server are shown while they are fresh, and never after; its own words are "
+    "not passed on.",
+    (
+        guard(
+            "figures that are old are left out", "accounting/triton.py",
+            "return told if self._clock() - at_s <= self._stale_s[endpoint] else None",
+            "return told",
+            _FOLDING + "test_what_is_old_is_stale_and_has_no_series",
+            _FOLDING + "test_a_server_that_was_never_read_is_stale",
+        ),
+        guard(
+            "those under one name are added up, not told twice", "accounting/triton.py",
+            "of[series] = of.get(series, 0.0) + value", "of[series] = value",
+            _FOLDING + "test_nothing_of_a_server_grows_without_end",
+        ),
+        guard(
+            "a server that tells too much is not read", "folding.py",
+            "max_body_bytes=_MOST_BYTES", "max_body_bytes=1 << 30",
+            _FOLDING + "test_a_server_that_tells_nothing_useful_is_stale_and_no_bug",
+        ),
+    ),
+    also=(
+        _FOLDING
+        + "test_the_real_tritons_figures_are_in_the_metrics_of_a_running_gateway",
+    ),
+)  # fmt: skip
+
+T3 = Behaviour(
+    "T3",
+    "A trace says what happened in a closed set of words; no call waits for who collects it, and "
+    "the cloud sees neither a caller's trace nor its state.",
+    (
+        guard(
+            "a text is no value of an attribute", "tracing.py",
+            'self.told[attribute] = value if plain else "other"', "self.told[attribute] = value",
+            _TRACING + "test_a_text_is_no_value",
+        ),
+        guard(
+            "an error is told by its type", "tracing.py",
+            '{"error": kind.__name__}', '{"error": str(error)}',
+            _TRACING + "test_a_stage_that_fails_says_of_what_kind_and_no_more",
+        ),
+        guard(
+            "so many traces wait and no more", "otlp/collector.py",
+            "        if len(self._traces) >= _MOST_TRACES:", "        if False:",
+            _OTLP + "test_without_a_collector_so_many_wait_and_the_rest_is_dropped",
+        ),
+        guard(
+            "what a collector could not take is sent again", "otlp/collector.py",
+            "return None if answer.status in _AGAIN else False", "return False",
+            _OTLP + "test_a_collector_that_is_full_gets_the_same_traces_later",
+        ),
+        guard(
+            "a caller's tracestate does not leave", "backends/egress.py",
+            ', tracestate="")', ")",
+            _EGRESS + "test_a_callers_tracestate_does_not_leave",
+        ),
+    ),
+    also=(
+        "scenarios/test_tracing.py::test_the_cloud_sees_no_trace_of_a_caller",
+        "scenarios/test_tracing.py::test_a_gateway_whose_collector_is_out_serves_all_the_same",
+    ),
+)  # fmt: skip
+
+T4 = Behaviour(
+    "T4",
+    "What a caller says is nowhere but in what goes to its endpoint and back to it: in no log at "
+    "any level, metric, trace, record, error, file or core dump (C12).",
+    (
+        guard(
+            "an argument of a log line that could be content", "logs.py",
+            '    return f"{{{type(value).__name__}}}"\n', "    return value\n",
+            _LOGS + "test_what_is_no_number_name_or_code_is_not_written",
+        ),
+        guard(
+            "libraries are quiet", "logs.py",
+            "        logging.getLogger(name).setLevel(logging.CRITICAL)\n", "        pass\n",
+            _LOGS + "test_libraries_that_quote_in_their_errors_are_silent",
+        ),
+        guard(
+            "no core dumps", "coredumps.py",
+            "    resource.setrlimit(resource.RLIMIT_CORE, (least, least))\n", "    pass\n",
+            "unit/test_coredumps.py::test_no_process_from_there_on_can_leave_a_dump",
+        ),
+    ),
+    also=(
+        "scenarios/test_no_content.py::test_nothing_that_was_written_has_a_caller_s_words",
+        "scenarios/test_no_content.py::"
+        "test_no_process_with_a_call_in_its_memory_can_leave_a_core_dump",
+        _LOGS + "test_every_log_line_has_settled_words_and_no_content_among_its_arguments",
+    ),
+)  # fmt: skip
+
+SIGHT = (T1, T2, T3, T4)
