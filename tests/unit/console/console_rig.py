@@ -16,6 +16,7 @@ from gateway.console.operators import Operators
 from gateway.console.picture import Picture, Sight
 from gateway.console.spend import BudgetSpend
 from gateway.fronts.http import build_app
+from gateway.ledger.limits import Limits
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from tests.unit.fronts.http_rig import Pipeline, services
 from tests.unit.harness import Rig, Setup, Site, cloud, now_s, onprem
@@ -58,7 +59,7 @@ class Desk:
         operators: Mapping[str, OperatorSettings] | None = None,
         keys_configured: bool = False,
     ) -> None:
-        stop, budgets = SpillStop(stop_file, now_s), SpillBudgets(5.0, {}, now_s)
+        stop, budgets = SpillStop(stop_file, now_s), SpillBudgets(Limits.usd(day=5.0), {}, now_s)
         setup = Setup(spill=SpillControl(stop, budgets))
         self.rig = Rig(*(sites or (onprem(), cloud())), setup=setup)
         self.decisions = Decisions(now_s)
