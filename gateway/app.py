@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import math
-import os
-import socket
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from pydantic import SecretStr
 
 from gateway import __version__, ambient, otlp, status
@@ -25,10 +21,8 @@ from gateway.accounting.labels import CappedLabels
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.admission import Admission
+from gateway.assembly import audit_writer, policy, retry_budget, spill_control
 from gateway.audit import AuditError
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.spool import Spool
-from gateway.audit.writer import AuditWriter
 from gateway.backends import Inspector, OnPremBackend, OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.backends.kinds import build_connector
@@ -41,7 +35,7 @@ from gateway.classify.classifier import Classifier, names_search, scan_pool
 from gateway.classify.names import Names
 from gateway.classify.spans import FullFindings
 from gateway.cluster.node import Node
-from gateway.config import AuditSettings, ConfigError, EndpointSettings, Settings
+from gateway.config import ConfigError, EndpointSettings, Settings
 from gateway.console import page
 from gateway.console.decisions import Decisions, WatchedLog
 from gateway.console.feed import Feed
@@ -49,34 +43,27 @@ from gateway.console.front import ConsoleFront
 from gateway.console.operators import Operators
 from gateway.console.picture import Picture, Sight
 from gateway.console.spend import BudgetSpend, LedgerSpend, Spend
-from gateway.deadline import Clock
 from gateway.dispatch import Dispatcher
-from gateway.embedded import TritonServerError
-from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
 from gateway.fleet import Fleet
 from gateway.folding import Folding
 from gateway.fronts import Services, kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import Front, build_app
-from gateway.fronts.http_connection import HttpConnection
+from gateway.keeper import Keeper, Progress
 from gateway.ledger.database import LedgerDown, LedgerError
 from gateway.ledger.ledger import Ledger, Thread
-from gateway.ledger.limits import Limits as SpillLimits
 from gateway.ledger.opening import opened
 from gateway.ledger.reading import LedgerReader
 from gateway.ledger.store import Store
 from gateway.limits import Limits
+from gateway.listeners import HttpServer, bound, listener_files, refuse_key_logging
 from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.place import Place
 from gateway.pricing import usd
 from gateway.priors import measured
-from gateway.retries import RetryBudget
-from gateway.routing.policy import Policy
 from gateway.schedulers import new_scheduler, weights
 from gateway.scraping import Scraping
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.tending import Tending
-from gateway.tls import TlsFiles, listening
 from gateway.tracing import ALL, UNTRACED, Sampler, Trace, Untraced
 from gateway.types import Quota, Tightening, Zone
 from gateway.watch import Watch
@@ -85,9 +72,6 @@ if TYPE_CHECKING:
     from gateway.otlp.collector import Collector
 
 log = logging.getLogger(__name__)
-
-Progress = Callable[[str], None]
-_RESTART_PAUSE_S = 2.0  # between two restarts of a gray server; doubles while they do not help
 
 
 class Gateway:
@@ -99,7 +83,6 @@ class Gateway:
         self._clock = ambient.monotonic_s
         self.metrics = Metrics()
         self.catalog = Catalog.of(settings)
-        self._servers: dict[str, TritonServer] = {}
         self._tenant_labels = CappedLabels()
         self._tasks: set[asyncio.Task[None]] = set()
         self._store: Store | None = None  # without one nothing is kept of what calls cost
@@ -107,6 +90,9 @@ class Gateway:
         self.http_port = 0
         self.grpc_port = 0
         self._stop = asyncio.Event()
+        self._keeper = Keeper(
+            settings, self._clock, progress, self._spawn, self.metrics.triton_restarts.inc
+        )
 
     # Building
 
@@ -133,7 +119,7 @@ class Gateway:
         )
         self.scraping = Scraping(self.fleet, self.catalog, self.metrics, self._clock)
         self.folding = Folding(
-            settings.endpoints, self._metrics_port, self.metrics.triton, self.metrics,
+            settings.endpoints, self._keeper.metrics_port, self.metrics.triton, self.metrics,
             settings.health.triton_metrics_s,
         )  # fmt: skip
         self.audit = audit_writer(settings.audit, self.metrics)
@@ -167,7 +153,7 @@ class Gateway:
             Dispatcher(
                 self.fleet,
                 self._clock,
-                self._retries(),
+                retry_budget(settings, self._clock),
                 settings.routing.hedge,
                 None if self.node is None else self.node.queues,
             ),
@@ -245,10 +231,6 @@ class Gateway:
             return UNTRACED
         return Trace(traceparent, caller_span, received_s, self._clock, self.collector.take)
 
-    def _retries(self) -> RetryBudget:
-        routing = self.settings.routing
-        return RetryBudget(self._clock, routing.retry_share, routing.retry_reserve)
-
     def _full_findings(
         self, added: Collection[Tightening], names: Names | None
     ) -> FullFindings | None:
@@ -285,7 +267,7 @@ class Gateway:
         return places[name].onprem if name else None
 
     def _place(self, name: str, settings: EndpointSettings) -> Place:
-        server = self._servers.get(name)
+        server = self._keeper.get(name)
         settings = self.settings.tls.of(settings)
         if server is not None and server.control_headers:
             shown = {key: SecretStr(value) for key, value in server.control_headers.items()}
@@ -298,7 +280,7 @@ class Gateway:
             onprem=None if cloud else OnPremDoor(connector),
             cloud=CloudDoor(connector) if cloud else None,
             inspector=connector if isinstance(connector, Inspector) else None,
-            on_gray=None if server is None else self._restarter(name, server),
+            on_gray=None if server is None else self._keeper.restarter(name, server),
             back_in_s=(lambda: None) if server is None else server.back_in_s,
             measured={} if server is None else measured(settings.repository or Path("models")),
             provided=tuple if server is None else lambda: server.provided,
@@ -347,8 +329,10 @@ class Gateway:
             http_socket = bound(self.settings.listen.host, self.settings.listen.http_port)
             stack.callback(http_socket.close)
             self._open_ledger(stack)
-            await self._start_servers(stack)
+            await self._keeper.start(stack)
             self._compose()
+            self._keeper.moved = lambda name: self._spawn(self.watch.look_at(name))
+            self._keeper.heard = lambda name: self.fleet.place(name).heard
             self._open_audit()
             stack.push_async_callback(self.audit.aclose)
             await stack.enter_async_context(self._keeping_ledger())
@@ -368,7 +352,7 @@ class Gateway:
             if self.collector is not None:
                 pushing = self.collector.run(self._refresh_gauges)
                 await stack.enter_async_context(self._owned(pushing, "telemetry"))
-            tls = _listener_files(self.settings)
+            tls = listener_files(self.settings)
             http = HttpServer(self.http_app(), self.settings.limits.drain_s, tls)
             grpc = GrpcFront(
                 self.services, self.settings.listen.host, self.settings.listen.grpc_port, tls=tls
@@ -476,66 +460,7 @@ class Gateway:
         finally:
             await self._ledger.aclose()
 
-    # The embedded Triton
-
-    async def _start_servers(self, stack: contextlib.AsyncExitStack) -> None:
-        for name, endpoint in self.settings.endpoints.items():
-            if not endpoint.embedded:
-                continue
-            repository = endpoint.repository or Path("models")
-            check_repository(name, repository)
-            server = TritonServer(
-                TritonOptions(
-                    repositories=(repository,),
-                    reload=endpoint.reload,
-                    silent_s=self.settings.health.embedded_silent_s,
-                ),
-                on_state=functools.partial(self._server_state, name),
-                on_loading=self._loading,
-                on_silent=self.metrics.triton_restarts.inc,
-                heard=functools.partial(self._heard, name),
-            )
-            self._progress(f"starting Triton over {repository}")
-            await stack.enter_async_context(server)
-            for model, why in server.unavailable.items():
-                log.warning("Triton does not serve %s: %s", model, why)
-            self._servers[name] = server
-
-    def _loading(self, loading: Loading) -> None:
-        self._progress(f"starting Triton: {len(loading.loaded)} of {loading.total} models")
-
-    def _server_state(self, name: str, state: ServerState) -> None:
-        if hasattr(self, "watch") and state in (ServerState.UP, ServerState.BACKING_OFF):
-            self._spawn(self.watch.look_at(name))
-
-    def _metrics_port(self, name: str) -> int | None:
-        server = self._servers.get(name)
-        return None if server is None else server.ports.metrics
-
-    def _heard(self, name: str) -> int:
-        return self.fleet.place(name).heard if hasattr(self, "fleet") else 0
-
-    def _restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
-        pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
-        last_s, not_before_s = -math.inf, -math.inf
-
-        def restart(reason: str) -> None:
-            nonlocal last_s, not_before_s
-            now_s = self._clock()
-            if now_s < not_before_s:
-                return
-            not_before_s = now_s + pauses.pause_s(now_s - last_s)
-            last_s = now_s
-            self.metrics.triton_restarts.inc()
-            self._spawn(self._restart(name, server, reason))
-
-        return restart
-
-    async def _restart(self, name: str, server: TritonServer, reason: str) -> None:
-        try:
-            await server.restart(reason)
-        except TritonServerError as exc:
-            log.error("%s: %s", name, str(exc))
+    # What runs beside
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -593,108 +518,3 @@ class _Inspection:
 
     def model_ready(self, model: str) -> bool:
         return self._gateway.fleet.model_ready(model)
-
-
-class HttpServer(uvicorn.Server):
-    """uvicorn on a loop and with signals that are the gateway's."""
-
-    def __init__(self, app: Any, drain_s: float, tls: TlsFiles | None = None) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=HttpConnection,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=int(drain_s) + 2,
-            )
-        )
-        if tls is not None:
-            self.config.load()
-            self.config.ssl = listening(tls)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def audit_writer(settings: AuditSettings, metrics: Metrics) -> AuditWriter:
-    spool = None
-    if settings.on_failure == "spool":
-        spool = Spool(settings.spool_max_bytes, settings.spool_directory)
-    keeping = Keeping(
-        directory=settings.directory,
-        origin=settings.origin or f"spillway/{socket.gethostname()}",
-        signing_key=settings.signing_key,
-        segment_max_bytes=settings.segment_max_bytes,
-        retain_days=settings.retain_days,
-    )
-    return AuditWriter(Journal(keeping, spool), metrics, settings.checkpoint_s)
-
-
-def _listener_files(settings: Settings) -> TlsFiles | None:
-    tls = settings.listen.tls
-    if tls is None:
-        return None
-    return TlsFiles("listen.tls", tls.cert_file, tls.key_file, tls.client_ca_file)
-
-
-def spill_control(settings: Settings, clock: Clock) -> SpillControl:
-    routing = settings.routing
-    everybody = SpillLimits.usd(
-        routing.spill_budget_usd_per_day,
-        routing.spill_budget_usd_per_month,
-        routing.spill_budget_usd_total,
-    )
-    of_tenants = {
-        name: SpillLimits.usd(
-            tenant.spill_budget_usd_per_day,
-            tenant.spill_budget_usd_per_month,
-            tenant.spill_budget_usd_total,
-        )
-        for name, tenant in settings.tenants.items()
-    }
-    limited = {name: limits for name, limits in of_tenants.items() if limits}
-    return SpillControl(
-        SpillStop(routing.spill_stop_file, clock),
-        SpillBudgets(everybody, limited, clock, ambient.wall_s),
-    )
-
-
-def policy(settings: Settings) -> Policy:
-    return Policy(
-        spill=settings.routing.spill,
-        margin=settings.routing.margin,
-        miss_penalty_usd=settings.routing.miss_penalty_usd,
-        max_attempts=settings.routing.max_attempts,
-    )
-
-
-def bound(host: str, port: int, key: str = "listen.http_port") -> socket.socket:
-    """A listening socket; raises ConfigError that says which address is taken."""
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((host, port))
-    except OSError as exc:
-        found.close()
-        raise ConfigError(f"{key}: cannot listen on {host}:{port}: {exc.strerror}") from exc
-    found.set_inheritable(False)
-    return found
-
-
-def check_repository(name: str, repository: Path) -> None:
-    if not repository.is_dir():
-        raise ConfigError(
-            f"endpoints.{name}.repository: there is no directory {repository}; run this where "
-            "models/ lies, or name your model repository"
-        )
-
-
-def refuse_key_logging() -> None:
-    """TLS keys in a file would open every connection of the gateway to whoever reads it."""
-    if "SSLKEYLOGFILE" in os.environ and os.environ.get("SPILLWAY_TESTING") != "1":
-        raise ConfigError("SSLKEYLOGFILE is set: unset it, or the TLS keys are written to a file")

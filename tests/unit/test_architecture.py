@@ -52,6 +52,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"pipeline"},
             {"fronts"},
             {"console"},
+            {"keeper", "listeners", "assembly"},
             {"app"},
             {"demo", "simulate", "imports", "top"},
             {"commands"},

@@ -19,13 +19,13 @@ from cryptography import x509
 from pydantic import SecretStr
 from tritonclient.grpc import service_pb2_grpc
 
-from gateway.app import HttpServer, bound
 from gateway.callers import Callers
 from gateway.callers.certificates import ConfiguredCertificates
 from gateway.config import CertificateSettings, ConfigError, KeySettings, TenantSettings
 from gateway.fronts import kserve, openai
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import build_app
+from gateway.listeners import HttpServer, bound
 from gateway.tls import TlsFiles, listening
 from gateway.types import ONPREM_ONLY, InferenceReply, InferenceRequest
 from tests.unit.fronts import http_rig

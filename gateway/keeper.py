@@ -1,0 +1,118 @@
+"""The Triton servers that the gateway carries: started before it listens, restarted when gray."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gateway.config import ConfigError, Settings
+from gateway.deadline import Clock
+from gateway.embedded import TritonServerError
+from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str], None]
+_RESTART_PAUSE_S = 2.0  # between two restarts of a gray server; doubles while they do not help
+
+
+class Keeper:
+    """`spawn` runs a coroutine beside; `restarted` counts; `moved` is told of a server that came up
+    or went down, and `heard` says how many answers an endpoint has given."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        progress: Progress,
+        spawn: Callable[[Any], None],
+        restarted: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._progress = progress
+        self._spawn = spawn
+        self._restarted = restarted
+        self._servers: dict[str, TritonServer] = {}
+        self.moved: Callable[[str], None] = lambda name: None
+        self.heard: Callable[[str], int] = lambda name: 0
+
+    @property
+    def servers(self) -> Mapping[str, TritonServer]:
+        return self._servers
+
+    def get(self, name: str) -> TritonServer | None:
+        return self._servers.get(name)
+
+    async def start(self, stack: contextlib.AsyncExitStack) -> None:
+        """Raises ConfigError or TritonServerError."""
+        for name, endpoint in self._settings.endpoints.items():
+            if not endpoint.embedded:
+                continue
+            repository = endpoint.repository or Path("models")
+            check_repository(name, repository)
+            server = TritonServer(
+                TritonOptions(
+                    repositories=(repository,),
+                    reload=endpoint.reload,
+                    silent_s=self._settings.health.embedded_silent_s,
+                ),
+                on_state=functools.partial(self._server_state, name),
+                on_loading=self._loading,
+                on_silent=self._restarted,
+                heard=functools.partial(self._heard, name),
+            )
+            self._progress(f"starting Triton over {repository}")
+            await stack.enter_async_context(server)
+            for model, why in server.unavailable.items():
+                log.warning("Triton does not serve %s: %s", model, why)
+            self._servers[name] = server
+
+    def _loading(self, loading: Loading) -> None:
+        self._progress(f"starting Triton: {len(loading.loaded)} of {loading.total} models")
+
+    def _server_state(self, name: str, state: ServerState) -> None:
+        if state in (ServerState.UP, ServerState.BACKING_OFF):
+            self.moved(name)
+
+    def _heard(self, name: str) -> int:
+        return self.heard(name)
+
+    def metrics_port(self, name: str) -> int | None:
+        server = self._servers.get(name)
+        return None if server is None else server.ports.metrics
+
+    def restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
+        pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
+        last_s, not_before_s = -math.inf, -math.inf
+
+        def restart(reason: str) -> None:
+            nonlocal last_s, not_before_s
+            now_s = self._clock()
+            if now_s < not_before_s:
+                return
+            not_before_s = now_s + pauses.pause_s(now_s - last_s)
+            last_s = now_s
+            self._restarted()
+            self._spawn(self._restart(name, server, reason))
+
+        return restart
+
+    async def _restart(self, name: str, server: TritonServer, reason: str) -> None:
+        try:
+            await server.restart(reason)
+        except TritonServerError as exc:
+            log.error("%s: %s", name, str(exc))
+
+
+def check_repository(name: str, repository: Path) -> None:
+    if not repository.is_dir():
+        raise ConfigError(
+            f"endpoints.{name}.repository: there is no directory {repository}; run this where "
+            "models/ lies, or name your model repository"
+        )

@@ -1,0 +1,67 @@
+"""Sockets and servers of the gateway's own listeners."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from gateway.config import ConfigError, Settings
+from gateway.fronts.http_connection import HttpConnection
+from gateway.tls import TlsFiles, listening
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn on a loop and with signals that are the gateway's."""
+
+    def __init__(self, app: Any, drain_s: float, tls: TlsFiles | None = None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=HttpConnection,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=int(drain_s) + 2,
+            )
+        )
+        if tls is not None:
+            self.config.load()
+            self.config.ssl = listening(tls)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listener_files(settings: Settings) -> TlsFiles | None:
+    tls = settings.listen.tls
+    if tls is None:
+        return None
+    return TlsFiles("listen.tls", tls.cert_file, tls.key_file, tls.client_ca_file)
+
+
+def bound(host: str, port: int, key: str = "listen.http_port") -> socket.socket:
+    """A listening socket; raises ConfigError that says which address is taken."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as exc:
+        found.close()
+        raise ConfigError(f"{key}: cannot listen on {host}:{port}: {exc.strerror}") from exc
+    found.set_inheritable(False)
+    return found
+
+
+def refuse_key_logging() -> None:
+    """TLS keys in a file would open every connection of the gateway to whoever reads it."""
+    if "SSLKEYLOGFILE" in os.environ and os.environ.get("SPILLWAY_TESTING") != "1":
+        raise ConfigError("SSLKEYLOGFILE is set: unset it, or the TLS keys are written to a file")
