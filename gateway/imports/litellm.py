@@ -63,7 +63,7 @@ class Deployment:
     model: str  # its name there
     task: str
     endpoint: str
-    usd_per_1k_tokens: float | None
+    prices: Mapping[str, float]  # as keys of `served_by`; empty: unknown
 
     @property
     def embeds(self) -> bool:
@@ -143,7 +143,7 @@ class _Reader:
         if task is None or endpoint is None:
             return None
         own = full.partition("/")[2] if _provider(full) else full
-        return Deployment(group, own, task, endpoint, _usd_per_1k_tokens({**info, **params}))
+        return Deployment(group, own, task, endpoint, _prices({**info, **params}))
 
     def _task(self, where: str, group: str, info: Mapping[str, Any]) -> str | None:
         mode = _text(info, "mode")
@@ -281,12 +281,12 @@ class _Reader:
                 its["model"] = place.model
             if several or place.model != group:
                 its["substitute"] = place.model != same
-            if place.usd_per_1k_tokens is not None:
-                its["price_usd_per_1k_tokens"] = place.usd_per_1k_tokens
+            if place.prices:
+                its |= place.prices
             elif self._zone(place) == "cloud":
                 self.found.check(
                     group, f"the price at {place.endpoint} is not in the file: say "
-                    "price_usd_per_1k_tokens, or it counts as free"
+                    "price_usd_per_1k_tokens, or it counts as costs.unknown_usd_per_1k_tokens says"
                 )  # fmt: skip
             served[place.endpoint] = its
         return {"task": task, "served_by": list(served.values())}
@@ -401,13 +401,26 @@ def _variable(provider: str, what: str) -> str:
     return re.sub(r"[^A-Z0-9]", "_", f"{provider}_{what}".upper())
 
 
-def _usd_per_1k_tokens(params: Mapping[str, Any]) -> float | None:
-    """The dearer of the two directions."""
-    stated = [params.get("input_cost_per_token"), params.get("output_cost_per_token")]
-    prices = [
-        p for p in stated if isinstance(p, int | float) and not isinstance(p, bool) and p >= 0
-    ]
-    return round(max(prices) * 1000, 9) if prices else None
+def _prices(params: Mapping[str, Any]) -> Mapping[str, float]:
+    """US dollars per 1,000 tokens; one that is stated for a single direction counts for both."""
+    given = _usd_per_1k(params, "input_cost_per_token")
+    written = _usd_per_1k(params, "output_cost_per_token")
+    if given is None or written is None:
+        either = written if given is None else given
+        return {} if either is None else {"price_usd_per_1k_tokens": either}
+    found = {
+        "price_usd_per_1k_input_tokens": given,
+        "price_usd_per_1k_output_tokens": written,
+    }
+    cached = _usd_per_1k(params, "cache_read_input_token_cost")
+    return found if cached is None else {**found, "price_usd_per_1k_cached_tokens": cached}
+
+
+def _usd_per_1k(params: Mapping[str, Any], key: str) -> float | None:
+    price = params.get(key)
+    if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < 1:
+        return None
+    return round(price * 1000, 9)
 
 
 def _get(section: Any, key: str) -> Any:

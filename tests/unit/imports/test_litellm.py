@@ -154,13 +154,16 @@ def test_embeddings_of_different_weights_do_not_mix(monkeypatch: pytest.MonkeyPa
     assert any("must not mix" in t for t in told(found, Weight.LEFT_OUT))
 
 
-def test_the_dearer_price_is_kept_and_a_missing_one_is_told(
+def test_prices_are_kept_and_a_missing_one_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     priced = entry("a", input_cost_per_token=0.0000025, output_cost_per_token=0.00001)
-    found = of(priced, entry("b"))
+    found = of(priced, entry("b"), entry("c", output_cost_per_token=0.000002))
     its = settings(found, monkeypatch)
-    assert its.models["a"].served_by[0].price_usd_per_1k_tokens == pytest.approx(0.01)
+    (place,) = its.models["a"].served_by
+    assert place.price_usd_per_1k_input_tokens == pytest.approx(0.0025)
+    assert place.price_usd_per_1k_output_tokens == pytest.approx(0.01)
+    assert its.models["c"].served_by[0].price_usd_per_1k_tokens == pytest.approx(0.002)
     assert [t for t in told(found, Weight.CHECK) if "price" in t and t.startswith("b:")]
 
 
