@@ -62,7 +62,15 @@ class LiveGateway:
         return b"".join(p.read_bytes() for p in sorted(self.audit.glob("*.jsonl")))
 
     def record(self, request_id: str) -> dict[str, Any]:
-        return next(r for r in self.records() if r["id"] == request_id)
+        """Waited for: a refusal does not wait for its record."""
+        found: list[dict[str, Any]] = []
+
+        def there() -> bool:
+            found[:] = [r for r in self.records() if r["id"] == request_id]
+            return bool(found)
+
+        wait_until(there, 5.0)
+        return found[0]
 
     def metrics(self) -> str:
         return self.client.get("/metrics").text

@@ -36,6 +36,7 @@ _WHY = {
     (NONE, "no_eligible_endpoint"): "no endpoint could take it",
     (NONE, "spill_stopped"): "the cloud was closed by the kill switch",
     (NONE, "spill_budget"): "the money for the cloud is spent",
+    (NONE, "ledger_down"): "only the cloud was left, and the ledger cannot be written",
     (NONE, "tenant_spill_budget"): "its tenant's money for the cloud is spent",
     (NONE, "unknown_blocked"): "it could not be read, and such calls are refused",
     (NONE, "record_unwritable"): "its record could not be written, so it was not answered",
@@ -61,6 +62,7 @@ VETOES = {
     "spill_stopped": "the kill switch was on: nothing leaves",
     "spill_budget": "the money for the cloud is spent",
     "tenant_spill_budget": "its tenant's money for the cloud is spent",
+    "ledger_down": "nobody could say what is left of the budgets",
 }
 
 OUT = frozenset({"down", "drained", "slow", "ejected", "unavailable", "queue_full", "cloud_full"})

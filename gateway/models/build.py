@@ -44,7 +44,7 @@ def build(
         made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]
         tell("optimised by ONNX Runtime")
         graphs = {source_precision(declared): source}
-        reference = verify.Reference(directory, declared)
+        reference = verify.Reference(directory, declared, {b.suffix: b.load for b in builders})
         for wanted in declared.precisions:
             if wanted in _SIXTEEN:
                 tell(f"writing {wanted.value}")

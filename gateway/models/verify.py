@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +153,15 @@ def _variants(directory: Path, declared: Declaration) -> Iterator[tuple[str, Pat
 class Reference:
     """The graph as it was written, and what it says of every sample."""
 
-    def __init__(self, directory: Path, declared: Declaration) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        declared: Declaration,
+        loads: Mapping[str, Callable[[Path], Loaded]] | None = None,
+    ) -> None:
+        """`loads`: what opens engines, by their suffix; by default whoever is installed."""
         self._declared = declared
+        self._loads = loads or {}
         self.session = Session(versions.graph_file(directory, declared), level=Level.NONE)
         self._samples = list(_samples(directory, declared))
         self._expected = [self.session.run(sample.feed) for sample in self._samples]
@@ -165,7 +173,7 @@ class Reference:
                 f"{self._declared.name}: verify.tolerance has no {precision.value}; say how far "
                 "it may be off"
             )
-        loaded = _loaded(file, precision)
+        loaded = self._loads.get(file.suffix, partial(_loaded, precision=precision))(file)
         if loaded.run is None:
             return Checked(name, file, skipped=loaded.why_not)
         worst = Off()

@@ -16,6 +16,7 @@ import yaml
 from gateway import __main__ as command_line
 from tests.live import LiveGateway, serving, settings, wait_until
 from tests.unit.models.registry import rig
+from tests.unit.models.registry.broken import swap
 from tests.unit.models.registry.rig import NAME
 
 FEATURES = [220.0, 4.0, 14.5, 480.0, 2.0, 5.0, 3.0, 900.0, 0.4, 0.0, 0.0, 0.0]
@@ -101,7 +102,7 @@ def test_no_call_is_lost_while_versions_come_go_and_fail(
         caller.until("1")
 
         text = (scratch / "models" / NAME / "1" / "runtime.py").read_bytes()
-        wrong = text.replace(b'{"score": score}', b'{"score": score / 2}')
+        wrong = swap(text, rig.ANSWERS, rig.HALVED)
         shelf = rig.shelf(scratch, 3)
         rig.rewritten(shelf / NAME / "3", runtime_dot_py=wrong)
         refused = spillway(scratch, capsys, "pull", NAME, *config, "--no-trial")

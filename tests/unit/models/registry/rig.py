@@ -19,6 +19,12 @@ from gateway.models.registry.pushing import Push, push
 from tests.live import MODELS
 
 NAME = "fraud_score"
+ANSWERS = b'return self.session.run({"features": features})'
+"""The line of its runtime that answers."""
+HALVED = b'return {"score": self.session.run({"features": features})["score"] / 2}'
+TWO_COLUMNS = (
+    b'return {"score": np.repeat(self.session.run({"features": features})["score"], 2, 1)}'
+)
 BY = 1_795_000_000.0  # a moment of 2026
 
 

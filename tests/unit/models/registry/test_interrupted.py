@@ -18,6 +18,7 @@ from gateway.models.registry.pushing import Push, push
 from gateway.models.registry.server import Server
 from tests.live import ROOT
 from tests.unit.models.registry import rig
+from tests.unit.models.registry.broken import swap
 from tests.unit.models.registry.conftest import Site
 from tests.unit.models.registry.rig import NAME, fingerprint, pulled
 
@@ -60,7 +61,7 @@ def test_what_was_killed_before_its_canary_passed_is_taken_out_if_it_fails(
     shelf = rig.shelf(tmp_path)
     version = shelf / NAME / "2"
     text = (version / "files" / "runtime.py").read_bytes()
-    rig.rewritten(version, runtime_dot_py=text.replace(b'"score": score}', b'"score": score / 2}'))
+    rig.rewritten(version, runtime_dot_py=swap(text, rig.ANSWERS, rig.HALVED))
     assert driven("ask", site.repository, shelf).returncode == -9
     with workshop.of(site.repository, NAME) as shop:
         left = shop.pending

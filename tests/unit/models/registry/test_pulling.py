@@ -106,7 +106,7 @@ def test_a_version_is_tried_in_a_triton_of_its_own_before_the_one_that_serves_se
 ) -> None:
     version = shelf / NAME / "2"
     text = (version / FILES / "runtime.py").read_bytes()
-    half = swap(text, b'{"score": score}', b'{"score": score / 2}')
+    half = swap(text, rig.ANSWERS, rig.HALVED)
     rig.rewritten(version, runtime_dot_py=half)
     asked: list[str] = []
 

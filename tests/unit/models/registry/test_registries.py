@@ -136,6 +136,7 @@ def test_it_lists_the_files_of_a_version_where_it_can(kept: Kept, registry: Regi
         "model.yaml",
         "files/model.onnx",
         "files/model.py",
+        "files/ort_session.py",
         "files/runtime.py",
     }
     assert registry.listing(NAME, 2) == (None if kept.kind == "website" else named)
