@@ -59,8 +59,8 @@ def test_an_outage_is_seen_as_it_happens_and_nothing_restricted_leaves(
     async def _calm(page: Any) -> None:
         for text in (CLEAR, RESTRICTED):
             assert (await ask(watched_gateway, text)).status_code == 200
-        await page.locator(".decision.onprem.restricted").wait_for()
-        await page.locator(".decision.onprem.clear").wait_for()
+        await page.locator(".decision.onprem.restricted").first.wait_for()
+        await page.locator(".decision.onprem.clear").first.wait_for()
         await page.locator("[data-endpoint=local] .state.up").wait_for()
 
     async def _outage(page: Any) -> None:
