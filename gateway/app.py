@@ -17,7 +17,6 @@ from pydantic import SecretStr
 
 from gateway import __version__, ambient, otlp, status
 from gateway.accounting.account import Accounts
-from gateway.accounting.labels import CappedLabels
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.admission import Admission
@@ -83,7 +82,6 @@ class Gateway:
         self._clock = ambient.monotonic_s
         self.metrics = Metrics()
         self.catalog = Catalog.of(settings)
-        self._tenant_labels = CappedLabels()
         self._tasks: set[asyncio.Task[None]] = set()
         self._store: Store | None = None  # without one nothing is kept of what calls cost
         self._ledger: Ledger | None = None
@@ -185,8 +183,7 @@ class Gateway:
         self.metrics.credentials_refused.labels(kind, why).inc()
 
     def _limit_refused(self, quota: Quota, what: str) -> None:
-        tenant = self._tenant_labels.of(quota.tenant)
-        self.metrics.limit_refusals.labels(tenant, quota.kind, what).inc()
+        self.metrics.limit_refusals.labels(quota.tenant, quota.kind, what).inc()
 
     def _sight(self, decisions: Decisions) -> Sight:
         budgets = self.spill.budgets

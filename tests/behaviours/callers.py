@@ -312,9 +312,10 @@ B6 = Behaviour(
             _LIMITS + "test_no_order_of_calls_gets_more_than_the_limits",
         ),
         guard(
-            "labels of tenants are so many and no more", "accounting/labels.py",
-            "        if len(self._own) >= self._most:\n            return OTHER\n", "",
-            "unit/test_labels.py::test_beyond_so_many_all_share_one_label",
+            "labels of tenants are so many and no more", "accounting/series.py",
+            "len(had) >= MOST_VALUES or ", "",
+            "unit/test_series.py::"
+            "test_a_label_has_a_thousand_values_and_the_rest_is_other_with_nothing_lost",
         ),
         *_OF_TOKENS,
     ),
