@@ -7,6 +7,7 @@ Every front works on the same `Services`. It builds an `InferenceRequest` with `
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,3 +53,5 @@ class Services:
     """Of a call that is sampled: its traceparent, the caller's span, its arrival."""
     error_told: Callable[[str, str], None] = lambda protocol, reason: None
     """Counts an error that a caller is told: its protocol and reason, both of closed sets."""
+    held: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered for as long as these services are needed for a call: others may follow meanwhile."""

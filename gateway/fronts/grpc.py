@@ -11,6 +11,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -25,6 +26,7 @@ from gateway.fronts import Services, intake
 from gateway.fronts.grpc_calls import (
     Context,
     Head,
+    Unary,
     answered,
     bounded,
     only_answer,
@@ -54,17 +56,22 @@ else:
 
 
 class InferenceService(_GenericHandler):
-    """Every method of the service: ours, or a clear refusal."""
+    """Every method of the service: ours, or a clear refusal. A call has the services that are in
+    use when it comes, and so has each message of a stream."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
         self._sessions: set[StreamSession] = set()
-        ours = {**Inspections(services).methods, "ModelInfer": self._infer}
+        self.serve(services)
+
+    def serve(self, services: Services) -> None:
+        self._services = services
+        infer = partial(self._infer, services)
+        ours: dict[str, Unary] = {**Inspections(services).methods, "ModelInfer": infer}
         handlers = {name: _unary(answered(services, method)) for name, method in ours.items()}
         handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream)
         for method in _SERVICE.methods:
             if method.name not in handlers:
-                handlers[method.name] = self._refusal(method.name)
+                handlers[method.name] = self._refusal(services, method.name)
         self._handlers = {f"/{SERVICE_NAME}/{name}": h for name, h in handlers.items()}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -74,14 +81,15 @@ class InferenceService(_GenericHandler):
         for session in self._sessions:
             session.drain()
 
-    def _refusal(self, name: str) -> Any:
+    @staticmethod
+    def _refusal(services: Services, name: str) -> Any:
         async def refuse(head: Head, raw: bytes) -> bytes:
             raise NotOffered(f"{name} {_NOT_OFFERED}")
 
-        return _unary(answered(self._services, refuse))
+        return _unary(answered(services, refuse))
 
-    async def _infer(self, head: Head, raw: bytes) -> bytes:
-        services = self._services
+    @staticmethod
+    async def _infer(services: Services, head: Head, raw: bytes) -> bytes:
         caller = head.caller(services)
         message = parse(service_pb2.ModelInferRequest, raw)
         request = intake.build(
@@ -111,7 +119,7 @@ class InferenceService(_GenericHandler):
         head = Head.of(context, self._services)
         try:
             head.caller(self._services)
-            session = StreamSession(self._services, head)
+            session = StreamSession(lambda: self._services, head)
         except GatewayError as error:
             await context.abort(*status_of(head.arrival, error, self._services))
             return
@@ -177,12 +185,18 @@ class GrpcFront:
     ) -> None:
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._service = InferenceService(services)
-        self._health = Health(services.inspection.ready)
+        self._ready = services.inspection.ready
+        self._health = Health(lambda: self._ready())
         self._options = _options(
             max_receive_bytes or services.limits.max_body_bytes, services.limits.max_concurrent
         )
         self._tls = tls
         self._server: grpc.aio.Server | None = None
+
+    def serve(self, services: Services) -> None:
+        """These are in use from the next call on; connections stay open."""
+        self._service.serve(services)
+        self._ready = services.inspection.ready
 
     async def start(self) -> int:
         """Listen, and say on which port. Raises OSError when the address cannot be had."""

@@ -86,7 +86,8 @@ def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Aw
     async def handle(raw: bytes, context: Context) -> bytes:
         head = Head.of(context, services)
         try:
-            return await method(head, raw)
+            with services.held():
+                return await method(head, raw)
         except GatewayError as error:
             status = status_of(head.arrival, error, services)
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status

@@ -13,7 +13,7 @@ A call that fails says so in the stream, which goes on. One writer sends everyth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from tritonclient.grpc import service_pb2
@@ -45,7 +45,8 @@ class _Call:
 
 
 class StreamSession:
-    def __init__(self, services: Services, head: Head) -> None:
+    def __init__(self, services: Callable[[], Services], head: Head) -> None:
+        """`services`: those in use, asked once for each message."""
         self._services = services
         self._head = head
         self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
@@ -78,19 +79,22 @@ class StreamSession:
     async def _read(self, messages: AsyncIterator[bytes], calls: asyncio.TaskGroup) -> None:
         await self._room.acquire()
         async for raw in messages:
-            request, call = await self._accepted(raw)
+            services = self._services()
+            request, call = await self._accepted(services, raw)
             if request is not None:
-                calls.create_task(self._answer(request, call))
+                calls.create_task(self._answer(services, request, call))
                 await self._room.acquire()
 
-    async def _accepted(self, raw: bytes) -> tuple[InferenceRequest | None, _Call]:
+    async def _accepted(
+        self, services: Services, raw: bytes
+    ) -> tuple[InferenceRequest | None, _Call]:
         given = ""
         request = None
         failure: GatewayError | None = None
         try:
             message = parse(service_pb2.ModelInferRequest, raw)
             given = message.id
-            request = self._request(message)
+            request = self._request(services, message)
         except GatewayError as error:
             failure = error
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of it
@@ -101,14 +105,14 @@ class StreamSession:
             self._leave(call)
         return request, call
 
-    def _request(self, message: object) -> InferenceRequest:
+    def _request(self, services: Services, message: object) -> InferenceRequest:
         headers = {k: v for k, v in self._head.headers.items() if k != "x-request-id"}
         headers["traceparent"] = self._head.arrival.traceparent  # each call a child of the stream
         payload = decode_request(message, streamed=True)
         return intake.build(
-            self._services,
-            intake.arrive(headers, self._services),
-            self._head.caller(self._services),  # for each call: a key may be revoked meanwhile
+            services,
+            intake.arrive(headers, services),
+            self._head.caller(services),  # for each call: a key may be revoked meanwhile
             headers,
             WireProtocol.KSERVE_GRPC,
             message.model_name,  # type: ignore[attr-defined]
@@ -136,11 +140,12 @@ class StreamSession:
         self._unsettled.pop(call, None)
         call.settled.set()
 
-    async def _answer(self, request: InferenceRequest, call: _Call) -> None:
+    async def _answer(self, services: Services, request: InferenceRequest, call: _Call) -> None:
         try:
-            if call.after is not None:
-                await call.after.wait()
-            await self._infer(request, call)
+            with services.held():
+                if call.after is not None:
+                    await call.after.wait()
+                await self._infer(services, request, call)
         except GatewayError as error:
             await self._put_error(call, error)
         except TimeoutError:
@@ -154,9 +159,9 @@ class StreamSession:
             self._leave(call)
             self._room.release()
 
-    async def _infer(self, request: InferenceRequest, call: _Call) -> None:
+    async def _infer(self, services: Services, request: InferenceRequest, call: _Call) -> None:
         async with bounded(request.deadline.remaining_s()):
-            reply = await self._services.handle(request)
+            reply = await services.handle(request)
             try:
                 self.placement = reply.placement
                 async for frame in reply.frames:
@@ -173,7 +178,7 @@ class StreamSession:
 
     async def _put_error(self, call: _Call, error: GatewayError) -> None:
         call.in_order = call.in_order is not False
-        self._services.error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
+        self._services().error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
         response = error.response if isinstance(error, ModelFailed) else None
         if response is None:
             response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()

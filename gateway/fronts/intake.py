@@ -37,6 +37,9 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 _MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}"
 _TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
 _LONGEST_TRACESTATE = 512
+_STATED = frozenset(
+    {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", _LABEL}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +84,33 @@ def build(
     entry = services.catalog.find(model)
     if not caller.may_use(model):
         raise Forbidden("this key may not use this model")
+    zones, priority, labelled, tracestate = caller.zones, 0, False, ""
     if isinstance(payload, TensorCall):
         services.catalog.refuse_other_versions(entry, payload.version)
+        labelled = _labelled(headers, payload)
+    if not _STATED.isdisjoint(headers):
+        zones = caller.zones & _zones(headers)
+        priority = _priority(headers.get("x-spillway-priority"))
+        labelled = _labelled(headers, payload)
+        tracestate = _tracestate(arrival, headers)
+    budget_s = _budget_s(
+        services, caller, headers, payload, entry.latency_budget_s, grpc_remaining_s
+    )
     return InferenceRequest(
         id=arrival.request_id,
         protocol=protocol,
         tenant=caller.tenant,
         model=entry.name,
         payload=payload,
-        deadline=Deadline(
-            arrival.received_s
-            + _budget_s(
-                services, caller, headers, payload, entry.latency_budget_s, grpc_remaining_s
-            ),
-            services.clock,
-        ),
-        priority=max(caller.most_urgent, _priority(headers.get("x-spillway-priority"))),
-        zones=caller.zones & _zones(headers),
+        deadline=Deadline(arrival.received_s + budget_s, services.clock),
+        priority=max(caller.most_urgent, priority),
+        zones=zones,
         tightening=caller.tightening,
-        labelled=_labelled(headers, payload),
+        labelled=labelled,
         pseudonymise=caller.pseudonymise and entry.pseudonymise,
         quotas=caller.quotas,
         traceparent=arrival.traceparent,
-        tracestate=_tracestate(arrival, headers),
+        tracestate=tracestate,
         trace=_trace(services, arrival),
         received_s=arrival.received_s,
     )
@@ -146,19 +153,21 @@ def _budget_s(
     model_s: float | None,
     grpc_s: float | None,
 ) -> float:
-    max_s = services.limits.max_latency_budget_ms / 1000
+    limits = services.limits
+    max_s = limits.max_latency_budget_ms / 1000
     stated: list[float | None] = [
-        services.limits.default_latency_budget_ms / 1000 if model_s is None else model_s,
+        limits.default_latency_budget_ms / 1000 if model_s is None else model_s,
         caller.latency_budget_s,
-        budget.from_grpc_s(grpc_s, max_s),
     ]
+    if grpc_s is not None:
+        stated.append(budget.from_grpc_s(grpc_s, max_s))
     if (raw := headers.get("x-latency-budget-ms")) is not None:
         stated.append(budget.from_header_ms(raw, max_s))
     if (raw := headers.get("x-stainless-read-timeout")) is not None:
         stated.append(budget.from_stainless_s(raw, max_s))
     if isinstance(payload, TensorCall) and "timeout" in payload.parameters:
         stated.append(budget.from_v2_timeout_us(payload.parameters["timeout"], max_s))
-    return min(s for s in stated if s is not None)
+    return min([s for s in stated if s is not None])
 
 
 def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:

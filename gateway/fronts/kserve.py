@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import orjson
 from starlette.requests import Request
@@ -28,16 +29,16 @@ from gateway.errors import (
     UpstreamRefused,
 )
 from gateway.fronts import Services, compression, intake
-from gateway.fronts.http import Front, arrival_of, caller_of, read_body, until_left
+from gateway.fronts.http import Call, Front, arrival_of, caller_of, exchange_of, read_body
 from gateway.fronts.intake import Arrival
-from gateway.fronts.kserve_inspection import Inspecting, known, version_of
+from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
+from gateway.http.exchange import Exchange
 from gateway.oip import grpc, rest
 from gateway.types import (
     Frame,
     GrpcMessage,
     InferenceReply,
     InferenceRequest,
-    Placement,
     RestBody,
     TensorCall,
     WireProtocol,
@@ -45,6 +46,7 @@ from gateway.types import (
 
 _JSON, _BINARY = "application/json", "application/octet-stream"
 _HEADER_LENGTH = "inference-header-content-length"
+_MODELS, _INFER = "/v2/models/", "/infer"
 _AT_ONCE_BYTES = 64 * 1024  # coding more JSON than this leaves the event loop
 _EVERY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -52,12 +54,16 @@ Answer = Callable[[Request, Arrival], Awaitable[Response]]
 
 
 def front(services: Services) -> Front:
-    return Front("/v2", WireProtocol.KSERVE_REST.value, routes(services), error_response)
+    return Front(
+        "/v2",
+        WireProtocol.KSERVE_REST.value,
+        routes(services),
+        error_response,
+        Inferring(services).call,
+    )
 
 
 def routes(services: Services) -> list[Route]:
-    """Inference first, for it is most of the calls."""
-    infer = Inferring(services).infer
     asked = Inspecting(services)
 
     def route(path: str, answer: Answer, method: str = "GET") -> Route:
@@ -70,7 +76,6 @@ def routes(services: Services) -> list[Route]:
         ]
 
     return [
-        *of_model("/infer", infer, "POST"),
         route("/v2/health/live", asked.live),
         route("/v2/health/ready", asked.ready),
         route("/v2", asked.server),
@@ -95,30 +100,37 @@ class Inferring:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def infer(self, request: Request, arrival: Arrival) -> Response:
-        services, headers = self._services, request.headers
-        caller = caller_of(request, services)
-        model, version = known(services, caller, request), version_of(request)
-        call = dataclasses.replace(await self._call(request), version=version)
+    def call(self, path: str) -> Call | None:
+        """`/v2/models/NAME[/versions/VERSION]/infer`; a name may have slashes."""
+        if not (path.startswith(_MODELS) and path.endswith(_INFER)):
+            return None
+        model, _, version = path[len(_MODELS) : -len(_INFER)].rpartition("/versions/")
+        if not model or not version or "/" in version:
+            model, version = path[len(_MODELS) : -len(_INFER)], ""
+        return partial(self.infer, model, version)
+
+    async def infer(self, name: str, version: str, exchange: Exchange, arrival: Arrival) -> None:
+        services, headers = self._services, exchange.headers
+        caller = caller_of(exchange, services)
+        model, version = known(services, caller, name), checked_version(version)
+        call = await self._call(exchange)
+        if version:
+            call = dataclasses.replace(call, version=version)
         inference = intake.build(
             services, arrival, caller, headers, WireProtocol.KSERVE_REST, model, call
         )
-        frame, placement = await until_left(request, self._answered(inference))
-        body = await _body(frame, inference)
-        told = intake.placement_headers(arrival, placement)
-        return await _inferred(body, told, headers.get("accept-encoding", ""))
+        reply = await services.handle(inference)
+        body = await _body(await _only_frame(reply), inference)
+        told = intake.placement_headers(arrival, reply.placement)
+        await _inferred(body, told, exchange)
 
-    async def _answered(self, inference: InferenceRequest) -> tuple[Frame, Placement]:
-        reply = await self._services.handle(inference)
-        return await _only_frame(reply), reply.placement
-
-    async def _call(self, request: Request) -> TensorCall:
-        limits = self._services.limits
-        media = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
+    async def _call(self, exchange: Exchange) -> TensorCall:
+        limits, headers = self._services.limits, exchange.headers
+        media = headers.get("content-type", _JSON).partition(";")[0].strip().lower()
         if media not in (_JSON, _BINARY):
             raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
-        header_length = _header_length(request.headers.get(_HEADER_LENGTH))
-        body = await read_body(request, limits)
+        header_length = _header_length(headers.get(_HEADER_LENGTH))
+        body = await read_body(exchange, limits)
         if (header_length or len(body)) <= _AT_ONCE_BYTES:
             return rest.decode_request(body, header_length, limits.max_json_depth)
         return await asyncio.to_thread(
@@ -149,15 +161,16 @@ async def _body(frame: Frame, inference: InferenceRequest) -> RestBody:
     raise InternalError("an answer came in other frames than this protocol has")
 
 
-async def _inferred(body: RestBody, told: dict[str, str], accept_encoding: str) -> Response:
+async def _inferred(body: RestBody, told: dict[str, str], exchange: Exchange) -> None:
     content, media = body.body, _JSON
     if body.header_length is not None:
         media = _BINARY
         told[_HEADER_LENGTH] = str(body.header_length)
-    if encoding := compression.chosen(accept_encoding):
+    accepted = exchange.headers.get("accept-encoding")
+    if accepted and (encoding := compression.chosen(accepted)):
         content = await compression.deflated(content, encoding)
         told["content-encoding"] = encoding
-    return Response(content, 200, told, media)
+    exchange.reply(200, told, content, media)
 
 
 def _header_length(value: str | None) -> int | None:
@@ -170,7 +183,7 @@ def _header_length(value: str | None) -> int | None:
 
 def _told(answer: Answer, services: Services) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        return await answer(request, arrival_of(request.scope, services))
+        return await answer(request, arrival_of(exchange_of(request), services))
 
     return endpoint
 

@@ -25,7 +25,7 @@ from gateway.errors import (
     UpstreamFailed,
 )
 from gateway.fronts import Services, intake
-from gateway.fronts.http import caller_of, read_body
+from gateway.fronts.http import caller_of, exchange_of, read_body
 from gateway.fronts.intake import Arrival
 from gateway.oip.inspect import OFFERED_EXTENSIONS
 from gateway.types import RestBody
@@ -35,16 +35,15 @@ ANSWER_S = 5.0  # a server that takes longer over a question about itself does n
 _JSON = "application/json"
 
 
-def known(services: Services, caller: Caller, request: Request) -> str:
-    """The catalog's name of the model in the path. Raises UnknownModel or Forbidden."""
-    model = services.catalog.find(request.path_params["model"])
+def known(services: Services, caller: Caller, name: str) -> str:
+    """The catalog's name of the model in a path. Raises UnknownModel or Forbidden."""
+    model = services.catalog.find(name)
     if not caller.may_use(model.name):
         raise Forbidden("this key may not use this model")
     return model.name
 
 
-def version_of(request: Request) -> str:
-    version: str = request.path_params.get("version", "")
+def checked_version(version: str) -> str:
     if version and not (version.isascii() and version.isdigit() and len(version) <= 18):
         raise RouteNotFound("Not Found: a version is a whole number")
     return version
@@ -80,7 +79,7 @@ class Inspecting:
         return _told({"name": name, "ready": True}, arrival)
 
     async def server(self, request: Request, arrival: Arrival) -> Response:
-        caller_of(request, self._services)
+        caller_of(exchange_of(request), self._services)
         inspector = self._services.inspection.of_server()
         document = _object(await inspector.rest("/v2", ANSWER_S))
         told = document.get("extensions", [])
@@ -115,7 +114,7 @@ class Inspecting:
 
     async def _only_ready(self, request: Request) -> bool:
         limits = self._services.limits
-        body = await read_body(request, limits)
+        body = await read_body(exchange_of(request), limits)
         if not body:
             return False
         return strictjson.load_object(body, limits.max_json_depth).get("ready") is True
@@ -147,14 +146,16 @@ class Inspecting:
             return None
 
     def _asked(self, request: Request) -> tuple[str, str]:
-        caller = caller_of(request, self._services)
-        name, version = known(self._services, caller, request), version_of(request)
+        caller = caller_of(exchange_of(request), self._services)
+        params = request.path_params
+        name = known(self._services, caller, params["model"])
+        version = checked_version(params.get("version", ""))
         catalog = self._services.catalog
         catalog.refuse_other_versions(catalog.find(name), version)
         return name, version
 
     def _visible(self, request: Request) -> list[str]:
-        caller = caller_of(request, self._services)
+        caller = caller_of(exchange_of(request), self._services)
         return [name for name in self._services.catalog.names() if caller.may_use(name)]
 
 

@@ -19,11 +19,12 @@ from gateway.callers import Caller
 from gateway.catalog import CatalogModel
 from gateway.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.fronts import Services, intake
-from gateway.fronts.http import ClosingResponse, Front, arrival_of, caller_of, read_body, until_left
+from gateway.fronts.http import Call, Front, arrival_of, caller_of, exchange_of, read_body
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
 from gateway.fronts.openai_events import EventBytes
+from gateway.http.exchange import Exchange
 from gateway.types import (
     InferenceReply,
     JsonBody,
@@ -38,7 +39,7 @@ _EVENTS = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
 }
-_OPERATIONS = {
+CALLS = {
     "/v1/chat/completions": Operation.CHAT,
     "/v1/completions": Operation.COMPLETIONS,
     "/v1/embeddings": Operation.EMBEDDINGS,
@@ -49,18 +50,15 @@ Answer = Callable[[Request, Arrival], Awaitable[Response]]
 
 
 def front(services: Services) -> Front:
-    return Front("/v1", WireProtocol.OPENAI.value, routes(services), error_response)
-
-
-def routes(services: Services) -> list[Route]:
     ours = OpenAiFront(services)
+    calls: dict[str, Call] = {path: partial(ours.infer, op) for path, op in CALLS.items()}
+    return Front("/v1", WireProtocol.OPENAI.value, _routes(ours), error_response, calls.get)
+
+
+def _routes(ours: OpenAiFront) -> list[Route]:
     return [
         Route("/v1/models", ours.endpoint(ours.models), methods=["GET"]),
         Route("/v1/models/{name:path}", ours.endpoint(ours.model), methods=["GET"]),
-        *(
-            Route(path, ours.endpoint(partial(ours.infer, operation)), methods=["POST"])
-            for path, operation in _OPERATIONS.items()
-        ),
     ]
 
 
@@ -77,37 +75,39 @@ class OpenAiFront:
 
     def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         async def answered(request: Request) -> Response:
-            return await answer(request, arrival_of(request.scope, self._services))
+            return await answer(request, arrival_of(exchange_of(request), self._services))
 
         return answered
 
-    async def infer(self, operation: Operation, request: Request, arrival: Arrival) -> Response:
-        caller = caller_of(request, self._services)
-        document = await self._document(request)
-        name, call = read(operation, document, self._services.catalog)
+    async def infer(self, operation: Operation, exchange: Exchange, arrival: Arrival) -> None:
+        services = self._services
+        caller = caller_of(exchange, services)
+        document = await self._document(exchange)
+        name, call = read(operation, document, services.catalog)
         inference = intake.build(
-            self._services, arrival, caller, request.headers, WireProtocol.OPENAI, name, call
+            services, arrival, caller, exchange.headers, WireProtocol.OPENAI, name, call
         )
-        reply = await until_left(request, self._services.handle(inference))
+        reply = await services.handle(inference)
         told = intake.placement_headers(arrival, reply.placement)
         if call.streamed:
-            return ClosingResponse(EventBytes(reply.frames, operation), headers={**told, **_EVENTS})
-        return Response(await until_left(request, _whole(reply)), 200, told, _JSON)
+            await exchange.stream(200, {**told, **_EVENTS}, EventBytes(reply.frames, operation))
+        else:
+            exchange.reply(200, told, await _whole(reply), _JSON)
 
-    async def _document(self, request: Request) -> JsonDocument:
-        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media != _JSON:
+    async def _document(self, exchange: Exchange) -> JsonDocument:
+        media = exchange.headers.get("content-type", "")
+        if media != _JSON and media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
         limits = self._services.limits
-        return strictjson.load_object(await read_body(request, limits), limits.max_json_depth)
+        return strictjson.load_object(await read_body(exchange, limits), limits.max_json_depth)
 
     async def models(self, request: Request, arrival: Arrival) -> Response:
-        caller = caller_of(request, self._services)
+        caller = caller_of(exchange_of(request), self._services)
         listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
         return _document_response({"object": "list", "data": listed}, arrival)
 
     async def model(self, request: Request, arrival: Arrival) -> Response:
-        caller = caller_of(request, self._services)
+        caller = caller_of(exchange_of(request), self._services)
         model = self._services.catalog.find(request.path_params["name"])
         if not _shown(model, caller):
             raise UnknownModel("this API has no model of that name for this key")

@@ -9,7 +9,7 @@ import orjson
 from gateway import strictjson
 from gateway.errors import GatewayError, InternalError
 from gateway.fronts.openai_errors import error_body, error_document
-from gateway.types import Operation, ReplyStream, ServerEvent
+from gateway.types import Operation, ReplyStream, ServerEvent, ready_of
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +22,7 @@ class EventBytes:
 
     def __init__(self, frames: ReplyStream, operation: Operation) -> None:
         self._frames = frames
+        self._ready = ready_of(frames)
         self._operation = operation
         self._last: ServerEvent | None = None
         self._ended = False
@@ -49,6 +50,16 @@ class EventBytes:
         self._last = frame
         return render(frame)
 
+    def ready(self) -> bytes:
+        """What came with the last event."""
+        if self._ended or not (frames := self._ready()):
+            return b""
+        events = [frame for frame in frames if isinstance(frame, ServerEvent)]
+        if len(events) != len(frames):
+            raise InternalError("a frame of another protocol came in an event stream")
+        self._last = events[-1]
+        return b"".join([render(event) for event in events])
+
     async def aclose(self) -> None:
         self._ended = True
         await self._frames.aclose()
@@ -64,8 +75,12 @@ class EventBytes:
 
 
 def render(event: ServerEvent) -> bytes:
-    name = f"event: {event.event}\n".encode() if event.event else b""
-    return name + b"data: " + event.data.replace(b"\n", b"\ndata: ") + b"\n\n"
+    data, name = event
+    if b"\n" in data:
+        data = data.replace(b"\n", b"\ndata: ")
+    if not name:
+        return b"data: %b\n\n" % data
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
 def _response_error(error: GatewayError, last: ServerEvent | None) -> bytes:

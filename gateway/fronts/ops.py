@@ -1,8 +1,11 @@
-"""The operator's side: health, metrics, status, and `explain`. Content-free, all of it."""
+"""The operator's side: health, metrics, status, and `explain`. Content-free, all of it.
+
+What names tenants is for operators; a caller sees its own tenant and the models that it may use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway import strictjson
-from gateway.errors import GatewayError, MalformedBody, RequestRejected
+from gateway.callers import Caller
+from gateway.errors import Forbidden, GatewayError, MalformedBody, RequestRejected
 from gateway.fronts import Services, intake
-from gateway.fronts.http import Front, caller_of, read_body
-from gateway.fronts.http_connection import PEER_NAMES
+from gateway.fronts.http import Front, caller_of, exchange_of, read_body
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.ledger.database import LedgerDown, LedgerError
@@ -26,6 +29,8 @@ from gateway.types import InferenceRequest, Payload, WireProtocol
 OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
 Costs = Callable[[Question], Awaitable[dict[str, Any]]]
+Operates = Callable[[Mapping[str, str], str | None], bool]
+"""Whether an operator asks: by the headers and the address of the connection."""
 
 
 class NoLedger(GatewayError):
@@ -36,12 +41,15 @@ class OpsFront:
     def __init__(
         self,
         services: Services,
-        metrics: Callable[[], bytes],
+        metrics: Callable[[bool], bytes],
         status: Callable[[], dict[str, Any]],
         explain: Explain,
         costs: Costs | None = None,
+        operates: Operates = lambda headers, peer: False,
     ) -> None:
+        """`metrics` is told whether those that name tenants may be among them."""
         self._costs = costs
+        self._operates = operates
         self._services = services
         self._metrics = metrics
         self._status = status
@@ -69,34 +77,66 @@ class OpsFront:
         return _json({"ready": ready}, 200 if ready else 503)
 
     async def _metrics_text(self, request: Request) -> Response:
-        return Response(self._metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        told = self._metrics(self._operator(request))
+        return Response(told, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _status_json(self, request: Request) -> Response:
-        caller_of(request, self._services)
-        return _json(self._status())
+        if self._operator(request):
+            return _json(self._status())
+        return _json(_shown_to(caller_of(exchange_of(request), self._services), self._status()))
 
     async def _costs_json(self, request: Request) -> Response:
-        intake.identify(request.headers, self._services)
+        operator = self._operator(request)
+        own = None if operator else caller_of(exchange_of(request), self._services).tenant
         if self._costs is None:
             raise NoLedger("this gateway keeps no ledger")
         asked = {name: request.query_params.get(name) for name in ("by", "from", "to", "tenant")}
         try:
             question = Question.asked(asked["by"], asked["from"], asked["to"], asked["tenant"])
-            return _json(await self._costs(question))
         except BadQuestion as bad:
             raise RequestRejected(str(bad)) from None
+        if own is not None:
+            if question.tenant not in (None, own):
+                raise Forbidden("this key sees the costs of its own tenant; leave tenant out")
+            question = replace(question, tenant=own)
+        try:
+            return _json(await self._costs(question))
+        except BadQuestion as bad:  # its words may name other tenants
+            why = str(bad) if operator else "of your tenant there is nothing in these days"
+            raise RequestRejected(why) from None
         except (LedgerDown, LedgerError):  # its words may name files and hosts
             raise NoLedger("the ledger cannot be read now") from None
 
+    def _operator(self, request: Request) -> bool:
+        peer = None if request.client is None else request.client.host
+        return self._operates(request.headers, peer)
+
     async def _explained(self, request: Request) -> Response:
-        caller_of(request, self._services)
+        caller_of(exchange_of(request), self._services)
         limits = self._services.limits
         document = strictjson.load_object(
-            await read_body(request, limits), limits.max_json_depth + 2
+            await read_body(exchange_of(request), limits), limits.max_json_depth + 2
         )
-        names = request.scope.get(PEER_NAMES, ())
+        names = exchange_of(request).peer_names
         asked = described(document, self._services, names)
         return _json(explanation(await self._explain(asked)))
+
+
+def _shown_to(caller: Caller, status: dict[str, Any]) -> dict[str, Any]:
+    """Without the models that it may not use: their names are none of its business."""
+
+    def its(of_models: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: told for name, told in of_models.items() if caller.may_use(name)}
+
+    return {
+        **status,
+        "models": [name for name in status["models"] if caller.may_use(name)],
+        "endpoints": [
+            {**one, "models": its(one["models"]), "runs_on": its(one["runs_on"])}
+            for one in status["endpoints"]
+        ],
+        "queues": [one for one in status["queues"] if caller.may_use(one["model"])],
+    }
 
 
 def described(
@@ -161,7 +201,9 @@ def explanation(found: Explanation) -> dict[str, Any]:
             "reason": refusal.reason,
             "http_status": refusal.http_status,
             "message": refusal.message,
+            "waits": found.waits,
         },
+        "shadows": {name: dict(told) for name, told in found.shadows.items()},
     }
 
 

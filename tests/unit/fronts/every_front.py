@@ -13,7 +13,7 @@ import grpc.aio
 
 from gateway.catalog import Catalog, CatalogModel
 from gateway.fronts import Services, kserve, openai
-from gateway.fronts.http import build_app
+from gateway.fronts.http import App
 from gateway.types import (
     GrpcMessage,
     InferenceReply,
@@ -67,7 +67,7 @@ def catalog() -> Catalog:
 
 @asynccontextmanager
 async def every_front(services: Services) -> AsyncIterator[dict[str, Ask]]:
-    app = build_app(services, [openai.front(services), kserve.front(services)])
+    app = App(services, [openai.front(services), kserve.front(services)])
     async with http_rig.serving(app) as port, running_front(made=services) as front:
         chat = "/v1/chat/completions"
 
@@ -89,6 +89,12 @@ async def every_front(services: Services) -> AsyncIterator[dict[str, Ask]]:
             return Told("OK", dict(await call.trailing_metadata()))
 
         async def stream(headers: Mapping[str, str]) -> Told:
+            told = await stream_once(headers)
+            while told.status == "INTERNAL" and "from Core" in told.words:
+                told = await stream_once(headers)  # it was refused while the client was writing
+            return told
+
+        async def stream_once(headers: Mapping[str, str]) -> Told:
             call = front.stub.ModelStreamInfer(_one(), metadata=tuple(headers.items()))
             try:
                 answers = [a async for a in call]

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvicorn
-
 from gateway.callers import Callers
 from gateway.catalog import Catalog, CatalogModel
 from gateway.config import KeySettings, LimitSettings
 from gateway.errors import NoEligibleEndpoint, UpstreamRefused
 from gateway.fronts import Services
-from gateway.fronts.http_connection import HttpConnection
+from gateway.http.connection import HttpConnection
+from gateway.http.server import HttpServer
+from gateway.listeners import bound
 from gateway.types import (
     Frame,
     InferenceReply,
@@ -148,19 +148,15 @@ def services(
 async def serving(
     app: Any, connection: type[HttpConnection] = HttpConnection
 ) -> AsyncIterator[int]:
-    """The port of a uvicorn in this event loop."""
-    config = uvicorn.Config(
-        app, port=0, http=connection, lifespan="off", log_level="critical", access_log=False
-    )
-    config.load()
-    server = uvicorn.Server(config)
-    server.lifespan = config.lifespan_class(config)
-    await server.startup()
+    """The port of a server in this event loop."""
+    server = HttpServer(app, connection=connection)
+    listening = bound("127.0.0.1", 0)
+    await server.start([listening])
     try:
-        yield server.servers[0].sockets[0].getsockname()[1]
+        yield listening.getsockname()[1]
     finally:
-        server.force_exit = True
-        await server.shutdown()
+        server.stop()
+        await server.stopped(0.0)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from gateway.errors import (
     UpstreamRefused,
 )
 from gateway.fronts import kserve
-from gateway.fronts.http import build_app
+from gateway.fronts.http import App
+from gateway.http.exchange import Exchange
 from gateway.oip import grpc
 from gateway.oip.reply import TensorReply
 from gateway.types import (
@@ -75,11 +76,11 @@ async def rig() -> AsyncIterator[Rig]:
     keys = {"k": KeySettings(key="sesame", tenant="ward", models=("simple",))}
     given = services(found.pipeline, found.metadata)
     guarded = services(found.pipeline, found.metadata, keys)
-    app, keyed = (build_app(s, [kserve.front(s)]) for s in (given, guarded))
+    app, keyed = (App(s, [kserve.front(s)]) for s in (given, guarded))
 
-    async def either(scope: Any, receive: Any, send: Any) -> None:
-        asked = dict(scope["headers"]).get(b"x-rig") == b"keyed"
-        await (keyed if asked else app)(scope, receive, send)
+    async def either(exchange: Exchange) -> None:
+        asked = exchange.headers.get("x-rig") == "keyed"
+        await (keyed if asked else app)(exchange)
 
     async with serving(either) as found.port:
         yield found

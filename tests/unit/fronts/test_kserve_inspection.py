@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
 from gateway.config import KeySettings
 from gateway.fronts import kserve
-from gateway.fronts.http import build_app
+from gateway.fronts.http import App
+from gateway.http.exchange import Exchange
 
 from .http_rig import Answer, Client, Metadata, Pipeline, ask, head, services, serving
 
@@ -48,11 +48,11 @@ async def rig() -> AsyncIterator[Rig]:
     keys = {"k": KeySettings(key="sesame", tenant="ward", models=("simple", "stats"))}
     given = services(found.pipeline, found.metadata)
     guarded = services(found.pipeline, found.metadata, keys)
-    app, keyed = (build_app(s, [kserve.front(s)]) for s in (given, guarded))
+    app, keyed = (App(s, [kserve.front(s)]) for s in (given, guarded))
 
-    async def either(scope: Any, receive: Any, send: Any) -> None:
-        asked = dict(scope["headers"]).get(b"x-rig") == b"keyed"
-        await (keyed if asked else app)(scope, receive, send)
+    async def either(exchange: Exchange) -> None:
+        asked = exchange.headers.get("x-rig") == "keyed"
+        await (keyed if asked else app)(exchange)
 
     async with serving(either) as found.port:
         yield found

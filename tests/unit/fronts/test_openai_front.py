@@ -32,7 +32,7 @@ from gateway.errors import (
     UpstreamUnreachable,
 )
 from gateway.fronts import Services, openai
-from gateway.fronts.http import build_app
+from gateway.fronts.http import App
 from gateway.types import (
     DocumentCall,
     InferenceReply,
@@ -104,7 +104,7 @@ class Swapped:
 async def swappable(keys: dict[str, KeySettings]) -> AsyncIterator[tuple[str, Swapped]]:
     swapped = Swapped()
     given = services(swapped, keys)
-    async with serving(build_app(given, [openai.front(given)])) as port:
+    async with serving(App(given, [openai.front(given)])) as port:
         yield f"http://127.0.0.1:{port}", swapped
 
 

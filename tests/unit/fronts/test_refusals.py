@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2
 from gateway.catalog import Catalog, CatalogModel
 from gateway.config import LimitSettings, QueueSettings
 from gateway.fronts import Services, kserve, openai
-from gateway.fronts.http import build_app
+from gateway.fronts.http import App
 from tests.unit.fronts import http_rig
 from tests.unit.grpc_rig import failure, infer_request, running_front, told
 from tests.unit.harness import ANSWERS, HANGS, MODEL, Rig, Setup, cloud, onprem, request
@@ -137,7 +137,7 @@ def services(case: Case, rig: Rig) -> Services:
 
 async def over_http(case: Case, rig: Rig, path: str, body: object) -> Told:
     ours = services(case, rig)
-    app = build_app(ours, [openai.front(ours), kserve.front(ours)])
+    app = App(ours, [openai.front(ours), kserve.front(ours)])
     headers = [("content-type", "application/json"), ("x-latency-budget-ms", BUDGET_MS)]
     async with http_rig.serving(app) as port:
         answer = await http_rig.ask(port, "POST", path, json.dumps(body).encode(), headers)

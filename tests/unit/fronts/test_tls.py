@@ -24,8 +24,9 @@ from gateway.callers.certificates import ConfiguredCertificates
 from gateway.config import CertificateSettings, ConfigError, KeySettings, TenantSettings
 from gateway.fronts import kserve, openai
 from gateway.fronts.grpc import GrpcFront
-from gateway.fronts.http import build_app
-from gateway.listeners import HttpServer, bound
+from gateway.fronts.http import App
+from gateway.http.server import HttpServer
+from gateway.listeners import bound
 from gateway.tls import TlsFiles, listening
 from gateway.types import ONPREM_ONLY, InferenceReply, InferenceRequest
 from tests.unit.fronts import http_rig
@@ -100,18 +101,19 @@ async def serving(files: TlsFiles, callers: Callers | None = None) -> AsyncItera
 
     made = http_rig.services(http_rig.Pipeline())
     services = replace(made, handle=handle, callers=callers or Callers({}), catalog=catalog())
-    app = build_app(services, [openai.front(services), kserve.front(services)])
-    http, front = HttpServer(app, 0.0, files), GrpcFront(services, "127.0.0.1", 0, tls=files)
+    app = App(services, [openai.front(services), kserve.front(services)])
+    http, front = (
+        HttpServer(app, listening(files)),
+        GrpcFront(services, "127.0.0.1", 0, tls=files),
+    )
     socket = bound("127.0.0.1", 0)
-    running = asyncio.create_task(http.serve([socket]))
+    await http.start([socket])
     grpc_port = await front.start()
     try:
-        while not http.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
-            await asyncio.sleep(0.005)
         yield Listeners(socket.getsockname()[1], grpc_port, seen)
     finally:
-        http.should_exit = http.force_exit = True
-        await asyncio.gather(running, front.drain(0))
+        http.stop()
+        await asyncio.gather(http.stopped(0.0), front.drain(0))
 
 
 @pytest.fixture

@@ -15,12 +15,11 @@ from starlette.routing import Route
 from gateway.config import KeySettings
 from gateway.errors import GatewayError
 from gateway.fronts import kserve
-from gateway.fronts.http import Front, build_app, read_body
-from gateway.fronts.http_connection import HttpConnection
+from gateway.fronts.http import App, Front, exchange_of, read_body
 from gateway.fronts.intake import Arrival
+from gateway.http.connection import HttpConnection
 from gateway.types import EVERYWHERE
-
-from .http_rig import Client, Pipeline, head, services, serving
+from tests.unit.fronts.http_rig import Client, Pipeline, head, services, serving
 
 pytestmark = pytest.mark.anyio
 INFER = "/v2/models/simple/infer"
@@ -55,7 +54,7 @@ async def rig() -> AsyncIterator[Rig]:
     held = asyncio.Event()
 
     async def hold(request: Request) -> Response:
-        await read_body(request, given.limits)
+        await read_body(exchange_of(request), given.limits)
         await held.wait()
         return Response("done")
 
@@ -63,7 +62,7 @@ async def rig() -> AsyncIterator[Rig]:
         return Response(error.message, error.http_status)
 
     ops = Front("", "ops", [Route("/hold", hold, methods=["POST"])], told)
-    app = build_app(given, [kserve.front(given), ops])
+    app = App(given, [kserve.front(given), ops])
     async with serving(app, Impatient) as port:
         yield Rig(port, pipeline, held)
 

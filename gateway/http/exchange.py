@@ -1,0 +1,240 @@
+"""One request and its answer, on a connection that may carry another one behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import http
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from gateway.errors import BodyTooLarge
+from gateway.http import ClientLeft
+from gateway.http.head import Field, Head
+
+_STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in http.HTTPStatus}
+_HELD_BYTES = 64 * 1024  # of a body that nobody reads yet: reading pauses
+_DRAINED_BYTES = 1024 * 1024  # an unread body up to this is worth the connection
+_ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
+
+
+class ClosableBytes(Protocol):
+    """The bytes of a streamed answer. Closing twice is harmless, and cancels what is upstream. One
+    that may have more bytes at hand has a method `ready` that gives them."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
+class Line(Protocol):
+    """The connection, as far as its exchanges know it."""
+
+    peer_names: tuple[str, ...]
+    peer: str | None
+
+    @property
+    def date(self) -> str: ...
+    @property
+    def stopping(self) -> bool: ...
+    def write(self, *parts: bytes) -> None: ...
+    @property
+    def full(self) -> bool: ...
+    async def written(self) -> None: ...
+    def hold(self) -> None: ...
+    def go_on(self) -> None: ...
+    def answered(self, exchange: Exchange, close: bool) -> None: ...
+
+
+class Exchange:
+    """The task that answers it is cancelled when the caller leaves (A3). Answered once, by `reply`
+    or by `stream`; what ends without an answer cuts the connection."""
+
+    __slots__ = (
+        "_chunks",
+        "_held_bytes",
+        "_keeps",
+        "_line",
+        "_size",
+        "_waiter",
+        "arrival",
+        "complete",
+        "ended",
+        "head",
+        "headers",
+        "left",
+        "started",
+        "task",
+    )
+
+    def __init__(self, line: Line, head: Head, keeps: bool) -> None:
+        """`keeps`: whether the caller takes another answer on this connection."""
+        self._line = line
+        self.head = head
+        self.headers = head.headers
+        self._keeps = keeps
+        self.task: asyncio.Task[None] | None = None
+        self.arrival: Any = None  # what the fronts found out from the head
+        self.complete = False  # the whole body has come
+        self.left = False  # the caller has
+        self.started = False  # the answer is on its way
+        self.ended = False
+        self._chunks: list[bytes] = []
+        self._size = self._held_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def peer_names(self) -> tuple[str, ...]:
+        """Those in the certificate that the connection was opened with."""
+        return self._line.peer_names
+
+    @property
+    def peer(self) -> str | None:
+        """The address at the other end."""
+        return self._line.peer
+
+    # The body
+
+    async def body(self, max_bytes: int) -> bytes:
+        """The whole of it, as it came. Raises BodyTooLarge, as soon as that is certain, or
+        ClientLeft."""
+        while True:
+            if self._size > max_bytes:
+                raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
+            if self.complete:
+                break
+            await self._more()
+        chunks, self._chunks = self._chunks, []
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def _more(self) -> None:
+        if self.left:
+            raise ClientLeft
+        if self._size == 0 and self.headers.get("expect", "").lower() == "100-continue":
+            self._line.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._held_bytes = 0
+        self._line.go_on()
+        await self._waiter
+        self._waiter = None
+
+    def came(self, data: bytes) -> None:
+        """Told by the connection."""
+        if self.ended:
+            return
+        self._chunks.append(data)
+        self._size += len(data)
+        self._held_bytes += len(data)
+        if self._waiter is not None:
+            self._wake()
+        elif self._held_bytes > _HELD_BYTES:
+            self._line.hold()
+
+    def came_whole(self) -> None:
+        """Told by the connection."""
+        self.complete = True
+        self._wake()
+
+    def caller_left(self) -> None:
+        """Told by the connection."""
+        self.left = True
+        self._wake()
+        if self.task is not None:
+            self.task.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # The answer
+
+    def is_last(self) -> None:
+        """Nothing more is read from a connection whose head is refused."""
+        self._keeps = False
+
+    def reply(
+        self, status: int, told: Mapping[str, str], body: bytes, media: str = "application/json"
+    ) -> None:
+        """The whole answer. Does nothing when the caller has left."""
+        self._whole(
+            status,
+            "".join([f"{name}: {value}\r\n" for name, value in told.items()])
+            + f"content-length: {len(body)}\r\ncontent-type: {media}\r\n",
+            body,
+        )
+
+    def reply_fields(self, status: int, fields: Iterable[Field], body: bytes) -> None:
+        """The same, with headers as bytes, `content-length` among them."""
+        self._whole(status, _lines(fields), body)
+
+    def _whole(self, status: int, lines: str, body: bytes) -> None:
+        if self.left:
+            return
+        line = self._line
+        close = not self._keeps or line.stopping or self._leaves_much_unread()
+        end = "connection: close\r\n\r\n" if close else "\r\n"
+        head = f"{_STATUS[status]}{line.date}{lines}{end}".encode("latin-1")
+        if self.head.method == "HEAD":
+            line.write(head)
+        elif len(body) < _ONE_WRITE_BYTES:
+            line.write(head + body)
+        else:
+            line.write(head, body)
+        self._end(close)
+
+    async def stream(
+        self, status: int, told: Mapping[str, str], content: ClosableBytes, stall_s: float = 30.0
+    ) -> None:
+        """An answer as its bytes come. They are closed on every exit: at the end, on an error, when
+        the caller leaves, and on cancellation. When they fail midway the connection is cut, which
+        no client can take for the end. A caller that takes nothing for `stall_s` is gone. Raises
+        what `content` raises, or ClientLeft."""
+        try:
+            if self.left:
+                raise ClientLeft
+            line, chunked = self._line, self.head.version != "1.0"
+            close = not self._keeps or line.stopping or not chunked or self._leaves_much_unread()
+            fields = "".join([f"{name}: {value}\r\n" for name, value in told.items()])
+            if chunked:
+                fields += "transfer-encoding: chunked\r\n"
+            end = "connection: close\r\n\r\n" if close else "\r\n"
+            self.started = True
+            line.write(f"{_STATUS[status]}{line.date}{fields}{end}".encode("latin-1"))
+            ready: Callable[[], bytes] = getattr(content, "ready", bytes)
+            async for first in content:
+                if chunk := first + ready():
+                    line.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+                    if line.full or self.left:
+                        await self._taken(stall_s)
+            if chunked:
+                line.write(b"0\r\n\r\n")
+            self._end(close)
+        finally:
+            await asyncio.shield(content.aclose())
+
+    async def _taken(self, stall_s: float) -> None:
+        """Until the caller has room for more."""
+        if self.left:
+            raise ClientLeft
+        try:
+            async with asyncio.timeout(stall_s):
+                await self._line.written()
+        except TimeoutError:
+            raise ClientLeft from None
+
+    def _end(self, close: bool) -> None:
+        self.started = self.ended = True
+        self._chunks = []
+        self._line.answered(self, close)
+
+    def _leaves_much_unread(self) -> bool:
+        """Whether a body comes that is too large, or of a size too uncertain, to be read for
+        naught."""
+        if self.complete:
+            return False
+        if "transfer-encoding" in self.headers:
+            return True
+        announced = self.headers.get("content-length", "0")
+        return not announced.isdigit() or int(announced) > _DRAINED_BYTES
+
+
+def _lines(fields: Iterable[Field]) -> str:
+    return b"".join([b"%b: %b\r\n" % field for field in fields]).decode("latin-1")
