@@ -2,15 +2,17 @@
 
 Reason codes: `clear`, `entities`, `labelled`, `tainted`, `taint_lost`, `unscannable:<what>`,
 `over_cap`, `too_many`, `late`, `failed`, `busy`, `undeclared_model`, `tensor_class`,
-`unmeasured_language`. Only the first is clear.
+`unmeasured_language`. Only the first is clear, and `public_model`: that of a call to a model that
+the operator has declared public, which is not read.
 
 Five stages, each of which can end it. What of the call can be read (extract.py): a part that
 cannot restricts it. What is known without reading (taint.py): its caller's label, and the calls
 that it continues. The gate (gate/), in this process: it says that nothing in the texts could
-restrict, in microseconds. The scan of what was not scanned before (memory.py), in a worker, up to
-the first finding that restricts: that says where the call goes, and the counts in its record are
-what was found by then. Names (names/), which cost the most, are looked for by `complete`: in a call
-that would leave the premises.
+restrict, in microseconds; what it does not clear may prove at once that it restricts (evidence.py).
+So far there is nothing to wait for, and `classify_now` has the verdict on most calls. The scan of
+what was not scanned before (memory.py), in a worker, up to the first finding that restricts: that
+says where the call goes, and the counts in its record are what was found by then. Names (names/),
+which cost the most, are looked for by `complete`: in a call that would leave the premises.
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ import hashlib
 import importlib.metadata
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from gateway import ambient, logs
 from gateway.catalog import Catalog
 from gateway.classify import NoScan, ScanFailed, Scans, canaries
+from gateway.classify.evidence import Evidence
 from gateway.classify.extract import UNDECLARED, extract
 from gateway.classify.gate.armed import ArmedGate, known
-from gateway.classify.memory import BETWEEN, Scope, SegmentMemory
+from gateway.classify.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
 from gateway.classify.names import LOOKED_FOR, Names, engines
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.names.remote import Door
@@ -38,6 +42,8 @@ from gateway.config import ClassifySettings
 from gateway.deadline import Clock
 from gateway.errors import UnknownModel
 from gateway.types import (
+    NOT_TIGHTENED,
+    PUBLIC_MODEL,
     Classification,
     DocumentCall,
     Finding,
@@ -50,6 +56,36 @@ log = logging.getLogger(__name__)
 
 REVISION = 2  # of the rules in this package: what is read, which forms, which types restrict
 PATTERNS, NAMES = "patterns", "names"  # the detectors, where verdicts are remembered
+_CLEAR = frozenset({"clear", PUBLIC_MODEL})
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+_GATE_MOST = 131_072
+"""Characters that the gate is asked about: a millisecond of the event loop's time. Longer texts go
+to a worker."""
+_CONVERSATION, _LONG = 4, 4096
+"""Texts, and characters in them, from which on it costs less to know a beginning again than to ask
+the gate (`loadtests.bench.classify`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """What restricts some callers."""
+
+    profile: Profile
+    policy: str  # the version of that
+    has_names: bool  # to look for
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A first look that takes a scan, or a second look, and how far it came."""
+
+    request: InferenceRequest
+    caller: _Caller
+    started_s: float
+    known: Recalled | None = None
+    scope: Scope | None = None
+    beginning: Beginning | None = None
+    found: Classification | None = None
 
 
 def scan_pool(
@@ -80,19 +116,34 @@ class Classifier:
         gate: ArmedGate | None = None,
         added: Collection[Tightening] = (),
         names: Names | None = None,
+        taint: Taint | None = None,
     ) -> None:
+        """`taint`: what another classifier of this process remembers as restricted."""
         self._settings = settings
+        self._added = added
         self._widest = Profile.widest(settings, added)
-        self._profiles: dict[Tightening, tuple[Profile, str]] = {}
         self._catalog = catalog
         self._pool = pool
         self._gate = ArmedGate() if gate is None else gate
         self._names = names
         self._clock = clock
         self._version = _version(settings)
+        self._usual = self._caller_of(Profile.of(settings))
+        self._callers: dict[Tightening, _Caller] = {}
+        self._names_always = settings.names.when == "always"
+        self._evidence = Evidence((), ())
+        self._begun: _Begun | None = None
         key, keep = ambient.random_bytes(32), settings.memory
         self._segments = SegmentMemory(keep.verdicts, keep.verdict_s, clock, key)
-        self.taint = Taint(keep.taints, keep.taint_s, clock, key)
+        self.taint = Taint(keep.taints, keep.taint_s, clock, key) if taint is None else taint
+
+    def of_models(self, catalog: Catalog) -> Classifier:
+        """The same scanners for other models. What was restricted stays so; no verdict is known.
+        It is started and closed with this one."""
+        return Classifier(
+            self._settings, catalog, self._pool, self._clock, self._gate, self._added,
+            self._names, self.taint,
+        )  # fmt: skip
 
     @property
     def version(self) -> str:
@@ -105,6 +156,7 @@ class Classifier:
         if self._names is not None:
             await self._names.start()
         needs = known(getattr(self._pool, "needs", None))
+        self._evidence = Evidence({n.recognizer for n in needs.needs}, self._settings.allow_list)
         await self._gate.arm(needs, canaries.positives(self._settings, self._widest.types))
 
     async def aclose(self) -> None:
@@ -113,21 +165,60 @@ class Classifier:
             await self._names.aclose()
         await self._pool.aclose()
 
+    def classify_now(self, request: InferenceRequest) -> Classification | None:
+        """The first look, if it needs no scan: the usual call's. None: `classify` goes on from
+        here. Never raises."""
+        started_s = self._clock()
+        self._begun = None
+        try:
+            caller = self._caller(request.tightening)
+            told = self._at_once(request, caller, started_s)
+        except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
+            return self._found(request, self._failed(request, failure), {}, started_s)
+        if told is None:
+            return None
+        found = self._found(request, *told, started_s, complete=not caller.has_names)
+        if self._names_always and not (found.restricted or found.complete):
+            self._begun = _Begun(request, caller, started_s, found=found)
+            return None
+        return found
+
     async def classify(self, request: InferenceRequest) -> Classification:
         """The first look: everything but names, unless these are looked for in every call."""
-        started_s = self._clock()
-        reason, counts = await self._told(self._verdict(request, started_s), request)
-        found = Classification(
-            request_id=request.id,
-            sensitivity=Sensitivity.CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
-            reason=reason,
-            entities=counts,
-            classify_s=max(0.0, self._clock() - started_s),
-            complete=reason == "clear" and not self._looks_for_names(request),
+        begun, self._begun = self._begun, None
+        if begun is None or begun.request is not request:
+            if (at_once := self.classify_now(request)) is not None:
+                return at_once
+            begun, self._begun = self._begun, None
+        assert begun is not None
+        found = begun.found
+        if found is None:
+            reason, counts = await self._told(self._scanned(begun), request)
+            complete = not begun.caller.has_names
+            found = self._found(request, reason, counts, begun.started_s, complete=complete)
+        return await self.complete(request, found) if self._names_always else found
+
+    def _found(
+        self,
+        request: InferenceRequest,
+        reason: str,
+        counts: Mapping[str, int],
+        started_s: float,
+        *,
+        complete: bool = False,
+    ) -> Classification:
+        """`complete`: whether there is nothing else to look for in a call that is clear."""
+        clear = reason in _CLEAR
+        if not clear:
+            self._taint(request, reason)
+        return Classification(
+            request.id,
+            Sensitivity.CLEAR if clear else Sensitivity.RESTRICTED,
+            reason,
+            counts,
+            max(0.0, self._clock() - started_s),
+            clear and (complete or reason == PUBLIC_MODEL),
         )
-        if self._settings.names.when == "always":
-            return await self.complete(request, found)
-        return found
 
     async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
         """The second look, at a call that nothing has restricted so far: names."""
@@ -135,6 +226,8 @@ class Classifier:
             return found
         started_s = self._clock()
         reason, counts = await self._told(self._verdict_on_names(request, started_s), request)
+        if reason != "clear":
+            self._taint(request, reason)
         return replace(
             found,
             sensitivity=Sensitivity.CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
@@ -154,12 +247,13 @@ class Classifier:
         except NoScan as failure:
             reason = failure.reason
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            told = logs.of(request.id, request.traceparent)
-            log.error("classifying failed: %s", type(failure).__name__, extra=told)
-            reason = ScanFailed.reason
-        if reason != "clear":
-            self._taint(request, reason)
+            reason = self._failed(request, failure)
         return reason, counts
+
+    def _failed(self, request: InferenceRequest, failure: Exception) -> str:
+        told = logs.of(request.id, request.traceparent)
+        log.error("classifying failed: %s", type(failure).__name__, extra=told)
+        return ScanFailed.reason
 
     def _taint(self, request: InferenceRequest, reason: str) -> None:
         """A call that leaves with surrogates brings its originals again in the next turn, where
@@ -175,34 +269,61 @@ class Classifier:
             told = logs.of(request.id, request.traceparent)
             log.error("marking failed: %s", type(failure).__name__, extra=told)
 
-    def _looks_for_names(self, request: InferenceRequest) -> bool:
-        profile, _ = self._profile(request.tightening)
-        return self._names is not None and not LOOKED_FOR.isdisjoint(profile.types)
-
-    async def _verdict(
-        self, request: InferenceRequest, started_s: float
-    ) -> tuple[str, Mapping[str, int]]:
+    def _at_once(
+        self, request: InferenceRequest, caller: _Caller, started_s: float
+    ) -> tuple[str, Mapping[str, int]] | None:
+        """The reason and the counts; None if it takes a scan."""
         try:
             model = self._catalog.find(request.model)
         except UnknownModel:
-            return UNDECLARED, {}
+            return UNDECLARED, _NOTHING
+        if model.public and request.tightening == NOT_TIGHTENED:
+            return self.taint.of(request) or PUBLIC_MODEL, _NOTHING
         read = extract(request.payload, model, self._settings.max_scan_bytes)
         if read.unscannable is not None:
-            return read.unscannable, {}
+            return read.unscannable, _NOTHING
         if (stays := self.taint.of(request)) is not None:
-            return stays, {}
-        if not read.texts or self._gate.clear(BETWEEN.join(read.texts)):
-            return "clear", {}
-        left_s = self._left_s(request, started_s)
-        profile, policy = self._profile(request.tightening)
-        scope = Scope(request.tenant, policy, PATTERNS)
+            return stays, _NOTHING
+        texts = read.texts
+        if not texts:
+            return "clear", _NOTHING
+        scope: Scope | None = None
+        beginning: Beginning | None = None
+        if self._gate.armed:
+            if len(texts) < _CONVERSATION or sum(map(len, texts)) < _LONG:
+                rest = BETWEEN.join(texts)
+            else:
+                scope = Scope(request.tenant, caller.policy, PATTERNS)
+                beginning = self._segments.beginning(scope, texts)
+                rest = beginning.rest
+            if len(rest) <= _GATE_MOST:
+                if self._gate.clear(rest):
+                    if scope is not None and beginning is not None:
+                        self._segments.keep(scope, beginning)
+                    return "clear", _NOTHING
+                if (kind := self._evidence.found(rest, caller.profile)) is not None:
+                    return "entities", {kind: 1}
+        scope = scope or Scope(request.tenant, caller.policy, PATTERNS)
+        known = self._segments.recall(scope, texts)
+        if known.settled:
+            return ("entities" if known.restricted else "clear"), known.entities
+        self._begun = _Begun(request, caller, started_s, known, scope, beginning)
+        return None
+
+    async def _scanned(self, begun: _Begun) -> tuple[str, Mapping[str, int]]:
+        profile, known, scope = begun.caller.profile, begun.known, begun.scope
+        assert known is not None
+        assert scope is not None
+        left_s = self._left_s(begun.request, begun.started_s)
 
         async def scan(texts: Sequence[str]) -> list[list[Finding]]:
             if profile == self._widest:
                 return await self._pool.scan(texts, left_s)
             return await self._pool.scan(texts, left_s, (profile.types, profile.threshold))
 
-        restricted, counts = await self._segments.scan(scope, read.texts, scan, profile)
+        restricted, counts = await self._segments.scan_unseen(scope, known, scan, profile)
+        if not (restricted or counts) and begun.beginning is not None:
+            self._segments.keep(scope, begun.beginning)
         return ("entities" if restricted else "clear"), counts
 
     async def _verdict_on_names(
@@ -215,13 +336,13 @@ class Classifier:
         if read.unscannable is not None:
             return read.unscannable, {}
         left_s = self._left_s(request, started_s)
-        profile, policy = self._profile(request.tightening)
-        scope = Scope(request.tenant, policy, NAMES)
+        caller = self._caller(request.tightening)
+        scope = Scope(request.tenant, caller.policy, NAMES)
 
         async def scan(texts: Sequence[str]) -> list[list[Finding]]:
             return await find_in_all_forms(names, texts, left_s, self._settings.allow_list)
 
-        restricted, counts = await self._segments.scan(scope, read.texts, scan, profile)
+        restricted, counts = await self._segments.scan(scope, read.texts, scan, caller.profile)
         return ("entities" if restricted else "clear"), counts
 
     def _left_s(self, request: InferenceRequest, started_s: float) -> float:
@@ -230,18 +351,24 @@ class Classifier:
 
     def looks_for(self, added: Tightening) -> bool:
         """Whether the scanners were built for all that this adds."""
-        profile, _ = self._profile(added)
-        widest = self._widest
+        profile, widest = self._caller(added).profile, self._widest
         return profile.types <= widest.types and profile.threshold >= widest.threshold
 
-    def _profile(self, added: Tightening) -> tuple[Profile, str]:
-        """What restricts a caller, and the version of that: as many as callers add to the
-        settings, each in its own way."""
-        if added not in self._profiles:
-            profile = Profile.of(self._settings, added)
-            rules = repr((self._version, profile.name, sorted(profile.types), profile.threshold))
-            self._profiles[added] = profile, hashlib.sha256(rules.encode()).hexdigest()
-        return self._profiles[added]
+    def _caller(self, added: Tightening) -> _Caller:
+        """What restricts a caller: as many as callers add to the settings, each in its own way."""
+        if added is NOT_TIGHTENED:  # most callers, whom nobody has to look up
+            return self._usual
+        if added not in self._callers:
+            self._callers[added] = self._caller_of(Profile.of(self._settings, added))
+        return self._callers[added]
+
+    def _caller_of(self, profile: Profile) -> _Caller:
+        rules = repr((self._version, profile.name, sorted(profile.types), profile.threshold))
+        return _Caller(
+            profile,
+            hashlib.sha256(rules.encode()).hexdigest(),
+            self._names is not None and not LOOKED_FOR.isdisjoint(profile.types),
+        )
 
 
 def _version(settings: ClassifySettings) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
+_LEAST_LONG, _LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
 _JSON_DEPTH = 4  # of JSON text inside JSON text
 _DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100};base64,", re.IGNORECASE)
 
@@ -114,6 +115,11 @@ class Collector:
             digits = str(number)
         if len(digits) >= _MIN_DIGITS:
             self.text(digits)
+
+    @staticmethod
+    def are_short(numbers: list[int]) -> bool:
+        """Whether `number` leaves each of them out."""
+        return min(numbers) > _LEAST_SHORT and max(numbers) < _LEAST_LONG
 
     def characters(self, numbers: list[Any]) -> None:
         """A list of small integers may spell text by its code points."""

@@ -8,6 +8,7 @@ elsewhere. Such a call is unscannable, hence restricted.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 from gateway.catalog import CatalogModel
@@ -54,7 +55,7 @@ _ITEMS = frozenset(
     }
 )
 _TOOLS = frozenset({"function", "custom"})
-_KEY = "\0"  # in place of a field's name, on the way: this string is itself a key
+_MANY = 16  # numbers in a list, from which on they are looked at together
 _PART_LISTS = frozenset({"content", "output", "summary"})
 
 
@@ -102,46 +103,57 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 def _walk(document: JsonDocument, collector: Collector) -> None:
     """Every key and value in the order of the document, without recursion."""
-    todo: list[tuple[str, Any]] = [("", document)]
-    while todo:
-        field, value = todo.pop()
-        if isinstance(value, str):
-            if field == _KEY:
-                collector.text(value)
-            else:
-                collector.value(value)
-        elif isinstance(value, dict):
-            _object(field, value, collector, todo)
-        elif isinstance(value, list):
-            if field in _PART_LISTS:
-                _parts(value, collector)
-            collector.count(len(value))
-            collector.characters(value)
-            todo += [(field, item) for item in reversed(value)]
-        elif value is None or isinstance(value, bool):
-            continue
-        elif isinstance(value, int | float):
-            collector.number(value)
+    open_: list[tuple[str, Iterator[Any], bool]] = [("", _entered("", document, collector), True)]
+    while open_:
+        field, items, keyed = open_[-1]
+        for item in items:
+            if keyed:
+                field, item = item
+                if type(field) is not str:
+                    collector.mark("value_type")
+                    continue
+                if field not in PROTOCOL_WORDS:
+                    collector.text(field)
+            kind = type(item)
+            if kind is str:
+                collector.value(item)
+            elif kind is dict and len(item) == 2 and _is_plain(item):
+                collector.count(4)
+                for said in item.values():
+                    collector.value(said)
+            elif kind is dict or kind is list:
+                open_.append((field, _entered(field, item, collector), kind is dict))
+                break
+            elif kind is int or kind is float:
+                collector.number(item)
+            elif item is not None and kind is not bool:
+                collector.mark("value_type")
         else:
-            collector.mark("value_type")
+            open_.pop()
 
 
-def _object(
-    field: str, value: dict[Any, Any], collector: Collector, todo: list[tuple[str, Any]]
-) -> None:
-    collector.count(2 * len(value))
-    pairs: list[tuple[str, Any]] = []
-    for key, item in value.items():
-        if not isinstance(key, str):
-            collector.mark("value_type")
-            continue
-        if key in _TELLING_KEYS and field not in _NAMES_ONLY and item is not None:
-            _tell(key, item, collector)
-        if key not in PROTOCOL_WORDS:
-            pairs.append((_KEY, key))
-        pairs.append((key, item))
-    pairs.reverse()
-    todo += pairs
+def _is_plain(message: dict[Any, Any]) -> bool:
+    """Who says what and no more: most messages of most calls. Its keys are words of the protocol,
+    which nobody has to look at."""
+    return type(message.get("role")) is str and type(message.get("content")) is str
+
+
+def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector) -> Iterator[Any]:
+    """The items of an object or a list, once its own fields were looked at."""
+    if isinstance(value, dict):
+        collector.count(2 * len(value))
+        if not _TELLING_KEYS.isdisjoint(value) and field not in _NAMES_ONLY:
+            for key, item in value.items():
+                if key in _TELLING_KEYS and item is not None:
+                    _tell(key, item, collector)
+        return iter(value.items())
+    if field in _PART_LISTS:
+        _parts(value, collector)
+    collector.count(len(value))
+    collector.characters(value)
+    if len(value) > _MANY and {int}.issuperset(map(type, value)) and collector.are_short(value):
+        return iter(())
+    return iter(value)
 
 
 def _tell(key: str, item: Any, collector: Collector) -> None:

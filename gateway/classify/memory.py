@@ -5,6 +5,9 @@ same segments. A segment is known by a keyed digest of itself *and of the text b
 scan could see across its border (a value, or the word that gives a number its meaning) is part of
 what was judged. Neighbours that are not known are scanned as one text.
 
+The gate, which costs less than a digest of each segment, is asked about all that follows the
+longest beginning that it cleared before: one digest for each turn or so of a long conversation.
+
 Kept are digests, under a key that dies with the process, and verdicts: never text. Verdicts of
 another tenant, policy or detector are others. Only scans that came to their end are remembered.
 """
@@ -27,6 +30,8 @@ CONTEXT = 320  # characters before a segment that belong to what is judged; the 
 _LONG = 200  # a text of so many characters ends its segment
 _FULL = 600  # and so many characters do in any case
 _DIGEST_BYTES = 16
+_BLOCK = 2048  # characters, at least, from one place where a beginning may end to the next
+_MOST_SCOPES = 1024  # hashers that are kept ready
 
 Restricts = Callable[[Sequence[Finding]], bool]
 Scan = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[Finding]]]]
@@ -91,6 +96,19 @@ class Recalled:
     entities: Mapping[str, int]
     unseen: tuple[Run, ...]
 
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing left to scan for a verdict."""
+        return self.restricted or not self.unseen
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What is known of how a call's texts begin, and what has to be asked about the rest."""
+
+    rest: str = field(repr=False)  # with the end of what stands before it
+    mark: bytes | None = None  # of the longest beginning that can be remembered, if it is not yet
+
 
 _CLEAR = Seen()
 
@@ -101,6 +119,40 @@ class SegmentMemory:
     def __init__(self, room: int, keep_s: float, clock: Clock, key: bytes) -> None:
         self._shelves: Shelves[Seen] = Shelves(room, keep_s, clock)
         self._key = key
+        self._hashers: dict[Scope, hashlib.blake2b] = {}
+        self._remembers = room > 0
+
+    def beginning(self, scope: Scope, texts: Sequence[str]) -> Beginning:
+        """What is left to look at behind the longest beginning that was remembered.
+
+        A beginning is known by a keyed digest of all of it, at places that only what stands before
+        them decides: a conversation that goes on has those of its last turn."""
+        if not self._remembers:
+            return Beginning(BETWEEN.join(texts))
+        hasher = self._hasher(scope)
+        marks: list[tuple[int, bytes]] = []
+        start, size = 0, 0
+        for end, text in enumerate(texts, 1):
+            size += len(text)
+            if size >= _BLOCK:
+                block = texts[start:end]
+                hasher.update(repr(list(map(len, block))).encode())
+                hasher.update(BETWEEN.join(block).encode("utf-8", "surrogatepass"))
+                marks.append((end, hasher.digest()))
+                start, size = end, 0
+        for end, mark in reversed(marks):
+            if self._shelves.get(scope.tenant, mark) is not None:
+                rest = BETWEEN.join(texts[end:])
+                return Beginning(
+                    f"{_end_of(texts[:end])}{BETWEEN}{rest}" if rest else "",
+                    None if mark == marks[-1][1] else marks[-1][1],
+                )
+        return Beginning(BETWEEN.join(texts), marks[-1][1] if marks else None)
+
+    def keep(self, scope: Scope, beginning: Beginning) -> None:
+        """Remember it: all of it is clear."""
+        if beginning.mark is not None:
+            self._shelves.put(scope.tenant, beginning.mark, _CLEAR)
 
     def recall(self, scope: Scope, texts: Sequence[str]) -> Recalled:
         restricted = False
@@ -147,8 +199,14 @@ class SegmentMemory:
         """Whether the texts restrict, and what was counted in them. Only what is not known goes to
         `scan`, and whatever it raises comes out of here: nothing is remembered then."""
         known = self.recall(scope, texts)
-        if known.restricted or not known.unseen:
+        if known.settled:
             return known.restricted, dict(known.entities)
+        return await self.scan_unseen(scope, known, scan, profile)
+
+    async def scan_unseen(
+        self, scope: Scope, known: Recalled, scan: Scan, profile: Profile
+    ) -> tuple[bool, dict[str, int]]:
+        """As `scan`, of texts that were recalled and are not settled."""
         answers = await scan([run.text for run in known.unseen])
         if len(answers) != len(known.unseen):
             raise ScanFailed("the scanner's answer does not fit the question")
@@ -160,8 +218,13 @@ class SegmentMemory:
         return restricted, dict(entities)
 
     def _hasher(self, scope: Scope) -> hashlib.blake2b:
-        hasher = hashlib.blake2b(key=self._key, digest_size=_DIGEST_BYTES)
-        return write(hasher, scope.tenant, scope.policy, scope.detector)
+        ready = self._hashers.get(scope)
+        if ready is None:
+            if len(self._hashers) >= _MOST_SCOPES:
+                self._hashers.clear()
+            ready = hashlib.blake2b(key=self._key, digest_size=_DIGEST_BYTES)
+            self._hashers[scope] = write(ready, scope.tenant, scope.policy, scope.detector)
+        return ready.copy()
 
 
 def write(hasher: hashlib.blake2b, *parts: str) -> hashlib.blake2b:
@@ -192,6 +255,15 @@ def segments(texts: Sequence[str]) -> list[Segment]:
     if own:
         found.append(Segment(context, BETWEEN.join(own)))
     return found
+
+
+def _end_of(texts: Sequence[str]) -> str:
+    """The context of what stands behind these."""
+    size, first = 0, len(texts)
+    while first and size <= CONTEXT:
+        first -= 1
+        size += len(texts[first]) + len(BETWEEN)
+    return _context("", BETWEEN.join(texts[first:]))
 
 
 def _context(before: str, text: str) -> str:

@@ -11,11 +11,11 @@ from presidio_analyzer import Pattern
 from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.effort import spend
+from gateway.classify.evidence import ADDRESS, ADDRESS_SCORE
 from gateway.classify.identifiers import Identifier
 from gateway.classify.patterns.narrowing import Narrowing
 
 _LABEL = r"[\w-]{1,63}"
-_FILE = r"(?:png|jpe?g|gif|svg|webp|js|ts|tsx|css|py|html?|json|yaml|md|txt)"
 
 
 class AnyDomainEmail(Identifier):
@@ -31,10 +31,8 @@ class AnyDomainEmail(Identifier):
     forms: ClassVar[tuple[Pattern, ...]] = (
         Pattern(
             "address at any domain",
-            r"(?<![\w.+-])(?!git@)\w[\w.+'%~&*!$^-]{0,63}@"
-            rf"(?:{_LABEL}\.){{1,8}}(?!{_FILE}\b)(?:[^\W\d_]{{2,63}}"
-            rf"|xn--[a-z0-9-]{{2,59}})\b(?!\()",
-            0.6,
+            ADDRESS,
+            ADDRESS_SCORE,
         ),
         Pattern(
             "quoted name",

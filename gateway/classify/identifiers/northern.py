@@ -14,6 +14,11 @@ from stdnum.nl import bsn
 from stdnum.no import fodselsnummer
 from stdnum.se import personnummer
 
+from gateway.classify.evidence import (
+    SOCIAL_SECURITY,
+    SOCIAL_SECURITY_SCORE,
+    may_be_social_security,
+)
 from gateway.classify.identifiers import Identifier, bare, labelled
 
 
@@ -125,9 +130,7 @@ class SocialSecurityNumber(Identifier):
 
     entity = "US_SSN"
     forms: ClassVar[tuple[Pattern, ...]] = (
-        Pattern(
-            "groups", r"(?<![\w.,+/-])\d{3}(?:-\d\d-|\.\d\d\.| \d\d )\d{4}(?!\w|-\d{3}|[.,]\d)", 0.5
-        ),
+        Pattern("groups", SOCIAL_SECURITY, SOCIAL_SECURITY_SCORE),
         labelled(
             r"ssn|ssns|social security|social sec|soc sec|social|ss#|ss no|sin|taxpayer id",
             r"\d{3}[- ./]?\d\d[- ./]?\d{4}|\d{3}[- ]\d{3}[- ]\d{3}",
@@ -135,8 +138,4 @@ class SocialSecurityNumber(Identifier):
     )
 
     def check(self, value: str) -> bool | None:
-        """No number of nine has a check digit; what no area, group or serial can be is none."""
-        digits = re.sub(r"\D", "", value)
-        area, group, serial = digits[:3], digits[3:5], digits[5:]
-        good = area not in ("000", "666") and group != "00" and serial != "0000"
-        return None if good else False
+        return None if may_be_social_security(value) else False

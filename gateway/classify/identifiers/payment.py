@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
-from stdnum import iban
 
-from gateway.classify.cards import is_card_number
+from gateway.classify.evidence import CARD_IN_GROUPS, IBAN, iban_in, is_sure_card
 from gateway.classify.identifiers import Identifier, labelled
-
-_TELLING = 16  # shorter Maestro numbers have half of their range in common with everything else
 
 
 class AnyCard(Identifier):
@@ -27,19 +23,13 @@ class AnyCard(Identifier):
         Pattern("one block", r"(?<![\d.])\d{12,19}(?![\d.]\d|\d)", 0.3),
         Pattern(
             "groups",
-            r"(?<![\d-])\d{4}[ .-]?\d{4}[ .-]?\d{4}(?:[ .-]?\d{1,4}(?:[ .-]?\d{1,3})?)?(?![\d-])"
-            r"|(?<![\d-])\d{4}[ .-]?\d{6}[ .-]?\d{4,5}(?![\d-])"
-            r"|(?<![\d-])\d{6}[ .-]\d{10,13}(?![\d-])",
+            CARD_IN_GROUPS,
             0.3,
         ),
     )
 
     def check(self, value: str) -> bool | None:
-        digits = re.sub(r"\D", "", value)
-        if not is_card_number(digits):
-            return False
-        maestro = re.match(r"50|5[6-8]|6304|6390|67|0604", digits)
-        return None if maestro and len(digits) < _TELLING else True
+        return is_sure_card(value)
 
 
 class AnyIban(Identifier):
@@ -48,7 +38,7 @@ class AnyIban(Identifier):
 
     entity = "IBAN_CODE"
     forms: ClassVar[tuple[Pattern, ...]] = (
-        Pattern("by itself", r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z0-9]){11,30}", 0.3),
+        Pattern("by itself", IBAN, 0.3),
         labelled(
             r"iban",
             r"(?-i:[A-Z]{2})[ -]?\d\d(?:[ -]?(?-i:[A-Z0-9]{2,5})){2,9}(?:[ -]?(?-i:[A-Z0-9]))?",
@@ -56,37 +46,13 @@ class AnyIban(Identifier):
     )
 
     def check(self, value: str) -> bool | None:
-        return _iban_in(value) is not None
+        return iban_in(value) is not None
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
         """Without the words after it that could belong to it by their letters."""
         for first, last in super().parts(text, pattern, start, end):
-            length = _iban_in(text[first:last])
+            length = iban_in(text[first:last])
             yield first, last if length is None else first + length
-
-
-_SHORTEST = 15  # Norway
-_AS_NUMBERS = str.maketrans({chr(ord("A") + at): str(at + 10) for at in range(26)})
-
-
-def _iban_in(value: str) -> int | None:
-    """How many characters at the head of `value` are a valid account number."""
-    compact = ""
-    for at, character in enumerate(value, 1):
-        if character.isalnum():
-            compact += character
-            whole = at == len(value) or not value[at].isalnum()
-            if len(compact) >= _SHORTEST and whole and _checks(compact) and iban.is_valid(compact):
-                return at
-    return None
-
-
-def _checks(compact: str) -> bool:
-    """ISO 7064, MOD 97-10, before the country's structure is asked for, which takes far longer.
-    What is not ASCII is left to that."""
-    if not compact.isascii():
-        return True
-    return int((compact[4:] + compact[:4]).upper().translate(_AS_NUMBERS)) % 97 == 1
 
 
 _ACCOUNT = r"\d(?:[ /-]?\d){6,25}"

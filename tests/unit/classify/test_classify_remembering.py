@@ -156,13 +156,13 @@ def test_another_tenant_s_verdicts_do_not_count(
 def test_verdicts_are_of_the_policy_that_the_settings_make(kit: Any) -> None:
     """A reload makes a classifier of other settings. Its policy is in every digest."""
     policies = {
-        kit.make_classifier(Pool(), settings)._profile(added)[1]
+        kit.make_classifier(Pool(), settings)._caller(added).policy
         for settings in (ClassifySettings(), ClassifySettings(deny_list=("Falcon",)))
         for added in (Tightening(), Tightening("strict"), Tightening(threshold=0.1))
     }
     assert len(policies) == 6
     idle = ClassifySettings(memory=MemorySettings(verdicts=5, taints=5), workers=3)
-    assert kit.make_classifier(Pool(), idle)._profile(Tightening())[1] in policies
+    assert kit.make_classifier(Pool(), idle)._caller(Tightening()).policy in policies
 
 
 def test_memory_of_verdicts_can_be_turned_off(pool: Pool, kit: Any) -> None:

@@ -163,11 +163,18 @@ def test_every_way_to_read_a_text_gives_the_same_bytes() -> None:
 
 
 def test_more_classes_than_bytes_over_match_and_never_under_match() -> None:
-    sets = [CharSet(f"[\\U{0x400 + i:08x}\\U{0x500 + i // 2:08x}]", 0) for i in range(200)]
+    """Eight sets that tell 255 characters apart: each holds those whose number has its bit."""
+    numbers = range(1, 256)
+    written = [f"\\U{0x400 + n:08x}" for n in range(256)]
+    sets = [
+        CharSet(f"[{''.join(written[n] for n in numbers if n >> bit & 1)}]", 0) for bit in range(8)
+    ]
     alphabet = Alphabet.of(sets)
-    for i, chars in enumerate(sets):
-        byte = alphabet.encode(chr(0x400 + i))[0]
-        assert alphabet.bytes_of(chars) >> byte & 1
+    for bit, chars in enumerate(sets):
+        mask = alphabet.bytes_of(chars)
+        for n in numbers:
+            assert mask >> alphabet.encode(chr(0x400 + n))[0] & 1 >= n >> bit & 1, (bit, n)
+    assert len({alphabet.encode(chr(0x400 + n)) for n in numbers}) < len(numbers)
 
 
 # Telephones

@@ -33,7 +33,7 @@ def prepare(cache: Path, config: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=240,
     )
 
 

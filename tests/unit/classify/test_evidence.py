@@ -1,0 +1,109 @@
+"""What proves by itself that a text restricts is what a scan of that text would find."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.classify.evidence import Evidence
+from gateway.classify.memory import BETWEEN
+from gateway.classify.profile import Profile
+from gateway.classify.recognizers import PresidioScanner
+from gateway.config import ClassifySettings
+
+PROFILE = Profile.of(ClassifySettings())
+PROVEN = (
+    ("write to anna.kern@mail.example.org today", "EMAIL_ADDRESS"),
+    ("her number is 536-90-4399.", "US_SSN"),
+    ("charge 4111 1111 1111 1111, please", "CREDIT_CARD"),
+    ("charge 4111111111111111 then", "CREDIT_CARD"),
+    ("amex 3782-822463-10005", "CREDIT_CARD"),
+    ("pay to DE89 3704 0044 0532 0130 00 now", "IBAN_CODE"),
+    ("pay to gb29nwbk60161331926819 now", "IBAN_CODE"),
+)
+NOT_PROVEN = (
+    "mail icon@2x.png or git@github.com:a/b.git",
+    "call a@b.mean( x )",
+    "the order 4111 1111 1111 1112 has a wrong check digit",
+    "area 666-12-3456 and 000-12-3456 and 536-00-4399 are nobody's",
+    "pay to DE88 3704 0044 0532 0130 00 now",
+    "1.2.3 4.5.6 of 2024-01-15 in 3 of 12",
+    "",
+)
+
+
+@pytest.fixture(scope="session")
+def evidence(scanner: PresidioScanner) -> Evidence:
+    return Evidence({need.recognizer for need in scanner.needs().needs}, ())
+
+
+@pytest.mark.parametrize(("text", "kind"), PROVEN)
+def test_a_value_is_proof_that_a_scan_confirms(
+    text: str, kind: str, evidence: Evidence, scanner: PresidioScanner
+) -> None:
+    assert evidence.found(text, PROFILE) == kind
+    assert kind in {f.type for f in scanner.scan(text)}
+
+
+@pytest.mark.parametrize("text", NOT_PROVEN)
+def test_what_only_looks_alike_is_no_proof(text: str, evidence: Evidence) -> None:
+    assert evidence.found(text, PROFILE) is None
+
+
+@pytest.mark.parametrize(("text", "kind"), PROVEN)
+def test_only_what_restricts_this_caller_is_proof(text: str, kind: str, evidence: Evidence) -> None:
+    other = dataclasses.replace(PROFILE, types=PROFILE.types - {kind})
+    assert evidence.found(text, other) is None
+    strict = dataclasses.replace(PROFILE, threshold=1.01)
+    assert evidence.found(text, strict) is None
+
+
+@pytest.mark.parametrize(("text", "kind"), PROVEN)
+def test_what_the_scanner_does_not_look_for_is_no_proof(text: str, kind: str) -> None:
+    assert Evidence((), ()).found(text, PROFILE) is None
+
+
+def test_a_value_that_the_operator_allows_is_no_proof(scanner: PresidioScanner) -> None:
+    allowed = ("anna.kern@mail.example.org", "DE89 3704 0044 0532 0130 00", "4111 1111 1111 1111")
+    found = Evidence({need.recognizer for need in scanner.needs().needs}, allowed)
+    assert [found.found(text, PROFILE) for text, kind in (PROVEN[0], PROVEN[2], PROVEN[5])] == [
+        None, None, None,
+    ]  # fmt: skip
+    assert found.found("write to bert.kern@mail.example.org", PROFILE) == "EMAIL_ADDRESS"
+
+
+def test_a_text_full_of_what_looks_alike_is_left_to_a_worker(evidence: Evidence) -> None:
+    assert evidence.found("icon@2x.png " * 200 + "anna@mail.example.org", PROFILE) is None
+    assert evidence.found("icon@2x.png " * 20 + "anna@mail.example.org", PROFILE) is not None
+
+
+PIECES = st.sampled_from(
+    (
+        *("4111 1111 1111 1111", "4111111111111111", "3782-822463-10005", "5500.0000.0000.0004"),
+        *("6304 1234 5678 90", "536-90-4399", "536.90.4399", "536 90 4399", "666-12-3456"),
+        *("DE89 3704 0044 0532 0130 00", "NO9386011117947", "GB29NWBK60161331926819"),
+        *("anna@mail.example.org", "a.b+c@x-y.co", "git@github.com", "icon@2x.png", "2024-01-15"),
+        *("@", "-", ".", " ", ",", "\n", "+", "/", "_", "(", "x", "Z", "ü", "7", "42", "iban"),
+        *("ssn", "\u200b", "\u00a0", "\uff11"),
+    )
+)
+TEXTS = st.lists(PIECES, max_size=14).map("".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, st.sampled_from(["", "word and more " * 150, "x" * 2030 + " "]))
+def test_whatever_is_proven_a_scan_finds(
+    evidence: Evidence, scanner: PresidioScanner, text: str, before: str
+) -> None:
+    text = BETWEEN.join((before, text))
+    if evidence.found(text, PROFILE) is not None:
+        assert PROFILE.restricts(scanner.scan(text))
+
+
+def test_no_part_of_presidio_is_loaded_for_it() -> None:
+    source = Path(__file__).parents[3] / "gateway" / "classify" / "evidence.py"
+    assert "presidio_analyzer" not in source.read_text("utf-8")
