@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from gateway.config import LimitSettings
@@ -16,31 +15,37 @@ class Admission:
     """Counts in plain integers on one event loop; `enter` never waits."""
 
     def __init__(self, limits: LimitSettings) -> None:
-        self._limits = limits
-        self._by_tenant: Counter[str] = Counter()
+        self.limits = limits  # others, once settings are reloaded: who is inside stays counted
+        self._by_tenant: dict[str, int] = {}
         self.inside = 0
         self.draining = False
 
-    def enter(self, request: InferenceRequest) -> Callable[[], None]:
-        """The way to leave again. Raises Draining or Saturated at once."""
+    def check(self, request: InferenceRequest) -> None:
+        """Raises Draining or Saturated if it could not enter now."""
         if self.draining:
             raise Draining("this gateway is stopping; call again", retry_after_s=_RETRY_S)
-        if self.inside >= self._limits.max_concurrent:
+        if self.inside >= self.limits.max_concurrent:
             raise Saturated("too many calls at once in this gateway", retry_after_s=_RETRY_S)
-        tenant = request.tenant
-        if self._by_tenant[tenant] >= self._limits.max_concurrent_per_tenant:
+        if self._by_tenant.get(request.tenant, 0) >= self.limits.max_concurrent_per_tenant:
             raise Saturated(
                 "too many calls at once of this tenant",
                 reason="tenant_saturated",
                 retry_after_s=_RETRY_S,
             )
+
+    def enter(self, request: InferenceRequest) -> Callable[[], None]:
+        """The way to leave again. Raises what `check` does, at once."""
+        self.check(request)
+        tenant = request.tenant
         self.inside += 1
-        self._by_tenant[tenant] += 1
+        self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + 1
 
         def leave() -> None:
             self.inside -= 1
-            self._by_tenant[tenant] -= 1
-            if not self._by_tenant[tenant]:
+            left = self._by_tenant[tenant] - 1
+            if left:
+                self._by_tenant[tenant] = left
+            else:
                 del self._by_tenant[tenant]
 
         return leave

@@ -17,6 +17,9 @@ from random import Random
 from typing import Final
 
 _FRACTION_BITS: Final = 53  # of a float
+_BLOCK_BYTES: Final = 4096  # asked of the system at once, for ids
+_PIECE_DIGITS: Final = 16
+_VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,12 @@ def drawn_from(sources: Sources) -> Iterator[None]:
     """For a simulation: everything in this process has its time and its lots from `sources`."""
     global _sources
     before, _sources = _sources, sources
+    _pieces.clear()
     try:
         yield
     finally:
         _sources = before
+        _pieces.clear()
 
 
 def monotonic_s() -> float:
@@ -56,13 +61,41 @@ def loop_s() -> float:
 
 
 def random_bytes(count: int) -> bytes:
-    """Fit for keys."""
+    """Fit for keys: of nothing that was in memory before."""
     return _sources.random_bytes(count)
 
 
 def random_hex(count: int) -> str:
-    """`count` random bytes, in twice as many digits."""
+    """`count` random bytes, in twice as many digits. Nobody can foretell them."""
+    if count == 8:
+        return _piece()
+    if count == 16:
+        return _piece() + _piece()
     return random_bytes(count).hex()
+
+
+def new_id() -> str:
+    """A random UUID (RFC 9562, version 4), as text."""
+    a, b = _piece(), _piece()
+    return f"{a[:8]}-{a[8:12]}-4{a[13:]}-{_VARIANT[b[0]]}{b[1:4]}-{b[4:]}"
+
+
+_pieces: list[str] = []
+"""Digits that no id has had yet. A fork leaves them to the parent: no two processes draw the same.
+"""
+os.register_at_fork(after_in_child=_pieces.clear)
+
+
+def _piece() -> str:
+    """Eight random bytes in digits; one call of the system does for many ids."""
+    while True:
+        try:
+            return _pieces.pop()  # by one of the threads alone
+        except IndexError:
+            digits = random_bytes(_BLOCK_BYTES).hex()
+            _pieces.extend(
+                digits[at : at + _PIECE_DIGITS] for at in range(0, len(digits), _PIECE_DIGITS)
+            )
 
 
 def new_uuid() -> uuid.UUID:

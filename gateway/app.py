@@ -1,6 +1,8 @@
 """The composition root: settings become objects here, and nowhere else are concrete classes named.
 
-`Gateway.run` is the whole life of the process: start what is on-prem, listen, drain, stop.
+`Gateway.run` is the whole life of the process: start what is on-prem, listen, drain, stop. What a
+version of the settings makes is a `Core`; the one that new calls come to is one reference, which
+the listeners read once for each call, and a reload changes.
 """
 
 from __future__ import annotations
@@ -9,32 +11,19 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from pydantic import SecretStr
-
 from gateway import __version__, ambient, otlp, status
-from gateway.accounting.account import Accounts
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import RecordUnwritable
 from gateway.admission import Admission
-from gateway.assembly import audit_writer, policy, retry_budget, spill_control
+from gateway.assembly import audit_writer, spill_control
 from gateway.audit import AuditError
-from gateway.backends import Inspector, OnPremBackend, OnPremDoor
-from gateway.backends.egress import CloudDoor
-from gateway.backends.kinds import build_connector
-from gateway.callers import building
-from gateway.canaries import CanaryPayloads
-from gateway.canaries import infer as send_canary
-from gateway.catalog import Catalog
-from gateway.census import ServerCensus
-from gateway.classify.classifier import Classifier, names_search, scan_pool
-from gateway.classify.names import Names
-from gateway.classify.spans import FullFindings
-from gateway.cluster.node import Node
-from gateway.config import ConfigError, EndpointSettings, Settings
+from gateway.audit.actions import Actions, Noticed
+from gateway.callers.key_store import KeyReader
+from gateway.config import ConfigError, Settings
 from gateway.console import page
 from gateway.console.decisions import Decisions, WatchedLog
 from gateway.console.feed import Feed
@@ -42,12 +31,12 @@ from gateway.console.front import ConsoleFront
 from gateway.console.operators import Operators
 from gateway.console.picture import Picture, Sight
 from gateway.console.spend import BudgetSpend, LedgerSpend, Spend
-from gateway.dispatch import Dispatcher
-from gateway.fleet import Fleet
-from gateway.folding import Folding
-from gateway.fronts import Services, kserve, openai, ops
+from gateway.core import Core, Process
+from gateway.errors import Draining
+from gateway.fronts import kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
-from gateway.fronts.http import Front, build_app
+from gateway.fronts.http import App, Front
+from gateway.http.server import HttpServer
 from gateway.keeper import Keeper, Progress
 from gateway.ledger.database import LedgerDown, LedgerError
 from gateway.ledger.ledger import Ledger, Thread
@@ -55,33 +44,37 @@ from gateway.ledger.opening import opened
 from gateway.ledger.reading import LedgerReader
 from gateway.ledger.store import Store
 from gateway.limits import Limits
-from gateway.listeners import HttpServer, bound, listener_files, refuse_key_logging
-from gateway.pipeline import Pipeline, Pseudonyms
-from gateway.place import Place
+from gateway.listeners import Switch, bound, listener_files, refuse_key_logging
 from gateway.pricing import usd
-from gateway.priors import measured
-from gateway.schedulers import new_scheduler, weights
-from gateway.scraping import Scraping
-from gateway.tending import Tending
-from gateway.tracing import ALL, UNTRACED, Sampler, Trace, Untraced
-from gateway.types import Quota, Tightening, Zone
-from gateway.watch import Watch
+from gateway.reloading import Reloading, SettingsFile
+from gateway.site import Grounds
+from gateway.tls import listening
+from gateway.types import Quota
 
 if TYPE_CHECKING:
     from gateway.otlp.collector import Collector
 
 log = logging.getLogger(__name__)
 
+_UNWIND_S = 2.0  # for calls that are cut to end with their reason
+_MOST_BEHIND = 8  # versions of the settings that calls are still under; over it the oldest are cut
+
 
 class Gateway:
     """Everything between the listening sockets and the endpoints, in one event loop."""
 
-    def __init__(self, settings: Settings, progress: Progress = lambda line: None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        progress: Progress = lambda line: None,
+        file: SettingsFile | None = None,
+    ) -> None:
+        """`file`: what the settings were read from; without it they stay as they are."""
         self.settings = settings
         self._progress = progress
+        self._file = file
         self._clock = ambient.monotonic_s
         self.metrics = Metrics()
-        self.catalog = Catalog.of(settings)
         self._tasks: set[asyncio.Task[None]] = set()
         self._store: Store | None = None  # without one nothing is kept of what calls cost
         self._ledger: Ledger | None = None
@@ -91,6 +84,13 @@ class Gateway:
         self._keeper = Keeper(
             settings, self._clock, progress, self._spawn, self.metrics.triton_restarts.inc
         )
+        self._cores: list[Core] = []  # that live, the newest last
+        self._grpc: GrpcFront | None = None
+        self._switch: Switch | None = None
+        self.reloading = None if file is None else Reloading(
+            file, lambda: self.settings, self.apply, self.metrics
+        )  # fmt: skip
+        self._loaded_s = ambient.wall_s()
 
     # Building
 
@@ -98,110 +98,61 @@ class Gateway:
         settings = self.settings
         self.spill = spill_control(settings, self._clock)
         self._ledger = self._new_ledger()
-        places = {name: self._place(name, e) for name, e in settings.endpoints.items()}
-        self.fleet = Fleet(
-            self.catalog, places, self.metrics, self._clock,
-            weights(settings.queue, settings.routing),
-            new_scheduler(settings.queue, settings.routing, self._scheduler_failed),
-            self.spill, settings.health,
-        )  # fmt: skip
-        cluster = settings.cluster
-        self.node = None if cluster is None else Node(
-            cluster, settings.limits, self.fleet, self.metrics, self._clock
-        )  # fmt: skip
-        census = ServerCensus(self.catalog, settings.undeclared_models == "onprem")
-        self.watch = Watch(places, census, self.metrics)
-        payloads = CanaryPayloads(self.catalog)
-        self.tending = Tending(
-            self.fleet, self.catalog, payloads, send_canary, self.metrics, self._clock
-        )
-        self.scraping = Scraping(self.fleet, self.catalog, self.metrics, self._clock)
-        self.folding = Folding(
-            settings.endpoints, self._keeper.metrics_port, self.metrics.triton, self.metrics,
-            settings.health.triton_metrics_s,
-        )  # fmt: skip
         self.audit = audit_writer(settings.audit, self.metrics)
+        self.actions = Actions(self.audit)
         decisions = Decisions(self._clock, settings.console.tail)
         seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
-        self.accounts = Accounts(
-            seen, self.metrics, self._clock, settings.policy_hash, self._ledger
-        )
         self.admission = Admission(settings.limits)
-        self.sight = self._sight(decisions)
-        self.feed = Feed(decisions, Picture(self.sight))
-        self.callers = building.build(settings, self._credential_refused)
-        added = self.callers.tightenings()
-        names = names_search(settings.classify, self._names_door(places))
-        self.classifier = Classifier(
-            settings.classify,
-            self.catalog,
-            scan_pool(settings.classify, added, self.metrics.scan_workers_replaced.inc),
-            self._clock,
-            added=added,
-            names=names,
-        )
-        self.callers.scans_are_built(self.classifier.looks_for)
-        self.full_findings = self._full_findings(added, names)
         self.collector = self._collector()
-        self.pipeline = Pipeline(
+        grounds = Grounds(
+            self._keeper, self.spill, self.metrics, self._clock, self._scheduler_failed, self.audit
+        )
+        self._process = Process(
+            grounds,
             self.admission,
-            self.classifier,
-            self.fleet,
-            policy(settings),
-            Dispatcher(
-                self.fleet,
-                self._clock,
-                retry_budget(settings, self._clock),
-                settings.routing.hedge,
-                None if self.node is None else self.node.queues,
-            ),
-            self.accounts,
-            block_unknown=settings.classify.on_unknown == "block",
-            pseudonyms=self._pseudonyms(self.full_findings),
-            limits=Limits(self._clock, self._limit_refused),
+            Limits(self._clock, self._limit_refused),
+            seen,
+            self._ledger,
+            lambda: not self.audit.failing,
+            None if self.collector is None else self.collector.take,
         )
-        self.services = Services(
-            handle=self.pipeline.handle,
-            callers=self.callers,
-            catalog=self.catalog,
-            inspection=_Inspection(self),
-            limits=settings.limits,
-            new_id=lambda: str(ambient.new_uuid()),
-            clock=self._clock,
-            sampler=self._sampler(),
-            new_trace=self._new_trace,
-            error_told=lambda protocol, reason: self.metrics.error_answers.labels(
-                protocol, reason
-            ).inc(),
-        )
+        self._cores.append(core := Core(settings, self._process))
+        self.sight = self._sight(core, decisions)
+        self.feed = Feed(decisions, Picture(self.sight))
+
+    @property
+    def core(self) -> Core:
+        """What new calls come to."""
+        return self._cores[-1]
 
     def _scheduler_failed(self, exc: Exception) -> None:
         self.metrics.scheduler_failures.inc()
         log.error("a queue's scheduler failed; a simple rule goes on in its place", exc_info=exc)
 
-    def _credential_refused(self, kind: str, why: str) -> None:
-        self.metrics.credentials_refused.labels(kind, why).inc()
-
     def _limit_refused(self, quota: Quota, what: str) -> None:
         self.metrics.limit_refusals.labels(quota.tenant, quota.kind, what).inc()
 
-    def _sight(self, decisions: Decisions) -> Sight:
+    def _sight(self, core: Core, decisions: Decisions) -> Sight:
         budgets = self.spill.budgets
         spend: Spend = BudgetSpend(budgets)
         if self._ledger is not None:
-            avoided = LedgerReader.of(self.settings).avoided_today
-            spend = LedgerSpend(budgets, avoided, self._spawn, self._clock)
+            spend = LedgerSpend(
+                budgets,
+                lambda: LedgerReader.of(self.settings).avoided_today(),
+                self._spawn,
+                self._clock,
+            )
         return Sight(
-            fleet=self.fleet,
-            catalog=self.catalog,
+            fleet=core.site.fleet,
+            catalog=core.site.catalog,
             admission=self.admission,
-            accounts=self.accounts,
+            calls=self._calls,
             decisions=decisions,
-            stop=self.spill.stop,
+            stop=lambda: self.spill.stop,
             spend=spend,
             max_waiting=self.settings.queue.max_waiting,
             default_budget_s=self.settings.limits.default_latency_budget_ms / 1000,
-            policy=self.settings.policy_hash,
+            policy=lambda: self.core.policy,
             version=__version__,
             clock=self._clock,
         )
@@ -217,98 +168,41 @@ class Gateway:
             ) from None
         return Collector(self.settings.telemetry, self.metrics)
 
-    def _sampler(self) -> Sampler:
-        telemetry = self.settings.telemetry
-        if self.collector is None:
-            return ALL
-        return Sampler(telemetry.trace_ratio, telemetry.callers_decide)
-
-    def _new_trace(self, traceparent: str, caller_span: str, received_s: float) -> Untraced:
-        if self.collector is None:
-            return UNTRACED
-        return Trace(traceparent, caller_span, received_s, self._clock, self.collector.take)
-
-    def _full_findings(
-        self, added: Collection[Tightening], names: Names | None
-    ) -> FullFindings | None:
-        allowed = (self.settings.models.values(), self.settings.keys.values())
-        if all(any(one.pseudonymise for one in some) for some in allowed):
-            replaced = self.metrics.scan_workers_replaced.inc
-            return FullFindings(self.settings.classify, added, names, on_replaced=replaced)
-        return None
-
-    def _pseudonyms(self, finder: FullFindings | None) -> Pseudonyms | None:
-        if finder is None:
-            return None
-        # Imports presidio-anonymizer, which takes a second; most gateways never need it.
-        from gateway.pseudonyms.pseudonymiser import Pseudonymiser
-
-        def doubted(reason: str) -> None:
-            self.metrics.pseudonym_doubts.labels(reason).inc()
-
-        return Pseudonymiser(finder, self.classifier, self._clock, doubted)
-
-    @contextlib.asynccontextmanager
-    async def _classifying(self) -> AsyncIterator[None]:
-        readers = [r for r in (self.classifier, self.full_findings) if r is not None]
-        async with contextlib.AsyncExitStack() as stack:
-            for reader in readers:
-                stack.push_async_callback(reader.aclose)
-                await reader.start()
-            yield
-
-    def _names_door(self, places: Mapping[str, Place]) -> OnPremBackend | None:
-        """The way to the endpoint that looks for names, if one does. One of another zone has no
-        on-prem door."""
-        name = self.settings.classify.names.endpoint
-        return places[name].onprem if name else None
-
-    def _place(self, name: str, settings: EndpointSettings) -> Place:
-        server = self._keeper.get(name)
-        settings = self.settings.tls.of(settings)
-        if server is not None and server.control_headers:
-            shown = {key: SecretStr(value) for key, value in server.control_headers.items()}
-            settings = settings.model_copy(update={"headers": {**settings.headers, **shown}})
-        connector = build_connector(settings, None if server is None else server.ports)
-        cloud = settings.zone is Zone.CLOUD
-        return Place(
-            settings=settings,
-            connector=connector,
-            onprem=None if cloud else OnPremDoor(connector),
-            cloud=CloudDoor(connector) if cloud else None,
-            inspector=connector if isinstance(connector, Inspector) else None,
-            on_gray=None if server is None else self._keeper.restarter(name, server),
-            back_in_s=(lambda: None) if server is None else server.back_in_s,
-            measured={} if server is None else measured(settings.repository or Path("models")),
-            provided=tuple if server is None else lambda: server.provided,
+    def http_app(self, core: Core) -> App:
+        services, settings = core.services, core.settings
+        operators = Operators(
+            settings.console.operators, not settings.anybody, core.callers.issued_ids
         )
-
-    def http_app(self) -> Any:
         operator = ops.OpsFront(
-            self.services,
+            services,
             self._render_metrics,
             self.status,
-            self.pipeline.explain,
-            None if self._store is None else LedgerReader.of(self.settings).document,
+            core.pipeline.explain,
+            None if self._store is None else LedgerReader.of(settings).document,
+            operators.knows,
         )
-        return build_app(
-            self.services,
+        return App(
+            services,
             [
-                kserve.front(self.services),
-                openai.front(self.services),
-                *self._console_front(),
+                kserve.front(services),
+                openai.front(services),
+                *self._console_front(settings, operators),
                 operator.front(),
             ],
         )
 
-    def _console_front(self) -> list[Front]:
-        settings = self.settings
+    def _console_front(self, settings: Settings, operators: Operators) -> list[Front]:
         if not settings.console.enabled:
             return []
-        operators = Operators(settings.console.operators, keys_configured=not settings.anybody)
         return [
             ConsoleFront(
-                self.sight, self.feed, operators, settings.limits, self.metrics, page.files()
+                self.sight,
+                self.feed,
+                operators,
+                settings.limits,
+                self.metrics,
+                page.files(),
+                self.actions,
             ).front()
         ]
 
@@ -323,93 +217,147 @@ class Gateway:
                 "add keys before you expose it", self.settings.listen.host,
             )  # fmt: skip
         async with contextlib.AsyncExitStack() as stack:
-            http_socket = bound(self.settings.listen.host, self.settings.listen.http_port)
+            listen = self.settings.listen
+            http_socket = bound(listen.host, listen.http_port)
             stack.callback(http_socket.close)
             self._open_ledger(stack)
             await self._keeper.start(stack)
             self._compose()
-            self._keeper.moved = lambda name: self._spawn(self.watch.look_at(name))
-            self._keeper.heard = lambda name: self.fleet.place(name).heard
+            core = self.core
+            self._keeper.moved = lambda name: self._spawn(self.core.site.watch.look_at(name))
+            self._keeper.heard = lambda name: self.core.site.fleet.place(name).heard
             self._open_audit()
             stack.push_async_callback(self.audit.aclose)
             await stack.enter_async_context(self._keeping_ledger())
-            stack.push_async_callback(self.fleet.aclose)
+            stack.push_async_callback(self._close_all)
+            stack.push_async_callback(lambda: _ended(self._tasks))
             self._progress("starting the classifier")
-            await stack.enter_async_context(self._classifying())
-            await self.watch.look_at_all()
-            if self.node is not None:
-                stack.push_async_callback(self.node.aclose)
-                await self.node.start(bound)
-                await stack.enter_async_context(self._owned(self.node.run(), "cluster"))
-            await stack.enter_async_context(self._owned(self.callers.run(), "callers"))
-            await stack.enter_async_context(self._owned(self.watch.run(), "watch"))
-            await stack.enter_async_context(self._owned(self.tending.run(), "tending"))
-            await stack.enter_async_context(self._owned(self.scraping.run(), "scraping"))
-            await stack.enter_async_context(self._owned(self.folding.run(), "folding"))
+            await core.start()
+            if core.node is not None:
+                stack.push_async_callback(core.node.aclose)
+                await core.node.start(bound)
+                await stack.enter_async_context(self._owned(core.node.run(), "cluster"))
+            core.begin()
+            await stack.enter_async_context(self._owned(self._noticed().run(), "actions"))
             if self.collector is not None:
                 pushing = self.collector.run(self._refresh_gauges)
                 await stack.enter_async_context(self._owned(pushing, "telemetry"))
             tls = listener_files(self.settings)
-            http = HttpServer(self.http_app(), self.settings.limits.drain_s, tls)
-            grpc = GrpcFront(
-                self.services, self.settings.listen.host, self.settings.listen.grpc_port, tls=tls
-            )
+            switch = Switch(self.http_app(core), core.services.held)
+            http = HttpServer(switch, None if tls is None else listening(tls))
+            grpc = GrpcFront(core.services, listen.host, listen.grpc_port, tls=tls)
             self.grpc_port = await grpc.start()
             self.http_port = http_socket.getsockname()[1]
-            serving = asyncio.create_task(http.serve([http_socket]), name="http")
-            on_ready(self)
-            stopping = asyncio.create_task(self._stop.wait())
-            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-            await self._drain(http, grpc, serving)
+            self._switch, self._grpc = switch, grpc
+            await http.start([http_socket])
+            following = self.reloading
+            reloads = contextlib.nullcontext() if following is None else self._owned(
+                following.run(), "reloading"
+            )  # fmt: skip
+            async with reloads:
+                on_ready(self)
+                await self._stop.wait()
+            await self._drain(http, grpc)
+
+    # Other settings
+
+    async def apply(self, settings: Settings) -> None:
+        """Serve by these from now on; calls that are under way finish by those that they came to.
+        Raises ConfigError or ScannerUnfit, and has changed nothing then."""
+        core = Core(settings, self._process, self.core)
+        try:
+            await core.start()
+            app = self.http_app(core)
+        except BaseException:
+            await core.close(self._cores)
+            raise
+        self._swap(core, app)
+
+    def _swap(self, core: Core, app: App) -> None:
+        """In one step: whatever call comes before it is under the old settings, and whatever comes
+        after it under the new."""
+        before = self.core
+        core.begin()
+        self._cores.append(core)
+        self.settings = core.settings
+        self._loaded_s = ambient.wall_s()
+        if self._switch is not None and self._grpc is not None:
+            self._switch.turn(app, core.services.held)
+            self._grpc.serve(core.services)
+        self.sight.fleet, self.sight.catalog = core.site.fleet, core.site.catalog
+        self.sight.max_waiting = core.settings.queue.max_waiting
+        self.sight.default_budget_s = core.settings.limits.default_latency_budget_ms / 1000
+        status.forget(self.metrics)
+        for oldest in self._cores[: -1 - _MOST_BEHIND]:
+            oldest.pipeline.cut(_outlived)
+        with contextlib.suppress(RecordUnwritable):  # it is counted; each call's record names them
+            self.audit.append(
+                {"kind": "settings", "time": round(ambient.wall_s(), 3), "policy": core.policy,
+                 "before": before.policy}
+            )  # fmt: skip
+        self._spawn(self._retire(before))
+
+    async def _retire(self, core: Core) -> None:
+        """Close it once its calls have ended, which their deadlines see to."""
+        await core.quiet()
+        self._cores.remove(core)
+        await core.close(self._cores)
+
+    async def _close_all(self) -> None:
+        while self._cores:
+            core = self._cores.pop()
+            await core.close(self._cores)
+
+    def _calls(self) -> int:
+        return sum(core.accounts.open_calls for core in self._cores)
 
     def stop(self) -> None:
         self._stop.set()
 
-    async def _drain(self, http: HttpServer, grpc: GrpcFront, serving: asyncio.Task[None]) -> None:
+    async def _drain(self, http: HttpServer, grpc: GrpcFront) -> None:
         """Stop accepting, let calls finish for `drain_s`, then end them with a reason (O7)."""
         drain_s = self.settings.limits.drain_s
         log.info("stopping: %d calls have %g s to finish", self.admission.inside, drain_s)
         self.admission.draining = True
         self.feed.close()
-        if self.node is not None:
-            self.node.leave()
-        http.should_exit = True
-        grpc_drain = asyncio.create_task(grpc.drain(drain_s + 2.0))
+        node = self.core.node
+        if node is not None:
+            node.leave()
+        http.stop()
+        grpc_drain = asyncio.create_task(grpc.drain(drain_s + _UNWIND_S))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
-                await self.accounts.quiet()
-                if self.node is not None:
-                    await self.node.owner.quiet()
-        if self.accounts.open_calls:
-            log.warning("cutting %d calls that did not finish", self.accounts.open_calls)
-            self.pipeline.cut()
-        await asyncio.gather(serving, grpc_drain)
+                for core in tuple(self._cores):
+                    await core.accounts.quiet()
+                if node is not None:
+                    await node.owner.quiet()
+        if calls := self._calls():
+            log.warning("cutting %d calls that did not finish", calls)
+            for core in tuple(self._cores):
+                core.pipeline.cut()
+        await asyncio.gather(http.stopped(_UNWIND_S), grpc_drain)
 
     @contextlib.asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
         """Everything but servers and sockets, each endpoint taken to be up: for `explain`."""
         self._compose()
         try:
-            async with self._classifying(), self._owned(self.callers.run(), "callers"):
-                self.fleet.assume_up()
-                yield
+            await self.core.start(look=False)
+            self.core.site.fleet.assume_up()
+            yield
         finally:
-            await self.fleet.aclose()
+            await self._close_all()
+
+    def _noticed(self) -> Noticed:
+        store = self.settings.key_store
+        reader = None if store is None else KeyReader(store)
+        return Noticed(self.actions, lambda: self.spill.stop, reader, self.audit.journal.resumed_s)
 
     def _open_audit(self) -> None:
         try:
-            self.audit.start(
-                lambda: {"version": __version__, "policy": self.settings.policy_hash()}
-            )
+            self.audit.start(lambda: {"version": __version__, "policy": self.core.policy})
         except AuditError as exc:
             raise ConfigError(str(exc)) from None
-        journal = self.audit.journal
-        if journal.new_key:
-            log.warning(
-                "a new key signs the audit; keep its public half where this machine cannot "
-                "change it: %s",
-                journal.key.public,
-            )
 
     @contextlib.asynccontextmanager
     async def _owned(self, work: Any, name: str) -> AsyncIterator[None]:
@@ -417,9 +365,7 @@ class Gateway:
         try:
             yield
         finally:
-            for running in (task, *self._tasks):
-                running.cancel()
-            await asyncio.gather(task, *self._tasks, return_exceptions=True)
+            await _ended([task])
 
     # The ledger
 
@@ -467,51 +413,55 @@ class Gateway:
     # For the operator
 
     def _refresh_gauges(self) -> None:
-        status.publish(self.metrics, self.fleet.places, self.fleet.groups)
+        site, node = self.core.site, self.core.node
+        status.publish(self.metrics, site.places, site.fleet.groups)
         left = self.spill.budgets.left()
         self.metrics.spill_budget_left.set(math.inf if left is None else usd(left))
-        if self.node is not None:
-            self.node.publish()
+        if node is not None:
+            node.publish()
+        if self.core.shadows is not None:
+            self.core.shadows.publish()
 
-    def _render_metrics(self) -> bytes:
+    def _render_metrics(self, tenants: bool) -> bytes:
         self._refresh_gauges()
-        return self.metrics.render()
+        return self.metrics.render(tenants)
 
     def status(self) -> dict[str, Any]:
+        core, last = self.core, None if self.reloading is None else self.reloading.last
         return {
             "version": __version__,
-            "policy": self.settings.policy_hash(),
-            "detector": self.classifier.version,
-            "development_mode": self.callers.anybody,
+            "policy": core.policy,
+            "settings": {
+                "policy": core.policy,
+                "loaded_at": round(self._loaded_s, 3),
+                "still_in_use": [c.policy for c in self._cores[:-1]],
+                "last_reload": None if last is None else last.document(),
+            },
+            "detector": core.classifier.version,
+            "development_mode": core.callers.anybody,
             "draining": self.admission.draining,
-            "calls_in_flight": self.accounts.open_calls,
-            "endpoints": status.report(self.fleet.places),
-            "queues": self.fleet.groups.report(),
-            "models": sorted(self.catalog.names()),
-            "cluster": None if self.node is None else self.node.report(),
+            "calls_in_flight": self._calls(),
+            "public_models": {
+                name: model.public_reason
+                for name, model in core.settings.models.items()
+                if model.public
+            },
+            "endpoints": status.report(core.site.places),
+            "queues": core.site.fleet.groups.report(),
+            "shadows": [] if core.shadows is None else core.shadows.report(),
+            "models": sorted(core.site.catalog.names()),
+            "cluster": None if core.node is None else core.node.report(),
         }
 
 
-class _Inspection:
-    """Which server answers metadata calls."""
+async def _ended(tasks: Iterable[asyncio.Task[None]]) -> None:
+    tasks = [*tasks]
+    for running in tasks:
+        running.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
 
-    def of_server(self) -> Inspector:
-        return self._gateway.fleet.inspector_of_server()
-
-    def of_model(self, model: str) -> tuple[Inspector, str]:
-        return self._gateway.fleet.inspector_of_model(model)
-
-    def live(self) -> bool:
-        return True
-
-    def ready(self) -> bool:
-        gateway = self._gateway
-        if gateway.admission.draining or gateway.audit.failing:
-            return False
-        return gateway.fleet.ready()
-
-    def model_ready(self, model: str) -> bool:
-        return self._gateway.fleet.model_ready(model)
+def _outlived() -> Draining:
+    return Draining(
+        "the settings of this call have been replaced too often; call again", retry_after_s=1.0
+    )

@@ -1,4 +1,5 @@
-"""What the settings make of the parts that stand apart: policy, budgets, the audit."""
+"""What the settings make of the parts that stand apart: policy, shadows, budgets, the
+audit."""
 
 from __future__ import annotations
 
@@ -9,11 +10,15 @@ from gateway.accounting.metrics import Metrics
 from gateway.audit.journal import Journal, Keeping
 from gateway.audit.spool import Spool
 from gateway.audit.writer import AuditWriter
-from gateway.config import AuditSettings, Settings
+from gateway.config import AuditSettings, QueueSettings, RoutingSettings, Settings
 from gateway.deadline import Clock
-from gateway.ledger.limits import Limits
+from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
+from gateway.schedulers import new_scheduler, weights
+from gateway.shadows import Sight
+from gateway.shadows.shadow import Rules
+from gateway.shadows.shadows import Shadows
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 
 
@@ -32,6 +37,19 @@ def audit_writer(settings: AuditSettings, metrics: Metrics) -> AuditWriter:
 
 
 def spill_control(settings: Settings, clock: Clock) -> SpillControl:
+    limits = spill_limits(settings)
+    everybody = limits.pop(EVERYBODY)
+    limited = {name: own for name, own in limits.items() if own}
+    budgets = SpillBudgets(everybody, limited, clock, ambient.wall_s)
+    return SpillControl(spill_stop(settings, clock), budgets)
+
+
+def spill_stop(settings: Settings, clock: Clock) -> SpillStop:
+    return SpillStop(settings.routing.spill_stop_file, clock)
+
+
+def spill_limits(settings: Settings) -> dict[str, Limits]:
+    """Of everybody and of each tenant, some without any."""
     routing = settings.routing
     everybody = Limits.usd(
         routing.spill_budget_usd_per_day,
@@ -46,20 +64,27 @@ def spill_control(settings: Settings, clock: Clock) -> SpillControl:
         )
         for name, tenant in settings.tenants.items()
     }
-    limited = {name: limits for name, limits in of_tenants.items() if limits}
-    return SpillControl(
-        SpillStop(routing.spill_stop_file, clock),
-        SpillBudgets(everybody, limited, clock, ambient.wall_s),
-    )
+    return {EVERYBODY: everybody, **of_tenants}
 
 
-def policy(settings: Settings) -> Policy:
+def policy(routing: RoutingSettings) -> Policy:
     return Policy(
-        spill=settings.routing.spill,
-        margin=settings.routing.margin,
-        miss_penalty_usd=settings.routing.miss_penalty_usd,
-        max_attempts=settings.routing.max_attempts,
+        spill=routing.spill,
+        margin=routing.margin,
+        miss_penalty_usd=routing.miss_penalty_usd,
+        max_attempts=routing.max_attempts,
     )
+
+
+def shadows(
+    live: RoutingSettings, queues: QueueSettings, sight: Sight, metrics: Metrics, clock: Clock
+) -> Shadows | None:
+    """None where there are none: then nobody pays for them."""
+    rules = {}
+    for name, its in live.shadows.items():
+        routing, queue = its.over(live, queues)
+        rules[name] = Rules(policy(routing), weights(queue, routing), new_scheduler(queue, routing))
+    return Shadows(rules, sight, metrics, live.shadow_share, clock) if rules else None
 
 
 def retry_budget(settings: Settings, clock: Clock) -> RetryBudget:

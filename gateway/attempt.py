@@ -7,10 +7,12 @@ upstream) is given back in `finish`, which happens once, on every way out (A2).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Protocol
+from uuid import UUID
 
+from gateway import ambient, patience
 from gateway.backends import Cleared, OnPremBackend
 from gateway.deadline import Clock
 from gateway.errors import (
@@ -38,12 +40,14 @@ from gateway.types import (
     Frame,
     GrpcMessage,
     InferenceRequest,
+    OneFrame,
     ReplyStream,
     ServedModel,
     ServerEvent,
     TensorCall,
     Usage,
     Zone,
+    ready_of,
 )
 
 _NOT_SENT = Cost()
@@ -52,6 +56,11 @@ _CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to cl
 
 class AttemptLog(Protocol):
     """Keeps what was tried; the account of the call."""
+
+    async def leaves(self, endpoint: str, sent_as: str) -> None:
+        """Returns once it may be sent to this cloud endpoint: its intent is on record, where the
+        settings want that. Raises RecordUnwritable, DeadlineExceeded."""
+        ...
 
     def attempted(self, attempt: Attempt) -> None: ...
     def decided(self, decision: Decision) -> None: ...
@@ -103,6 +112,7 @@ class RunningAttempt:
         self.gpu_mark = 0.0
         self.frames = self.came_bytes = 0
         self.final: Cost | None = None
+        self.sent_as: UUID | None = None  # what the cloud knows it by
         self.span = request.trace.begin("attempt")
 
     @property
@@ -121,17 +131,17 @@ class RunningAttempt:
 
     async def start(self) -> OpenedReply:
         try:
-            if self.endpoint.zone is Zone.CLOUD:  # may wait, so it comes before the look
-                self.reserved = await self.fleet.reserve(self.request, self.served)
+            if self.endpoint.zone is Zone.CLOUD:
+                await self._prepare_to_leave()
             self._still_available()
             self.epoch = self.fleet.started(self.endpoint, self.request.model)
             self.gpu_mark = self.gpu.enters() if self.gpu is not None else 0.0
             self.sent_s = self.clock()
             waiting = Waiting(self.request.model, self.found.restricted)
-            async with asyncio.timeout(max(0.0, self._patience_s())) as limit:
-                with self.fleet.waiting_for(self.endpoint, waiting, limit):
-                    self.stream = await self._open()
-                    first = await self._first(self.stream)
+            limit = patience.within(self._patience_s())
+            with limit, self.fleet.waiting_for(self.endpoint, waiting, limit):
+                self.stream = await self._open()
+                first = await self._first(self.stream)
             self.came(first)
         except StopAsyncIteration:
             error = UpstreamFailed("the endpoint ended its answer before it began")
@@ -154,6 +164,13 @@ class RunningAttempt:
             await self.finish(None, "internal")
             raise
         return OpenedReply(self, first)
+
+    async def _prepare_to_leave(self) -> None:
+        """Whatever has to be waited for; then it is looked again whether the cloud takes it."""
+        self._still_available()
+        self.reserved = await self.fleet.reserve(self.request, self.served)
+        self.sent_as = ambient.new_uuid()
+        await self.log.leaves(self.endpoint.name, str(self.sent_as))
 
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
@@ -203,9 +220,10 @@ class RunningAttempt:
             onwards = request.trace.onwards(self.span, request.traceparent)
             request = replace(request, traceparent=onwards)
         if self.endpoint.zone is Zone.CLOUD:
-            if place.cloud is None:
+            if place.cloud is None or self.sent_as is None:
                 raise EgressForbidden(self.request.id)
-            return await place.cloud.infer(Cleared(request, self.found, self.decision), self.served)
+            cleared = Cleared(request, self.found, self.decision, self.sent_as)
+            return await place.cloud.infer(cleared, self.served)
         if place.onprem is None:
             raise EgressForbidden(self.request.id)
         door = self.turn.door if self.turn is not None else None
@@ -217,7 +235,7 @@ class RunningAttempt:
         if log is _NOWHERE:
             return
         took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
-        closing = None if self.stream is None else asyncio.ensure_future(self.stream.aclose())
+        closing = _closing(self.stream)
         self.answered = error is None and not result
         if closing is not None:  # nobody takes this place before the close has gone out (S2)
             asyncio.get_running_loop().call_soon(self._leave)
@@ -253,6 +271,8 @@ class RunningAttempt:
             took_s=took_s,
             price_usd=usd(cost.nano_usd),
             cost=cost,
+            usage=self.counted(),
+            sent_as="" if self.sent_as is None else str(self.sent_as),
         )
 
     def came(self, frame: Frame | None) -> None:
@@ -280,14 +300,18 @@ class RunningAttempt:
     def usage(self) -> Usage | None:
         """As the endpoint counted. Of a total nobody knows what was given and what written: it is
         taken for whichever is dearer."""
-        found = getattr(self.stream, "usage", None)
-        if isinstance(found, Usage):
+        found = self.counted()
+        if found is not None:
             return found
         total = self.tokens()
         if total is None:
             return None
         prices = tariff.tariff(self.served)
         return Usage(total, 0) if prices.given >= prices.written else Usage(0, total)
+
+    def counted(self) -> Usage | None:
+        found = getattr(self.stream, "usage", None)
+        return found if isinstance(found, Usage) else None
 
     def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
         if self.epoch is None:
@@ -310,6 +334,13 @@ class RunningAttempt:
         return found if isinstance(found, int) else None
 
 
+def _closing(stream: ReplyStream | None) -> asyncio.Future[None] | None:
+    """The close, which has begun. Of a whole answer there is nothing to close."""
+    if stream is None or isinstance(stream, OneFrame):
+        return None
+    return asyncio.ensure_future(stream.aclose())
+
+
 def _length(frame: Frame) -> int:
     if isinstance(frame, GrpcMessage):
         return len(frame.message)
@@ -321,6 +352,9 @@ def _told(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
 
 
 class _Nowhere:
+    async def leaves(self, endpoint: str, sent_as: str) -> None:
+        raise AssertionError("an attempt was finished twice")
+
     def attempted(self, attempt: Attempt) -> None:
         raise AssertionError("an attempt was finished twice")
 
@@ -338,6 +372,7 @@ class OpenedReply:
         self._attempt = attempt
         self._first: Frame | None = first
         self._done = False
+        self._ready = ready_of(attempt.stream)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -378,6 +413,15 @@ class OpenedReply:
             await self._finish(exc)
             raise
 
+    def ready(self) -> Sequence[Frame]:
+        """Frames that came with the last one. The end, and every failure, are told by `anext`."""
+        if self._done or self._first is not None:
+            return ()
+        found = self._ready()
+        for frame in found:
+            self._attempt.came(frame)
+        return found
+
     async def served_whole(self) -> None:
         """The first frame was the whole answer."""
         await self._finish(None)
@@ -391,9 +435,9 @@ class OpenedReply:
         waiting = Waiting(request.model, attempt.found.restricted, begun=True)
         patience_s = fleet.next_frame_s(attempt.endpoint, request.model)
         since_s = attempt.clock()
-        async with asyncio.timeout(max(0.0, min(request.deadline.remaining_s(), patience_s))) as t:
-            with fleet.waiting_for(attempt.endpoint, waiting, t):
-                frame = await anext(stream)
+        limit = patience.within(min(request.deadline.remaining_s(), patience_s))
+        with limit, fleet.waiting_for(attempt.endpoint, waiting, limit):
+            frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
         attempt.came(frame)
         return frame

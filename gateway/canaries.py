@@ -7,6 +7,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
+from gateway import ambient
+from gateway.accounting.records import DecisionLog
 from gateway.backends import Cleared
 from gateway.catalog import Catalog
 from gateway.errors import NotOffered, UpstreamFailed
@@ -55,12 +57,35 @@ def _parsed(message: Any, raw: bytes) -> Any:
     return message
 
 
-async def infer(place: Place, request: InferenceRequest, served: ServedModel) -> ReplyStream:
-    """By the door of its zone. A canary holds nothing of any caller: it is clear by its making."""
-    if place.onprem is not None:
-        return await place.onprem.infer(request, served)
-    if place.cloud is None:
-        raise UpstreamFailed("this endpoint has no door")
-    found = Classification(request.id, Sensitivity.CLEAR, "canary", complete=True)
-    decision = Decision((), "canary", EVERYWHERE)
-    return await place.cloud.infer(Cleared(request, found, decision), served)
+class CanaryDoors:
+    """By the door of its zone. A canary holds nothing of any caller: it is clear by its making.
+    One to the cloud is on record before it goes, as whatever leaves."""
+
+    def __init__(self, log: DecisionLog) -> None:
+        self._log = log
+
+    async def infer(
+        self, endpoint: str, place: Place, request: InferenceRequest, served: ServedModel
+    ) -> ReplyStream:
+        if place.onprem is not None:
+            return await place.onprem.infer(request, served)
+        if place.cloud is None:
+            raise UpstreamFailed("this endpoint has no door")
+        found = Classification(request.id, Sensitivity.CLEAR, "canary", complete=True)
+        cleared = Cleared(request, found, Decision((), "canary", EVERYWHERE))
+        durable = self._log.append(
+            {
+                "kind": "canary",
+                "time": round(ambient.wall_s(), 3),
+                "id": request.id,
+                "sent_as": str(cleared.sent_as),
+                "endpoint": endpoint,
+                "tenant": "",
+                "model": request.model,
+                "sensitivity": found.sensitivity.value,
+                "policy": "",
+            }
+        )
+        if durable is not None and (failed := await durable) is not None:
+            raise failed
+        return await place.cloud.infer(cleared, served)

@@ -20,6 +20,7 @@ class CatalogModel:
     text_inputs: frozenset[str] = frozenset()
     tensors_clear: bool = False  # the declared class of inputs that are not text
     declared: bool = True
+    public: bool = False  # the operator's word: its calls hold nothing that has to stay
     latency_budget_s: float | None = None
     pseudonymise: bool = False
     max_batch: int = 1
@@ -45,6 +46,7 @@ class Catalog:
                 text_inputs=frozenset(m.text_inputs),
                 tensors_clear=m.tensors == "clear",
                 latency_budget_s=None if m.latency_budget_ms is None else m.latency_budget_ms / 1e3,
+                public=m.public,
                 pseudonymise=m.pseudonymise,
                 max_batch=m.max_batch,
                 canary=m.canary,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -22,9 +23,13 @@ _TIMEOUT_S = 5.0
 class ServerCensus:
     """Fills in what the settings leave open. Undeclared models join only from on-prem servers."""
 
-    def __init__(self, catalog: Catalog, undeclared: bool) -> None:
+    def __init__(
+        self, catalog: Catalog, undeclared: bool, learnt: Callable[[str, str, Execution], None]
+    ) -> None:
+        """`learnt` is told, for an endpoint and a model, how that is executed there."""
         self._catalog = catalog
         self._undeclared = undeclared
+        self._learnt = learnt
 
     async def __call__(self, name: str, place: Place) -> None:
         if place.inspector is None or place.settings.kind != "triton":
@@ -33,7 +38,7 @@ class ServerCensus:
             self._catalog.add_undeclared(name, await self._models(place.inspector))
         for model, served in self._catalog.endpoints[name].models.items():
             try:
-                place.on_execution(model, await self._execution(place.inspector, served.model))
+                self._learnt(name, model, await self._execution(place.inspector, served.model))
             except GatewayError as exc:
                 log.warning("%s: no config of %s: %s", name, model, exc.reason)
 

@@ -19,14 +19,20 @@ _LOOK_AGAIN_S = 0.5  # for what tells nobody: a slow start that goes on, a serve
 
 class Clouds:
     def __init__(
-        self, places: Mapping[str, Place], lane: Callable[[str, str], Lane], clock: Clock
+        self,
+        places: Mapping[str, Place],
+        lane: Callable[[str, str], Lane],
+        clock: Clock,
+        elsewhere: Callable[[str], int] = lambda name: 0,
     ) -> None:
+        """`elsewhere`: calls that settings of before have there, beside those of its place."""
         self._places = places
         self._lane = lane
         self._clock = clock
-        self._line = CloudLine()
+        self._elsewhere = elsewhere
+        self.line = CloudLine()
         self._limits = {
-            name: AdaptiveLimit(place.settings.max_in_flight, clock)
+            name: _limit(place, clock)
             for name, place in places.items()
             if place.settings.zone is Zone.CLOUD
         }
@@ -36,7 +42,7 @@ class Clouds:
 
     @property
     def waiting(self) -> int:
-        return len(self._line)
+        return len(self.line)
 
     def limit(self, name: str) -> AdaptiveLimit:
         return self._limits[name]
@@ -47,24 +53,37 @@ class Clouds:
 
     def room(self, name: str, model: str) -> int:
         """How many calls it takes now."""
+        return self._room(name, model, self._used(name, model))
+
+    def capacity(self, name: str, model: str) -> int:
+        """How many it would take now if it had none."""
+        return self._room(name, model, 0)
+
+    def _room(self, name: str, model: str, used: int) -> int:
         lane = self._lane(name, model)
         if unavailable_why(self._places[name], lane):
             return 0
         if not lane.breaker.closed:
             return 1  # the probe of a half-open breaker
-        limit, used = self._limits[name], self._used(name, model)
+        limit = self._limits[name]
         share = lane.health.slow_start.share()
         return max(1, int((limit.limit - used) * share)) if limit.room(used) else 0
 
     def _used(self, name: str, model: str) -> int:
         share = self._lane(name, model).health.slow_start.share()
-        return math.ceil(self._places[name].in_flight / share)
+        in_flight = self._in_flight(name)
+        return in_flight if share == 1.0 else math.ceil(in_flight / share)
+
+    def _in_flight(self, name: str) -> int:
+        return self._places[name].in_flight + self._elsewhere(name)
 
     def offer(self, name: str) -> None:
         """A place may have become free there: whoever has waited for it may take it."""
-        limit, in_flight = self._limits[name], self._places[name].in_flight
-        if len(self._line) and limit.room(in_flight):
-            self._line.offer(
+        if not len(self.line):
+            return
+        limit, in_flight = self._limits[name], self._in_flight(name)
+        if limit.room(in_flight):
+            self.line.offer(
                 name, limit.limit - in_flight, lambda model: self.takes_another(name, model)
             )
 
@@ -77,10 +96,10 @@ class Clouds:
         names, model = frozenset(endpoints), request.model
         times = {name: self._lane(name, model).times.quantile_s(0.5) for name in names}
         latest_s = request.deadline.at_s - min(times.values(), default=math.inf)
-        waits_s = (self._pace(n, times[n]).wait_s(self._line.ahead(n, latest_s)) for n in names)
+        waits_s = (self._pace(n, times[n]).wait_s(self.line.ahead(n, latest_s)) for n in names)
         if self._clock() + min(waits_s, default=math.inf) > latest_s:
             return False
-        with self._line.joined(model, names, latest_s) as waiter:
+        with self.line.joined(model, names, latest_s) as waiter:
             while (left_s := latest_s - self._clock()) > 0.0:
                 for name in names:
                     self.offer(name)
@@ -100,3 +119,9 @@ class Clouds:
 
     def _out(self, name: str, model: str) -> bool:
         return bool(unavailable_why(self._places[name], self._lane(name, model)))
+
+
+def _limit(place: Place, clock: Clock) -> AdaptiveLimit:
+    if place.room is None:
+        place.room = AdaptiveLimit(place.settings.max_in_flight, clock)
+    return place.room

@@ -28,11 +28,11 @@ from gateway.errors import (
     UpstreamError,
     UpstreamRefused,
 )
-from gateway.fleet import Fleet, slow_ones
+from gateway.fleet import Fleet
 from gateway.group import NoServer, Spilled
 from gateway.hedge import has_no_effect, has_state, hedged
 from gateway.retries import RetryBudget
-from gateway.routing.policy import leaving
+from gateway.routing.policy import leaving, slow_ones
 from gateway.scheduling.calls import Call
 from gateway.types import (
     Classification,

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from gateway.accounting.metrics import Metrics
 from gateway.backends import Inspector
@@ -33,22 +32,22 @@ from gateway.groups import Abroad, Execution, Groups, NewScheduler, Prior, Weigh
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
+from gateway.patience import Patience
 from gateway.place import Lane, Place, Waiting, unavailable_why
 from gateway.pricing import tariff
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
-from gateway.routing.fit import able
-from gateway.routing.policy import leaving
+from gateway.routing.policy import leaving, slow_ones
 from gateway.scheduling.calls import Call, Spill
 from gateway.spill import Reservation, SpillControl
 from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
+from gateway.ways import Ways, price_usd
 
 log = logging.getLogger(__name__)
 
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
 _FAIR, _FAIR_ABROAD = 4.0, 2.0  # times the 95th percentile of the answers' times
 _LOOK_AGAIN_S = 0.5  # what was expected to be back soon may not be any more
-_EXPECTED_TOKENS = 500  # of a generation, until its answer says; only ranks endpoints by price
 
 
 class Fleet:
@@ -76,60 +75,65 @@ class Fleet:
             clock,
             self._measured,
         )
-        for name, place in places.items():
-            place.on_execution = partial(self._learnt, name)
         self.room_elsewhere: Callable[[str], float] = lambda model: 0
         """For a model, what the doors of gateways take that forward their calls to this one."""
         self._metrics = metrics
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
-        self.clouds = Clouds(places, self.lane, clock)
-        self._gpu_time = {
-            name: GpuTime(clock)
-            for name, place in places.items()
-            if place.settings.zone is Zone.ONPREM
-        }
+        self.ways = Ways(catalog, places, self.lane)
+        self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
+        self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere)
+        for place in places.values():
+            if place.settings.zone is Zone.ONPREM and place.gpu_time is None:
+                place.gpu_time = GpuTime(clock)
+        self.beside: list[Fleet] = []
+        """Those of other settings whose calls have not ended: they use the same servers."""
 
     # What the decision reads
 
     def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointState, ...]:
         """The state of every endpoint that may serve the request's model."""
-        model = self._catalog.find(request.model)
-        return tuple(self._state(name, request, restricted) for name in model.endpoints)
-
-    def _state(self, name: str, request: InferenceRequest, restricted: bool) -> EndpointState:
-        place, lane = self.places[name], self.lane(name, request.model)
-        endpoint = self._catalog.endpoints[name]
-        served = endpoint.models[request.model]
-        why = unavailable_why(place, lane)
-        if endpoint.zone is Zone.CLOUD:
-            why = why or self._spill.closed(request.tenant)
-        p50_s = lane.times.quantile_s(0.5)
-        if endpoint.zone is Zone.ONPREM:
-            predicted_s, waiting = self._onprem_s(request, restricted)
-            room, batch = True, self.groups.execution(request.model, name).rows
-        else:
-            predicted_s = lane.times.quantile_s(0.95)
-            room, waiting, batch = self.clouds.takes_another(name, request.model), 0, 1
-        return EndpointState(
-            endpoint=endpoint,
-            served=served,
-            available=not why,
-            unavailable_why=why,
-            predicted_s=predicted_s,
-            p50_s=p50_s,
-            waiting=waiting,
-            in_flight=lane.in_flight,
-            batch=batch,
-            room=room,
-            cold=lane.times.cold,
-            slow=lane.health.slow_since_s is not None,
-            back_in_s=self.recovery.sure_s(
-                place.back_in_s() or (lane.health.out_for_s() if place.up else None)
-            ),
-            stale=place.statistics is not None and place.statistics.stale,
-            price_usd=price_usd(served, None),
-        )
+        model, now_s = request.model, self._clock()
+        here: tuple[float, int] | None = None
+        closed: str | None = None
+        states = []
+        for way in self.ways.of(model).all:
+            place, lane = way.place, way.lane
+            times, breaker = lane.times, lane.breaker
+            why = unavailable_why(place, lane)
+            if way.onprem:
+                if here is None:  # all of them have one queue
+                    here = self._onprem_s(request, restricted)
+                predicted_s, waiting = here
+                room, batch = True, self.groups.execution(model, way.name).rows
+            else:
+                if closed is None:
+                    closed = self._spill.closed(request.tenant)
+                why = why or closed
+                predicted_s = times.quantile_s(0.95)
+                room, waiting, batch = self.clouds.takes_another(way.name, model), 0, 1
+            back_in_s = place.back_in_s()
+            if back_in_s or breaker.open_until_s:
+                out_s = lane.health.out_for_s() if place.up else None
+                back_in_s = self.recovery.sure_s(back_in_s or out_s)
+            states.append(EndpointState(
+                endpoint=way.endpoint,
+                served=way.served,
+                available=not why,
+                unavailable_why=why,
+                predicted_s=predicted_s,
+                p50_s=times.quantile_s(0.5),
+                waiting=waiting,
+                in_flight=lane.in_flight,
+                batch=batch,
+                room=room,
+                cold=times.cold_at(now_s),
+                slow=lane.health.slow_since_s is not None,
+                back_in_s=back_in_s,
+                stale=place.statistics is not None and place.statistics.stale,
+                price_usd=way.price_usd,
+            ))  # fmt: skip
+        return tuple(states)
 
     def drain(self, name: str, drained: bool) -> None:
         """Whether an endpoint gets no new calls. Those that it has finish; those that wait for it
@@ -155,7 +159,8 @@ class Fleet:
 
     # The queues
 
-    def _learnt(self, name: str, model: str, told: Execution) -> None:
+    def learnt(self, name: str, model: str, told: Execution) -> None:
+        """What a server says of how it executes a model."""
         self.groups.learn(model, name, told)
 
     def _measured(self, model: str, server: str) -> Prior | None:
@@ -172,16 +177,14 @@ class Fleet:
 
     def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
         """The on-prem servers that may serve the call, up or not: those it queues for."""
-        found = self._catalog.find(request.model)
-        endpoints = (self._catalog.endpoints[name] for name in found.endpoints)
-        onprem = (e for e in endpoints if e.zone is Zone.ONPREM)
-        return tuple(endpoint.name for endpoint in able(request, onprem))
+        return self.ways.of(request.model).group_of(request)
 
     def call(
         self, request: InferenceRequest, restricted: bool, clouds: Iterable[Endpoint],
         avoid: frozenset[str] = frozenset(),
     ) -> Call:  # fmt: skip
-        abroad = [Abroad(e.name, price_usd(e.models[request.model], None)) for e in clouds]
+        prices_usd = self.ways.of(request.model).prices_usd
+        abroad = [Abroad(e.name, prices_usd[e.name]) for e in clouds]
         return self.groups.call(request, restricted, abroad, avoid)
 
     async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Turn:
@@ -216,8 +219,13 @@ class Fleet:
 
     def own_room_abroad(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""
-        clouds = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
-        return sum(self.room_abroad(name, model) for name in clouds)
+        abroad = self.ways.of(model).abroad
+        if not abroad or self._spill.closed(""):
+            return 0
+        room = 0
+        for name in abroad:
+            room += self.clouds.room(name, model)
+        return room
 
     def _server_now(self, name: str, model: str) -> ServerNow:
         place, lane = self.places[name], self.lane(name, model)
@@ -228,17 +236,87 @@ class Fleet:
             most = 1  # the probe of a half-open breaker
         elif share < 1.0:
             most = min(most, lane.health.slow_start.of(window))
-        return ServerNow(name, not unavailable_why(place, lane), most)
+        if self.beside and (others := self._queued_elsewhere(name, model)):
+            most = max(0, min(most, window) - others)
+        up, seen = not unavailable_why(place, lane), self._seen.get((name, model))
+        if seen is None or seen.up is not up or seen.most != most:
+            seen = self._seen[name, model] = ServerNow(name, up, most)
+        return seen
+
+    # Beside settings of before
+
+    def follow(self, before: Fleet, same_queues: bool) -> None:
+        """Takes the place of a fleet whose calls go on: what both have they share, and what only
+        the servers are the same of is counted together (S2)."""
+        self.clouds.line = before.clouds.line
+        for name, place in self.places.items():
+            if (was := before.places.get(name)) is not None and was is not place:
+                place.drained = was.drained
+        both = frozenset(n for n, p in self.places.items() if before.places.get(n) is p)
+        queues = frozenset(
+            m for m in self._catalog.models
+            if self._queues_for(m) == before._queues_for(m) and both.issuperset(self._queues_for(m))
+        )  # fmt: skip
+        self.groups.take_over(before.groups, both, queues if same_queues else frozenset())
+        self.beside = [before, *before.beside]
+        for other in self.beside:
+            other.beside.append(self)
+
+    def part(self) -> None:
+        """No call of these settings is left."""
+        for other in self.beside:
+            other.beside.remove(self)
+        self.beside = []
+
+    def _queues_for(self, model: str) -> tuple[str, ...]:
+        found = self._catalog.models.get(model)
+        names = () if found is None else found.endpoints
+        return tuple(n for n in names if self.places[n].settings.zone is Zone.ONPREM)
+
+    def _calls_elsewhere(self, name: str) -> int:
+        if not self.beside:
+            return 0
+        at = self.places[name].address(name)
+        own = {id(place) for place in self.places.values()}
+        others = {
+            id(p): p.in_flight
+            for fleet in self.beside
+            for n, p in fleet.places.items()
+            if id(p) not in own and p.address(n) == at
+        }
+        return sum(others.values())
+
+    def _queued_elsewhere(self, name: str, model: str) -> int:
+        """Calls that queues which are not ours have with the same model of the same server."""
+        known = {id(group) for _, group in self.groups}
+        what, found = self._executed(name, model), 0
+        for fleet in self.beside:
+            for (its, servers), group in fleet.groups:
+                if id(group) in known:
+                    continue
+                known.add(id(group))
+                at = (n for n in servers if fleet._executed(n, its) == what)
+                found += sum(group.scheduling.in_flight(n) for n in at)
+        return found
+
+    def _executed(self, name: str, model: str) -> tuple[str, str]:
+        served = self._catalog.endpoints[name].models.get(model)
+        return self.places[name].address(name), model if served is None else served.model
 
     def room_abroad(self, name: str, model: str) -> int:
         return 0 if self._spill.closed("") else self.clouds.room(name, model)
 
+    def capacity_abroad(self, model: str) -> dict[str, int]:
+        """Calls that each endpoint in the cloud would take now if it had none."""
+        closed = bool(self._spill.closed(""))
+        names = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
+        return {name: 0 if closed else self.clouds.capacity(name, model) for name in names}
+
     def _onprem_s(self, request: InferenceRequest, restricted: bool) -> tuple[float, int]:
         """Seconds to the whole answer were it queued now, and how many wait."""
-        group = self.group_of(request)
+        group = self.groups.of(request.model, self.group_of(request))
         call = self.groups.call(request, restricted, ())
-        found_s = self.groups.completion_s((request.model, group), call)
-        return found_s, self.groups.of(request.model, group).waiting
+        return group.scheduling.completion_s(call, self._clock()), group.waiting
 
     # What dispatch tells
 
@@ -246,9 +324,7 @@ class Fleet:
         return self.places[name]
 
     @contextmanager
-    def waiting_for(
-        self, endpoint: Endpoint, waiting: Waiting, limit: asyncio.Timeout
-    ) -> Iterator[None]:
+    def waiting_for(self, endpoint: Endpoint, waiting: Waiting, limit: Patience) -> Iterator[None]:
         """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
         keeps its connections open and would hold every call to its deadline."""
         place, health = self.places[endpoint.name], self.lane(endpoint.name, waiting.model).health
@@ -297,7 +373,7 @@ class Fleet:
         )
 
     def gpu_time(self, endpoint: Endpoint) -> GpuTime | None:
-        return self._gpu_time.get(endpoint.name)
+        return self.places[endpoint.name].gpu_time
 
     def cheapest_abroad(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
@@ -419,13 +495,21 @@ class Fleet:
     def retry_after_s(self, model: str) -> float:
         return self.recovery.retry_after_s(self.back_in_s(model))
 
+    def worth_waiting(self, request: InferenceRequest) -> bool:
+        """Whether an on-prem server that is out is likely to be back in time for the call."""
+        back_in_s, need_s = self.back_in_s(request.model), self._need_s(request.model)
+        return self.recovery.worthwhile(back_in_s, need_s, request.deadline)
+
+    def _need_s(self, model: str) -> float:
+        places = self._catalog.find(model).endpoints
+        return min(self.lane(name, model).times.quantile_s(0.5) for name in places)
+
     async def back_in_time(self, request: InferenceRequest) -> bool:
         """Wait for an on-prem server that restarts, or for the canary of one that is up again,
         where that is likely to be in time."""
-        places = self._catalog.find(request.model).endpoints
-        need_s = min(self.lane(name, request.model).times.quantile_s(0.5) for name in places)
-        if not self.recovery.worthwhile(self.back_in_s(request.model), need_s, request.deadline):
+        if not self.worth_waiting(request):
             return False
+        need_s = self._need_s(request.model)
         most_s = min(self.health.restart_wait_s, request.deadline.remaining_s() - need_s)
         until_s, back = self._clock() + most_s, False
         while not back and self._clock() < until_s and self.back_in_s(request.model) is not None:
@@ -492,24 +576,13 @@ class Fleet:
         for place in self.places.values():
             place.up = True
 
-    async def aclose(self) -> None:
-        self.groups.close()
+    async def aclose(self, others: Sequence[Fleet] | None = None) -> None:
+        """All but what the others have, too: unless said, those beside it. One that never followed
+        has its places from them all the same."""
+        others = self.beside if others is None else others
+        self.part()
+        self.groups.close([other.groups for other in others])
+        kept = {id(place) for other in others for place in other.places.values()}
         for place in self.places.values():
-            await place.connector.aclose()
-
-
-def slow_ones(decision: Decision) -> frozenset[str]:
-    """Servers that are left to calls with no other place."""
-    return frozenset(name for name, why in decision.vetoes if why == "slow")
-
-
-def price_usd(served: ServedModel, total_tokens: int | None) -> float:
-    """Price of one call in US dollars; an estimate until its tokens are known."""
-    tokens = _EXPECTED_TOKENS if total_tokens is None else total_tokens
-    given, written = served.price_usd_per_1k_input_tokens, served.price_usd_per_1k_output_tokens
-    per_1k = served.price_usd_per_1k_tokens
-    if given is not None or written is not None:  # half of each, which only ranks endpoints
-        per_1k = (
-            (per_1k if given is None else given) + (per_1k if written is None else written)
-        ) / 2
-    return served.price_usd + per_1k * tokens / 1000
+            if id(place) not in kept:
+                await place.connector.aclose()

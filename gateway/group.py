@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from gateway import patience
 from gateway.deadline import Clock, Deadline
 from gateway.errors import DeadlineExceeded, DeadlineUnmeetable, GatewayError, Saturated
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
+from gateway.values import value
 
 _AT_LEAST_S = 0.001
 """Timers count whole milliseconds; one that fires early finds nothing to do and is set again."""
@@ -46,7 +48,7 @@ class ServerNow:
     most: float = math.inf  # calls at once, while it starts slowly
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Surroundings:
     """Read before every decision."""
 
@@ -101,6 +103,15 @@ class ServerGroup:
         self._moved = False  # a server went up or down, and those who wait have not been told
         self._timer: asyncio.TimerHandle | None = None
         self._known: dict[str, ServerNow] = {}
+        self.on_gpus: dict[str, int] = {}
+        """Servers whose GPU it shares with other models, with its number there."""
+
+    def belongs_to(
+        self, look_around: Callable[[], Surroundings], acted: Callable[[], None]
+    ) -> None:
+        """Other settings than those that it was made of have it from now on."""
+        self._look_around = look_around
+        self._acted = acted
 
     @property
     def waiting(self) -> int:
@@ -111,12 +122,22 @@ class ServerGroup:
         when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
         since_s = self._clock()
         self._look(since_s)
-        self._act()
+        if self._todo or self._moved:
+            self._act()
+            self._look(since_s)  # what was done may have taken what was seen
         if self._stranded(call):
             raise NoServer
+        actions = self.scheduling.arrive(call, since_s)
+        if len(actions) == 1 and not (self._todo or self._moved):
+            first = actions[0]
+            if type(first) is Release and len(first.calls) == 1 and first.calls[0] is call:
+                self._released(first.server)
+                self._acted_on()
+                return Turn(self, call, first.server, 0.0)
         granted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiters[call.id] = _Waiter(call, granted)
-        self._happens(partial(self.scheduling.arrive, call))
+        self._todo.extend(actions)
+        self._act()
         try:
             server = await self._granted(granted, deadline)
         except TimeoutError:
@@ -133,7 +154,7 @@ class ServerGroup:
     async def _granted(granted: asyncio.Future[str], deadline: Deadline) -> str:
         if granted.done():
             return granted.result()
-        async with asyncio.timeout(max(0.0, deadline.remaining_s())):
+        with patience.within(deadline.remaining_s()):
             return await granted
 
     def would(self, call: Call) -> Spill | Refuse | None:
@@ -170,9 +191,13 @@ class ServerGroup:
             self._timer.cancel()
 
     def ended(self, call: Call, answered: bool) -> None:
-        """A released call ended."""
+        """A released call ended. While nobody waits, what is around it is no matter."""
         tell = self.scheduling.completed if answered else self.scheduling.failed
-        self._happens(partial(tell, call.id))
+        if self._waiters:
+            self._happens(partial(tell, call.id))
+        else:
+            self._todo.extend(tell(call.id, self._clock()))
+            self._act()
 
     def _withdraw(self, call: Call, granted: asyncio.Future[str]) -> None:
         if call.id in self._waiters:  # and may be called up now, by what is seen around
@@ -190,7 +215,11 @@ class ServerGroup:
         self._act()
 
     def _stranded(self, call: Call) -> bool:
-        return all(s.name in call.avoid for s in self._known.values() if s.up)
+        avoid = call.avoid
+        for server in self._known.values():  # noqa: SIM110 - of most calls the first one tells
+            if server.up and server.name not in avoid:
+                return False
+        return True
 
     def _send_away(self) -> None:
         """Who has no server any more is told at once: it may have another place, or a better time
@@ -208,33 +237,41 @@ class ServerGroup:
     def _act(self) -> None:
         if self._acting:
             return
-        self._acting = True
-        try:
-            while self._todo or self._moved:
-                while self._todo:
-                    self._do(self._todo.popleft())
-                if self._moved:
-                    self._moved = False
-                    self._send_away()
-        finally:
-            self._acting = False
-        self._set_timer()
+        if self._todo or self._moved:
+            self._acting = True
+            try:
+                while self._todo or self._moved:
+                    while self._todo:
+                        self._do(self._todo.popleft())
+                    if self._moved:
+                        self._moved = False
+                        self._send_away()
+            finally:
+                self._acting = False
+        self._acted_on()
+
+    def _acted_on(self) -> None:
+        """An event is over."""
+        if self._waiters or self._timer is not None:
+            self._set_timer()
         self._acted()
 
     def _look(self, now_s: float) -> None:
-        around, scheduling = self._look_around(), self.scheduling
-        scheduling.cloud_room = around.cloud_room
+        around, known = self._look_around(), self._known
+        self.scheduling.cloud_room = around.cloud_room
         for server in around.servers:
-            known = self._known.get(server.name)
-            if known == server:
-                continue
-            self._known[server.name] = server
-            if known is None or known.most != server.most:
-                self._todo.extend(scheduling.limit(server.name, server.most, now_s))
-            if known is None or known.up != server.up:
-                tell = scheduling.server_up if server.up else scheduling.server_down
-                self._todo.extend(tell(server.name, now_s))
-                self._moved = True
+            if known.get(server.name) is not server:
+                self._saw(server, now_s)
+
+    def _saw(self, server: ServerNow, now_s: float) -> None:
+        scheduling, known = self.scheduling, self._known.get(server.name)
+        self._known[server.name] = server
+        if known is None or known.most != server.most:
+            self._todo.extend(scheduling.limit(server.name, server.most, now_s))
+        if known is None or known.up != server.up:
+            tell = scheduling.server_up if server.up else scheduling.server_down
+            self._todo.extend(tell(server.name, now_s))
+            self._moved = True
 
     def _do(self, action: Action) -> None:
         if isinstance(action, Release):

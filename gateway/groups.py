@@ -14,18 +14,20 @@ Models on one server share its GPU, where batches are made: their queues tell ea
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from gateway.deadline import Clock
+from gateway.errors import UnknownModel
 from gateway.group import ServerGroup, Surroundings
 from gateway.routing.work import WorkMeter
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import Call, Leave, Scheduling
-from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.calls import FREELY, NEVER, Call, Scheduling
+from gateway.scheduling.latency import CloudLatency, Tail
 from gateway.scheduling.sharing import SharedGpu
 from gateway.types import InferenceRequest
+from gateway.values import value
 
 _FIXED_SHARE = 0.8
 """Of the expected time of a call alone, until batches have been seen: what a batch costs before its
@@ -52,7 +54,7 @@ class Prior:
     per_row_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Abroad:
     """A cloud endpoint that a call may go to now."""
 
@@ -68,6 +70,30 @@ class Weights:
     restricted_factor: float = 10.0  # of the penalty: it has nowhere else to go
     priority_share: float = 0.8  # of the penalty, for each step
     aging_s: float = 10.0  # further back in the line, for each step
+
+    def penalty_usd(self, request: InferenceRequest, restricted: bool) -> float:
+        usd = self.miss_penalty_usd
+        if request.priority:
+            usd *= self.priority_share**request.priority
+        return usd * (self.restricted_factor if restricted else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a call, before anybody has done it."""
+
+    work: float  # in average calls
+    rows: int  # places that it takes in a batch
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a group's queue has in front of it."""
+
+    rows: int  # of a batch
+    alone: bool  # calls end one by one, so each is a batch of its own
+    instances: Mapping[str, int]  # batches side by side, by server
+    shared: tuple[str, ...]  # servers that have a GPU with other models
 
 
 NewScheduler = Callable[[Mapping[str, BatchModel], int, bool, Mapping[str, SharedGpu]], Scheduling]
@@ -101,12 +127,14 @@ class Groups:
         self._measured = measured
         self._groups: dict[Key, ServerGroup] = {}
         self._gpus: dict[str, SharedGpu] = {}  # by server
-        self._on_gpu: dict[str, list[ServerGroup]] = {}  # by their numbers there
+        self._on_gpu: dict[str, dict[int, ServerGroup]] = {}  # by their numbers there
         self._passing_on = False
         self._executions: dict[tuple[str, str], Execution] = {}
         self._meters: dict[str, WorkMeter] = {}
         self._clouds: dict[tuple[str, str], CloudLatency] = {}
         self._numbers = itertools.count(1)
+        self.changes = 0
+        """Times that servers told something of themselves that changes queues."""
 
     def of(self, model: str, servers: Sequence[str]) -> ServerGroup:
         key = (model, tuple(servers))
@@ -120,22 +148,44 @@ class Groups:
 
     def _new(self, key: Key) -> ServerGroup:
         model, servers = key
-        alone = self._one_by_one(key)
-        rows = 1 if alone else max(self.execution(model, name).rows for name in servers)
-        shared = [] if alone else [n for n in servers if self.execution(model, n).shares_gpu]
+        layout = self.layout(key)
+        gpus = {name: self._gpus.setdefault(name, SharedGpu()) for name in layout.shared}
+        numbers = {name: gpu.vacant for name, gpu in gpus.items()}
         scheduler = self._new_scheduler(
-            {name: self._batch_model(model, name, alone) for name in servers}, rows, not alone,
-            {name: self._gpus.setdefault(name, SharedGpu()) for name in shared},
+            {name: self._batch_model(model, name, layout.alone) for name in servers},
+            layout.rows, not layout.alone, gpus,
         )  # fmt: skip
-        for name in servers:
-            scheduler.grow(name, self._side_by_side(model, name, alone), self._clock())
+        for name, instances in layout.instances.items():
+            scheduler.grow(name, instances, self._clock())
         group = ServerGroup(
             scheduler, lambda: self._look_around(model, servers), self._clock,
-            acted=partial(self._pass_on, shared),
+            acted=partial(self._pass_on, layout.shared),
         )  # fmt: skip
-        for name in shared:
-            self._on_gpu.setdefault(name, []).append(group)
+        for name, number in numbers.items():
+            if gpus[name].vacant != number:  # a simple rule takes no part in turns
+                self._on_gpu.setdefault(name, {})[number] = group
+                group.on_gpus[name] = number
         return group
+
+    def layout(self, key: Key) -> Layout:
+        model, servers = key
+        alone = self._one_by_one(key)
+        executions = {name: self.execution(model, name) for name in servers}
+        return Layout(
+            rows=1 if alone else max(e.rows for e in executions.values()),
+            alone=alone,
+            instances={name: self._side_by_side(model, name, alone) for name in servers},
+            shared=() if alone else tuple(n for n, e in executions.items() if e.shares_gpu),
+        )
+
+    def batches_of(self, key: Key, server: str) -> BatchModel:
+        """What is known of a server's time, as its queue reckons with it."""
+        return self.of(*key).scheduling.model(server)
+
+    def takes_turns(self, server: str) -> bool:
+        """Whether its models execute one batch at a time."""
+        gpu = self._gpus.get(server)
+        return gpu is not None and gpu.turns
 
     def _pass_on(self, servers: Iterable[str]) -> None:
         """Where models of a server take turns, the next one is told."""
@@ -144,11 +194,12 @@ class Groups:
         self._passing_on = True
         try:
             for name in servers:
-                for _ in self._on_gpu[name]:
+                on_gpu = self._on_gpu.get(name, {})
+                for _ in range(len(on_gpu)):
                     turn = self._gpus[name].whose_turn()
                     if turn is None:
                         break
-                    self._on_gpu[name][turn].look_again()
+                    on_gpu[turn].look_again()
         finally:
             self._passing_on = False
 
@@ -193,6 +244,7 @@ class Groups:
         if before == execution:
             return
         self._executions[model, server] = execution
+        self.changes += 1
         self._meters.pop(model, None)
         for key in [k for k in self._groups if k[0] == model and server in k[1]]:
             if before.one_by_one != execution.one_by_one:
@@ -245,9 +297,6 @@ class Groups:
         found = gpu.contention.value
         return {"contention": None if found is None else round(found, 3), "turns": gpu.turns}
 
-    def completion_s(self, key: Key, call: Call) -> float:
-        return self.of(*key).scheduling.completion_s(call, self._clock())
-
     def call(
         self,
         request: InferenceRequest,
@@ -255,36 +304,49 @@ class Groups:
         clouds: Iterable[Abroad],
         avoid: frozenset[str] = frozenset(),
     ) -> Call:
+        return self.told(request, self.size(request), restricted, clouds, self._weights, avoid)
+
+    def size(self, request: InferenceRequest) -> Size:
+        meter = self._meter(request.model)
+        return Size(meter.of(request), meter.rows(request))
+
+    def told(
+        self,
+        request: InferenceRequest,
+        size: Size,
+        restricted: bool,
+        clouds: Iterable[Abroad],
+        weights: Weights,
+        avoid: frozenset[str] = frozenset(),
+    ) -> Call:
         """What the scheduler is told of a request. Where it may leave, the cheapest place counts,
         its chance to be late included."""
-        meter = self._meter(request.model)
-        work, penalty = meter.of(request), self._penalty_usd(request, restricted)
-        left_s = request.deadline.remaining_s()
+        penalty, left_s = weights.penalty_usd(request, restricted), request.deadline.remaining_s()
         places = [] if restricted else [
-            (c.price_usd, self._cloud(c.endpoint, request.model).tail(work)) for c in clouds
+            (c.price_usd, self.tail(c.endpoint, request.model, size.work)) for c in clouds
         ]  # fmt: skip
-        price, tail = min(
-            places, key=lambda p: p[0] + penalty * p[1].late(left_s), default=(0.0, None)
-        )
+        price, tail = places[0] if places else (0.0, None)
+        if len(places) > 1:
+            left_s = request.deadline.remaining_s()
+            price, tail = min(places, key=lambda p: p[0] + penalty * p[1].late(left_s))
         return Call(
             id=next(self._numbers),  # callers may choose the same ids for theirs
             arrived_s=request.received_s,
             deadline_s=request.deadline.at_s,
             penalty=penalty,
             price=price,
-            work=work,
-            rows=meter.rows(request),
-            leave=Leave.FREELY if tail is not None else Leave.NEVER,
+            work=size.work,
+            rows=size.rows,
+            leave=NEVER if tail is None else FREELY,
             restricted=restricted,
             cloud=tail,
-            later_s=request.priority * self._weights.aging_s,
+            later_s=request.priority * weights.aging_s,
             avoid=avoid,
         )
 
-    def _penalty_usd(self, request: InferenceRequest, restricted: bool) -> float:
-        weights = self._weights
-        usd = weights.miss_penalty_usd * weights.priority_share**request.priority
-        return usd * (weights.restricted_factor if restricted else 1.0)
+    def tail(self, endpoint: str, model: str, work: float) -> Tail:
+        """How long that endpoint in the cloud takes for a call of this size."""
+        return self._cloud(endpoint, model).tail(work)
 
     def _meter(self, model: str) -> WorkMeter:
         found = self._meters.get(model)
@@ -307,9 +369,58 @@ class Groups:
             found = self._clouds[endpoint, model] = CloudLatency(self._expected_s(endpoint))
         return found
 
-    def close(self) -> None:
-        for group in self._groups.values():
+    def take_over(self, before: Groups, servers: Collection[str], models: Collection[str]) -> None:
+        """From now on what is known of these servers is known here too, and the queues of these
+        models are ours, with all who wait there, where they would be made alike."""
+        for name in servers:
+            if name in before._gpus:
+                self._gpus[name] = before._gpus[name]
+                self._on_gpu[name] = before._on_gpu.setdefault(name, {})
+        self._numbers = before._numbers  # calls of both stand in the same queues
+        told, self._executions = self._executions, {}
+        for (model, name), execution in before._executions.items():
+            if name in servers and self._alike(before, model, name):
+                self._executions[model, name] = execution
+        for (name, model), latency in before._clouds.items():
+            if name in servers:
+                self._clouds[name, model] = latency
+        for key, group in before._groups.items():
+            if key[0] in models and all((key[0], name) in self._executions for name in key[1]):
+                self._adopt(key, group)
+                if key[0] in before._meters:
+                    self._meters[key[0]] = before._meters[key[0]]
+        for (model, name), execution in told.items():
+            self.learn(model, name, execution)
+
+    def _alike(self, before: Groups, model: str, server: str) -> bool:
+        return self._known(model, server) == before._known(model, server) is not None
+
+    def _known(self, model: str, server: str) -> Execution | None:
+        """What is declared; None where the settings have no such model."""
+        try:
+            return self._declared(model, server)
+        except UnknownModel:
+            return None
+
+    def _adopt(self, key: Key, group: ServerGroup) -> None:
+        model, servers = key
+        self._groups[key] = group
+        group.belongs_to(
+            lambda: self._look_around(model, servers), partial(self._pass_on, [*group.on_gpus])
+        )
+
+    def close(self, others: Sequence[Groups] = ()) -> None:
+        """All that none of the others has, too; the last of them with a queue looks after it."""
+        for key, group in self._groups.items():
+            keepers = [other for other in others if other._groups.get(key) is group]
+            if keepers:
+                keepers[-1]._adopt(key, group)
+                continue
             group.close()
+            for name, number in group.on_gpus.items():
+                self._gpus[name].leave(number)
+                self._on_gpu[name].pop(number, None)
+            group.on_gpus.clear()
 
 
 def _batches(scheduling: Scheduling, server: str) -> dict[str, object]:

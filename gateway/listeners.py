@@ -1,44 +1,38 @@
-"""Sockets and servers of the gateway's own listeners."""
+"""Sockets of the gateway's own listeners."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
-from typing import Any
-
-import uvicorn
+from collections.abc import Awaitable, Callable
 
 from gateway.config import ConfigError, Settings
-from gateway.fronts.http_connection import HttpConnection
-from gateway.tls import TlsFiles, listening
+from gateway.http.exchange import Exchange
+from gateway.tls import TlsFiles
+
+Held = Callable[[], contextlib.AbstractContextManager[None]]
+Answer = Callable[[Exchange], Awaitable[None]]
 
 
-class HttpServer(uvicorn.Server):
-    """uvicorn on a loop and with signals that are the gateway's."""
+class Switch:
+    """The app of the settings that are in use, which is read once for each call."""
 
-    def __init__(self, app: Any, drain_s: float, tls: TlsFiles | None = None) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=HttpConnection,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=int(drain_s) + 2,
-            )
-        )
-        if tls is not None:
-            self.config.load()
-            self.config.ssl = listening(tls)
+    def __init__(self, app: Answer, held: Held) -> None:
+        self._current = app, held
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    def turn(self, app: Answer, held: Held) -> None:
+        """`held` is entered for as long as a call needs the app. Who looks at the console does so
+        for hours, and whatever the settings are."""
+        self._current = app, held
+
+    async def __call__(self, exchange: Exchange) -> None:
+        app, held = self._current
+        if exchange.head.path.startswith("/console"):
+            await app(exchange)
+            return
+        with held():
+            await app(exchange)
 
 
 def listener_files(settings: Settings) -> TlsFiles | None:
@@ -56,7 +50,10 @@ def bound(host: str, port: int, key: str = "listen.http_port") -> socket.socket:
         found.bind((host, port))
     except OSError as exc:
         found.close()
-        raise ConfigError(f"{key}: cannot listen on {host}:{port}: {exc.strerror}") from exc
+        raise ConfigError(
+            f"{key}: cannot listen on {host}:{port}: {exc.strerror}. Stop what listens there, or "
+            "take another port (0: a free one)"
+        ) from exc
     found.set_inheritable(False)
     return found
 

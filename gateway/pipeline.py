@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gateway import ambient
+from gateway import ambient, patience
 from gateway.accounting.account import Accounts, CallAccount
 from gateway.admission import Admission
 from gateway.attempt import OpenedReply
@@ -25,8 +24,10 @@ from gateway.errors import (
 )
 from gateway.limits import Limits
 from gateway.routing.policy import Policy
+from gateway.shadows.shadows import Shadows
 from gateway.tracing import UNTRACED
 from gateway.types import (
+    PUBLIC_MODEL,
     Classification,
     Decision,
     EndpointState,
@@ -40,12 +41,22 @@ from gateway.types import (
     Zone,
 )
 
-_READ = frozenset({"clear", "entities", "labelled", "tainted", "pseudonymised"})
-"""Reasons of a verdict that is known: from a whole scan, a label, or the call before it."""
+_READ = frozenset({"clear", PUBLIC_MODEL, "entities", "labelled", "tainted", "pseudonymised"})
+"""Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the
+operator's word."""
+
+
+def stopping() -> Draining:
+    return Draining("this gateway is stopping; call again", retry_after_s=1.0)
 
 
 class Classifier(Protocol):
-    """Neither raises but for cancellation: what cannot be read is restricted."""
+    """None raises but for cancellation: what cannot be read is restricted."""
+
+    def classify_now(self, request: InferenceRequest) -> Classification | None:
+        """What is looked for in every call, where nothing has to be waited for. None: `classify`
+        goes on from there."""
+        ...
 
     async def classify(self, request: InferenceRequest) -> Classification:
         """What is looked for in every call."""
@@ -80,6 +91,10 @@ class States(Protocol):
     def foresee(
         self, request: InferenceRequest, restricted: bool, decision: Decision
     ) -> Decision: ...
+    def worth_waiting(self, request: InferenceRequest) -> bool:
+        """Whether `back_in_time` would wait."""
+        ...
+
     async def back_in_time(self, request: InferenceRequest) -> bool:
         """Whether a server that was out is back, waited for if it is likely to be in time."""
         ...
@@ -98,6 +113,8 @@ class Explanation:
     states: Sequence[EndpointState]
     decision: Decision | None
     refusal: GatewayError | None
+    shadows: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    waits: bool = False  # before it is refused: a server is expected to be back in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +139,9 @@ class Pipeline:
         block_unknown: bool = False,
         pseudonyms: Pseudonyms | None = None,
         limits: Limits | None = None,
+        shadows: Shadows | None = None,
     ) -> None:
+        self._shadows = shadows
         self._limits = Limits(ambient.monotonic_s) if limits is None else limits
         self._admission = admission
         self._classifier = classifier
@@ -134,7 +153,7 @@ class Pipeline:
         self._pseudonyms = pseudonyms
         self._open: dict[SettlingStream, None] = {}  # in the order in which they came
         self._waiting: dict[asyncio.Task[object], None] = {}
-        self._cutting = False
+        self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         account = self._accounts.open(request)
@@ -165,10 +184,12 @@ class Pipeline:
         while True:
             known = clearance.found.restricted
             tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
-            if not tried and (other := await self._instead(request, clearance.found)) is not None:
-                return await self._send_instead(*other, account)
+            if not tried and self._may_go_instead(request, clearance.found):
+                other = await self._instead(request, clearance.found)
+                if other is not None:
+                    return await self._send_instead(*other, account)
             try:
-                account.decision = self._decide(request, clearance.found)
+                account.decision = self._decide(request, clearance.found, account)
                 opened = await self._dispatcher.send(request, clearance, account.decision, account)
                 return Sent(opened, clearance.found)
             except NotCleared:  # restricted from here on: no decision may name the cloud again
@@ -187,6 +208,9 @@ class Pipeline:
     ) -> Sent:
         account.classified(instead.found)
         account.decision = decision
+        if self._shadows is not None:
+            states = self._states.snapshot(instead.request, instead.found.restricted)
+            self._shadows.see(instead.request, instead.found, states, account)
         try:
             opened = await self._dispatcher.send(instead.request, instead, decision, account)
         except BaseException:
@@ -194,12 +218,15 @@ class Pipeline:
             raise
         return Sent(opened, instead.found, instead)
 
+    def _may_go_instead(self, request: InferenceRequest, found: Classification) -> bool:
+        return self._pseudonyms is not None and request.pseudonymise and found.restricted
+
     async def _instead(
         self, request: InferenceRequest, found: Classification
     ) -> tuple[Instead, Decision] | None:
         """Another call for one that would leave were it clear. What stays anyway is served as it
         is: surrogates are for the cloud alone."""
-        if self._pseudonyms is None or not (request.pseudonymise and found.restricted):
+        if self._pseudonyms is None or not self._may_go_instead(request, found):
             return None
         if not self._would_leave(request):
             return None
@@ -233,9 +260,23 @@ class Pipeline:
         return await self._states.back_in_time(request)
 
     async def explain(self, request: InferenceRequest) -> Explanation:
-        """The verdict and the decision that `handle` would come to now; nothing is sent."""
+        """The verdict and the decision that `handle` would come to now, and those of the shadows;
+        nothing is sent."""
         request = replace(request, explained=True, trace=UNTRACED)
+        live = await self._explain(request)
+        if self._shadows is None:
+            return live
+        return replace(live, shadows=self._shadows.foresee(request, live.found, live.states))
+
+    async def _explain(self, request: InferenceRequest) -> Explanation:
         found = await self._classifier.classify(request)
+        try:  # before it would even be read; what is in it is told all the same
+            self._admission.check(request)
+            self._accounts.log.check()
+            self._limits.check(request)
+        except GatewayError as refusal:
+            states = self._states.snapshot(request, found.restricted)
+            return Explanation(found, states, None, refusal)
         while True:
             states = self._states.snapshot(request, found.restricted)
             if (other := await self._instead(request, found)) is not None:
@@ -244,6 +285,9 @@ class Pipeline:
                 return Explanation(instead.found, states, decision, None)
             try:
                 decision = self._foresee(request, found)
+            except (OnpremUnavailable, NoEligibleEndpoint) as refusal:
+                waits = self._states.worth_waiting(request)
+                return Explanation(found, states, None, refusal, waits=waits)
             except GatewayError as refusal:
                 return Explanation(found, states, None, refusal)
             known = found.complete or found.restricted
@@ -251,38 +295,34 @@ class Pipeline:
                 return Explanation(found, states, decision, None)
             found = await self._classifier.complete(request, found)
 
-    def cut(self) -> None:
+    def cut(self, why: Callable[[], GatewayError] = stopping) -> None:
         """End every call that is still open, with a reason (O7)."""
-        self._cutting = True
+        self._cutting = why
         for task in tuple(self._waiting):
             task.cancel()
         for stream in tuple(self._open):
-            stream.cut(_stopping())
+            stream.cut(why())
 
     def _ended(self, stream: SettlingStream) -> None:
         self._open.pop(stream, None)
 
-    @contextmanager
-    def _cuttable(self) -> Iterator[None]:
-        """A call in here ends by Draining when `cut` cancels it, not as if its caller had left."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._waiting[task] = None
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self._cutting and task.uncancel() == 0:
-                raise _stopping() from None
-            raise
-        finally:
-            self._waiting.pop(task, None)
+    def _cuttable(self) -> _Cuttable:
+        return _Cuttable(self._waiting, self)
+
+    @property
+    def cutting(self) -> Callable[[], GatewayError] | None:
+        """What ends the calls that are open, while something does."""
+        return self._cutting
 
     def _foresee(self, request: InferenceRequest, found: Classification) -> Decision:
         """The decision, and what its queue would do with it at once."""
         decision = self._decide(request, found)
         return self._states.foresee(request, found.restricted, decision)
 
-    def _decide(self, request: InferenceRequest, found: Classification) -> Decision:
+    def _decide(
+        self, request: InferenceRequest, found: Classification, account: CallAccount | None = None
+    ) -> Decision:
+        """`account`: of a call that is to be sent, which shadows may see."""
         if self._block_unknown and found.reason not in _READ:
             raise Forbidden(
                 "this call could not be read for personal data and is refused",
@@ -290,6 +330,8 @@ class Pipeline:
             )
         with request.trace.stage("decide"):
             states = self._states.snapshot(request, found.restricted)
+            if account is not None and self._shadows is not None:
+                self._shadows.see(request, found, states, account)
             return self._policy.decide(request, found, states)
 
     async def _release(
@@ -330,6 +372,28 @@ class Pipeline:
             raise
 
 
+class _Cuttable:
+    """A call in here ends by what `cut` says when that cancels it, and not as if its caller had
+    left."""
+
+    __slots__ = ("_pipeline", "_task", "_waiting")
+
+    def __init__(self, waiting: dict[asyncio.Task[object], None], pipeline: Pipeline) -> None:
+        self._waiting, self._pipeline = waiting, pipeline
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._waiting[task] = None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._waiting.pop(self._task, None)
+        why = self._pipeline.cutting
+        if kind is asyncio.CancelledError and why is not None and not self._task.uncancel():
+            raise why() from None
+
+
 class AtTheDoor:
     """The verdict on one call, as far as it is known. What is costly to look for is looked for
     when the call is about to leave, and not at all in one that stays (DESIGN.md, "Clearance at the
@@ -350,31 +414,32 @@ class AtTheDoor:
         return self._found
 
     async def first_look(self) -> None:
-        self._tell(await self._in_time(self._classifier.classify(self._request)))
+        with self._request.trace.stage("classify"):
+            found = self._classifier.classify_now(self._request)
+            if found is None:
+                found = await self._in_time(self._classifier.classify(self._request))
+        self._tell(found)
 
     async def to_leave(self) -> None:
         if not self.found.restricted and not self.found.complete:
-            look = self._classifier.complete(self._request, self.found)
-            self._tell(await self._in_time(look))
+            with self._request.trace.stage("classify"):
+                look = self._classifier.complete(self._request, self.found)
+                self._tell(await self._in_time(look))
         if self.found.restricted:
             raise NotCleared
 
     async def _in_time(self, look: Awaitable[Classification]) -> Classification:
         """A classifier keeps to the call's deadline; where not, the call still ends (D1)."""
         try:
-            async with asyncio.timeout(max(0.0, self._request.deadline.remaining_s())):
-                with self._request.trace.stage("classify"):
-                    return await look
+            left_s = self._request.deadline.remaining_s()
+            with patience.within(left_s):
+                return await look
         except TimeoutError:
             raise DeadlineExceeded("the latency budget ran out while the call was read") from None
 
     def _tell(self, found: Classification) -> None:
         self._found = found
         self._account.classified(found)
-
-
-def _stopping() -> Draining:
-    return Draining("this gateway is stopping; call again", retry_after_s=1.0)
 
 
 def ending(exc: BaseException) -> tuple[Outcome, str]:
@@ -403,14 +468,22 @@ class SettlingStream:
         self._opened = opened
         self._account = account
         self._on_end = on_end
-        self._cut: asyncio.Future[GatewayError] = asyncio.get_running_loop().create_future()
+        self._cut: GatewayError | None = None
+        self._reader: asyncio.Task[object] | None = None
 
     def cut(self, why: GatewayError) -> None:
-        if not self._cut.done():
-            self._cut.set_result(why)
+        """End it by this, and not as if its caller had left."""
+        if self._cut is None:
+            self._cut = why
+            if self._reader is not None:
+                self._reader.cancel()
 
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self
+
+    def ready(self) -> Sequence[Frame]:
+        """Frames that came with the last one."""
+        return () if self._cut is not None else self._opened.ready()
 
     async def __anext__(self) -> Frame:
         try:
@@ -425,17 +498,21 @@ class SettlingStream:
                 self._settle(*ending(exc))
             raise
 
+    def _check_cut(self) -> None:
+        if self._cut is not None:
+            raise self._cut from None
+
     async def _next_or_cut(self) -> Frame:
-        frame = asyncio.ensure_future(anext(self._opened))
+        self._check_cut()
+        self._reader = reader = asyncio.current_task()
         try:
-            await asyncio.wait((frame, self._cut), return_when=asyncio.FIRST_COMPLETED)
+            return await anext(self._opened)
+        except asyncio.CancelledError:
+            if self._cut is not None and reader is not None and not reader.uncancel():
+                self._check_cut()
+            raise
         finally:
-            if not frame.done():
-                frame.cancel()
-                await asyncio.wait((frame,))
-        if self._cut.done():
-            raise self._cut.result()
-        return frame.result()
+            self._reader = None
 
     async def aclose(self) -> None:
         try:

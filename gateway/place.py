@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,11 +10,14 @@ from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.breaker import Breaker
 from gateway.config import EndpointSettings
 from gateway.embedded.providers import Provided
-from gateway.groups import Execution, Prior
+from gateway.groups import Prior
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import Figures, parting_s
 from gateway.health.statistics import ServerStatistics
+from gateway.patience import Patience
+from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
+from gateway.spill import AdaptiveLimit
 
 
 @dataclass(slots=True)
@@ -60,12 +62,13 @@ class Place:
     in_flight: int = 0
     lanes: dict[str, Lane] = field(default_factory=dict)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
-    limits: dict[asyncio.Timeout, Waiting] = field(default_factory=dict)  # of who waits, in order
+    limits: dict[Patience, Waiting] = field(default_factory=dict)  # of who waits, in order
     statistics: ServerStatistics | None = None  # where the server tells any
     back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
     provided: Callable[[], Sequence[Provided]] = tuple  # what its models run on, where that is told
     measured: Mapping[str, Prior] = field(default_factory=dict)  # by its models, of their batches
-    on_execution: Callable[[str, Execution], None] = lambda model, execution: None
+    room: AdaptiveLimit | None = None  # of a cloud endpoint: what it was learnt to take at once
+    gpu_time: GpuTime | None = None  # of an on-prem one: how its time is shared
 
     def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once, and who is
@@ -76,7 +79,11 @@ class Place:
                 at_s = now_s
                 if waiting.begun:
                     at_s += parting_s(self.lanes[waiting.model].gap_s)
-                limit.reschedule(min(at_s, limit.when() or at_s))
+                limit.reschedule(min(at_s, limit.when()))
+
+    def address(self, name: str) -> str:
+        """Which server it is, whatever settings call it."""
+        return self.settings.url or self.settings.grpc or name
 
     @property
     def heard(self) -> int:
@@ -99,6 +106,6 @@ def unavailable_why(place: Place, lane: Lane) -> str:
     """Why no call may go there now; empty when one may."""
     if not place.up:
         return "down"
-    if not lane.breaker.admits():
+    if lane.breaker.open_until_s and not lane.breaker.admits():
         return "ejected"
     return "drained" if place.drained else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.groups import NewScheduler, Weights
@@ -17,7 +18,7 @@ from gateway.scheduling.tuning import DEFAULT
 
 BEST_SET = "best_set"
 _SAFE = "predicted_completion"  # what follows a scheduler that failed
-_ROUND_TRIP_S = 0.001  # assumed, until an answer comes sooner
+ROUND_TRIP_S: Final = 0.001  # assumed, until an answer comes sooner
 
 
 def weights(queue: QueueSettings, routing: RoutingSettings) -> Weights:
@@ -45,7 +46,7 @@ def new_scheduler(
     def best_set(
         servers: Mapping[str, BatchModel], rows: int, ahead: bool, gpus: Mapping[str, SharedGpu]
     ) -> Scheduling:
-        own = Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, _ROUND_TRIP_S, gpus)
+        own = Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, ROUND_TRIP_S, gpus)
         return Guarded(
             own, lambda: OnArrival(servers, rows, RULES[_SAFE], queue.max_waiting), failed
         )

@@ -30,7 +30,8 @@ class Scraping:
         self._clock = clock
         self._stalls: dict[tuple[str, str], StallWatch] = {}
         for place in fleet.places.values():
-            if place.settings.kind == "triton" and place.inspector is not None:
+            told = place.settings.kind == "triton" and place.inspector is not None
+            if told and place.statistics is None:
                 place.statistics = ServerStatistics(clock, fleet.health.statistics_s)
 
     async def run(self) -> None:

@@ -38,6 +38,16 @@ def report(places: Mapping[str, Place]) -> list[dict[str, object]]:
     ]
 
 
+def forget(metrics: Metrics) -> None:
+    """Endpoints and models may be gone: what is still there is published anew."""
+    for gauge in (
+        metrics.endpoint_available, metrics.statistics_stale, metrics.model_out, metrics.gpu_turns,
+        metrics.gpu_contention, metrics.queue_waiting, metrics.queue_in_flight, metrics.batch_fixed,
+        metrics.batch_per_work, metrics.batch_error,
+    ):  # fmt: skip
+        gauge.clear()
+
+
 def publish(metrics: Metrics, places: Mapping[str, Place], groups: Groups) -> None:
     """Bring the gauges up to date; called when they are read."""
     for name, place in places.items():

@@ -40,7 +40,7 @@ _FIRST_PATIENCE_S = 10.0  # nothing depends on it yet
 
 Payloads = Callable[[str, Place, str], Awaitable[Payload]]
 """The canary's payload for a model of an endpoint, from the model's metadata."""
-Infer = Callable[[Place, InferenceRequest, ServedModel], Awaitable[ReplyStream]]
+Infer = Callable[[str, Place, InferenceRequest, ServedModel], Awaitable[ReplyStream]]
 
 
 @dataclass(slots=True)
@@ -183,7 +183,9 @@ class Tending:
             deadline=Deadline.after(patience_s, self._clock),
             received_s=self._clock(),
         )
-        stream = await self._infer(place, request, self._catalog.endpoints[name].models[model])
+        stream = await self._infer(
+            name, place, request, self._catalog.endpoints[name].models[model]
+        )
         try:
             await _first(stream)
         finally:

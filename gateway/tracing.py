@@ -168,6 +168,8 @@ class Sampler:
         """By the last 56 bits of the trace id, so that all who see it come to the same."""
         if caller_flags and self.callers_decide:
             return bool(int(caller_flags, 16) & 1)
+        if not self.ratio:
+            return False
         return int(trace_id[-14:], 16) < self.ratio * (1 << 56)
 
 

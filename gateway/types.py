@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.deadline import Deadline
 from gateway.tracing import UNTRACED, Untraced
+from gateway.values import value
 
 
 class Sensitivity(enum.Enum):
@@ -16,11 +17,16 @@ class Sensitivity(enum.Enum):
     RESTRICTED = "restricted"  # also: not scanned, not scannable, scan failed or late
 
 
+CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
+
+
 class Zone(enum.Enum):
     ONPREM = "onprem"
     CLOUD = "cloud"
 
 
+ONPREM: Final = Zone.ONPREM
+CLOUD: Final = Zone.CLOUD
 EVERYWHERE = frozenset(Zone)
 ONPREM_ONLY = frozenset({Zone.ONPREM})
 
@@ -106,7 +112,7 @@ class TensorCall:
         return found if isinstance(found, int | str) and found not in (0, "") else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
 
@@ -191,6 +197,10 @@ class Finding:
     score: float
 
 
+PUBLIC_MODEL = "public_model"
+"""The reason code of a call that is clear unread, by the operator's word about its model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Classification:
     """The verdict on one call. It belongs to that call alone (`request_id`)."""
@@ -205,7 +215,7 @@ class Classification:
 
     @property
     def restricted(self) -> bool:
-        return self.sensitivity is not Sensitivity.CLEAR
+        return self.sensitivity is not CLEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +249,7 @@ class Endpoint:
     models: Mapping[str, ServedModel] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndpointState:
     """What routing may know of an endpoint for one model, as one immutable snapshot."""
 
@@ -260,7 +270,7 @@ class EndpointState:
     price_usd: float = 0.0  # expected price of this call here
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Decision:
     """Where a call may go, best first, and why. `zones` can only shrink afterwards."""
 
@@ -306,6 +316,8 @@ class Attempt:
     took_s: float = 0.0
     price_usd: float = 0.0
     cost: Cost = Cost()
+    usage: Usage | None = None  # as the endpoint counted it; never an estimate
+    sent_as: str = ""  # in the cloud: the id under which it was sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,12 +343,14 @@ class JsonBody:
     body: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
+class ServerEvent(NamedTuple):
     """One server-sent event of an OpenAI stream; `data` without the framing."""
 
-    data: bytes = field(repr=False)
+    data: bytes
     event: str = ""  # the Responses API names its events
+
+    def __repr__(self) -> str:
+        return f"ServerEvent({self.event!r})"
 
 
 Frame = RestBody | GrpcMessage | JsonBody | ServerEvent
@@ -344,11 +358,28 @@ Frame = RestBody | GrpcMessage | JsonBody | ServerEvent
 
 class ReplyStream(Protocol):
     """Frames of one reply. Whoever holds it must `aclose()` it, read or not; closing twice is
-    harmless, and closing cancels the upstream call."""
+    harmless, and closing cancels the upstream call. One that may have more frames at once than it
+    was asked for has a method `ready` too (`Eager`)."""
 
     def __aiter__(self) -> AsyncIterator[Frame]: ...
     async def __anext__(self) -> Frame: ...
     async def aclose(self) -> None: ...
+
+
+class Eager(Protocol):
+    def ready(self) -> Sequence[Frame]:
+        """Frames that have come already, to go on at once; none is no end."""
+        ...
+
+
+def ready_of(stream: object) -> Callable[[], Sequence[Frame]]:
+    """What takes the frames that a stream has ready; nothing of one that is not `Eager`."""
+    found: Callable[[], Sequence[Frame]] = getattr(stream, "ready", _none_ready)
+    return found
+
+
+def _none_ready() -> Sequence[Frame]:
+    return ()
 
 
 class OneFrame:

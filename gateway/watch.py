@@ -52,7 +52,7 @@ class Watch:
                 return
         up = bool(answer)
         if up and not place.up:
-            await self._learn(name, place)
+            await self.learn(name)
         if up != place.up:
             log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
         if up and not place.up:
@@ -76,9 +76,10 @@ class Watch:
             self._metrics.tasks_failed.labels("probe").inc()
             return False
 
-    async def _learn(self, name: str, place: Place) -> None:
+    async def learn(self, name: str) -> None:
+        """What it has, whether it is up already or about to be taken to be."""
         try:
-            await self._learn_from(name, place)
+            await self._learn_from(name, self._places[name])
         except GatewayError as exc:
             log.warning("%s: its models could not be listed: %s", name, exc.reason)
         except Exception:  # noqa: BLE001 - one server's nonsense must not end the watch

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final, Protocol
 
-from gateway import ambient, logs
-from gateway.accounting import measures
+from gateway import ambient, logs, patience
+from gateway.accounting.measures import Measures
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog, Durable, RecordUnwritable
 from gateway.deadline import Clock
@@ -17,6 +18,7 @@ from gateway.errors import DeadlineExceeded
 from gateway.ledger.entry import Entry
 from gateway.tracing import Span
 from gateway.types import (
+    PUBLIC_MODEL,
     Attempt,
     Classification,
     Decision,
@@ -28,11 +30,36 @@ from gateway.types import (
 
 _log = logging.getLogger(__name__)
 
+_SORTED: Final = {
+    frozenset(some): sorted(zone.value for zone in some)
+    for count in range(len(Zone) + 1)
+    for some in combinations(Zone, count)
+}
+"""Every set of zones, as records name it."""
+_NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
+
 
 class Ledger(Protocol):
     def post(self, entry: Entry) -> None:
         """Neither waits nor raises."""
         ...
+
+
+class Shadowed(Protocol):
+    """What shadow policies make of the call. Neither waits nor raises."""
+
+    def told(self, restricted: bool) -> Mapping[str, Mapping[str, str | None]]:
+        """By shadow, for the record: zone and reason."""
+        ...
+
+    def ended(
+        self,
+        outcome: Outcome,
+        decision: Decision | None,
+        tried: bool,
+        late: bool,
+        restricted: bool,
+    ) -> None: ...
 
 
 class Accounts:
@@ -45,35 +72,46 @@ class Accounts:
         clock: Clock,
         policy_hash: Callable[[], str],
         ledger: Ledger | None = None,
+        before_dispatch: bool = False,
     ) -> None:
+        """`before_dispatch`: what is about to leave is on record before it does."""
         self.ledger = ledger
+        self.before_dispatch = before_dispatch
         self.log = log
         self.metrics = metrics
         self.clock = clock
         self.policy_hash = policy_hash
+        self.measures = Measures(metrics)
         self.open_calls = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._quiet: asyncio.Event | None = None  # while somebody waits for it
 
     def open(self, request: InferenceRequest) -> CallAccount:
         self.open_calls += 1
-        self._quiet.clear()
         self.metrics.in_flight.inc()
         return CallAccount(self, request)
 
     def closed(self) -> None:
         self.open_calls -= 1
         self.metrics.in_flight.dec()
-        if not self.open_calls:
+        if self._quiet is not None and not self.open_calls:
             self._quiet.set()
+            self._quiet = None
 
     async def quiet(self) -> None:
         """Returns once no call is open."""
-        await self._quiet.wait()
+        if self.open_calls:
+            if self._quiet is None:
+                self._quiet = asyncio.Event()
+            await self._quiet.wait()
 
 
 class CallAccount:
     """Filled in as the call goes on; `settle` may be called on every path and acts once."""
+
+    __slots__ = (
+        "_accounts", "_begun_s", "_kept_back", "_recorded", "_releases", "_request", "_settled",
+        "_settling", "attempts", "decision", "found", "shadowed", "total_tokens", "vetoes",
+    )  # fmt: skip
 
     def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
         self._accounts = accounts
@@ -83,11 +121,13 @@ class CallAccount:
         self._recorded = False  # a line with all that was decided is written
         self._kept_back = False  # settled as served, and the answer has not gone yet
         self._settling: Span | None = None
+        self._begun_s: float | None = None  # when the first frame of a stream could go
         self.found: Classification | None = None
         self.decision: Decision | None = None
         self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
         self.attempts: list[Attempt] = []
         self.total_tokens: int | None = None
+        self.shadowed: Shadowed | None = None
 
     def holds(self, release: Callable[[], None]) -> None:
         """Remember what must be given back when the call ends."""
@@ -98,49 +138,66 @@ class CallAccount:
         self.found = found
 
     def _count_findings(self) -> None:
-        if self.found is None:
+        found = self.found
+        if found is None:
             return
         metrics = self._accounts.metrics
-        metrics.classify_seconds.labels(self.found.sensitivity.value).observe(self.found.classify_s)
-        for kind, count in self.found.entities.items():
+        metrics.classify_seconds.labels(found.sensitivity._value_).observe(found.classify_s)
+        for kind, count in found.entities.items():
             metrics.entities.labels(kind).inc(count)
-        for kind, count in self.found.pseudonymised.items():
+        for kind, count in found.pseudonymised.items():
             metrics.pseudonymised.labels(kind).inc(count)
 
     def decided(self, decision: Decision) -> None:
         """Again when its queue decided otherwise."""
         self.decision = decision
 
+    async def leaves(self, endpoint: str, sent_as: str) -> None:
+        """Were the gateway killed from here on, this is what tells of the call."""
+        if not self._accounts.before_dispatch:
+            return
+        request, found = self._request, self.found
+        record = {
+            "kind": "intent",
+            "time": round(ambient.wall_s(), 3),
+            "id": request.id,
+            "sent_as": sent_as,
+            "endpoint": endpoint,
+            "tenant": request.tenant,
+            "model": request.model,
+            "sensitivity": found.sensitivity.value if found else None,
+            "policy": self._accounts.policy_hash(),
+        }
+        await self._until(self._write(record))
+
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
-        metrics = self._accounts.metrics
-        metrics.attempts.labels(attempt.endpoint, attempt.zone.value, attempt.result).inc()
-        if attempt.price_usd:
-            metrics.spend_usd.labels(attempt.endpoint, attempt.zone.value).inc(attempt.price_usd)
-        if self._accounts.ledger is not None:
-            self._accounts.ledger.post(self._entry(attempt))
-        measures.attempted(metrics, self._request, attempt)
+        accounts = self._accounts
+        if accounts.ledger is not None:
+            accounts.ledger.post(self._entry(attempt))
+        accounts.measures.attempted(self._request, attempt)
 
     def _entry(self, attempt: Attempt) -> Entry:
         request, cost = self._request, attempt.cost
+        usage = cost.usage
         return Entry(
-            at_s=ambient.wall_s(),
-            call=request.id,
-            tenant=request.tenant,
-            model=request.model,
-            endpoint=attempt.endpoint,
-            zone=attempt.zone,
-            reason=self.decision.reason if self.decision is not None else "",
-            result=attempt.result,
-            restricted=self.found is None or self.found.restricted,
-            nano_usd=cost.nano_usd,
-            input_tokens=cost.usage.input_tokens,
-            output_tokens=cost.usage.output_tokens,
-            cached_tokens=cost.usage.cached_tokens,
-            moved_bytes=cost.moved_bytes,
-            gpu_ns=cost.gpu_ns,
-            cloud_nano_usd=cost.cloud_nano_usd,
-            estimated=cost.estimated,
+            ambient.wall_s(),
+            request.id,
+            request.tenant,
+            request.model,
+            attempt.endpoint,
+            attempt.zone,
+            self.decision.reason if self.decision is not None else "",
+            attempt.result,
+            self._restricted,
+            cost.nano_usd,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            cost.moved_bytes,
+            cost.gpu_ns,
+            cost.cloud_nano_usd,
+            cost.estimated,
         )
 
     def check(self) -> None:
@@ -149,12 +206,14 @@ class CallAccount:
 
     async def record_before_release(self, current: Attempt) -> None:
         """The line of a call whose answer streams. Raises RecordUnwritable: no answer then."""
-        record = {**self._record((*self.attempts, current)), "outcome": "streaming"}
+        record = self._record((*self.attempts, current))
+        record["outcome"] = "streaming"
         durable = self._write(record)
         self._recorded = True
         await self._until(durable)
         accounts = self._accounts
-        measures.begun(accounts.metrics, self._request, current.endpoint, accounts.clock())
+        self._begun_s = accounts.clock()
+        accounts.measures.begun(self._request, current.endpoint, self._begun_s)
 
     async def settle_before_release(self, reason: str) -> None:
         """As served. The answer may go once this returns; where it raises, the account is to be
@@ -170,7 +229,7 @@ class CallAccount:
         if durable is None:
             return
         try:
-            async with asyncio.timeout(max(0.0, self._request.deadline.remaining_s())):
+            with patience.within(self._request.deadline.remaining_s()):
                 failed = await durable
         except TimeoutError:
             raise DeadlineExceeded(
@@ -198,13 +257,10 @@ class CallAccount:
             for release in self._releases:
                 release()
             self._count_findings()
-        record = (
-            {"kind": "end", "id": self._request.id, "took_s": self._took_s(),
-             "total_tokens": self.total_tokens, "attempts": [_attempt(a) for a in self.attempts]}
-            if self._recorded
-            else self._record(self.attempts)
-        )  # fmt: skip
-        durable = self._write({**record, "outcome": outcome.value, "end_reason": reason})
+        record = self._end() if self._recorded else self._record(self.attempts)
+        record["outcome"] = outcome._value_
+        record["end_reason"] = reason
+        durable = self._write(record)
         self._recorded = True
         return durable
 
@@ -216,16 +272,18 @@ class CallAccount:
             raise
 
     def _count(self, outcome: Outcome, reason: str) -> None:
-        metrics, request = self._accounts.metrics, self._request
+        request = self._request
         zone = self._zone()
-        label = zone.value if zone else "none"
-        sensitivity = self.found.sensitivity.value if self.found else "unknown"
-        metrics.calls.labels(
-            request.protocol.value, request.model, sensitivity, label, outcome.value, reason
-        ).inc()
-        took_s = self._took_s()
-        metrics.call_seconds.labels(request.protocol.value, label).observe(took_s)
-        measures.ended(metrics, request, outcome, label, took_s)
+        label = zone._value_ if zone is not None else "none"
+        sensitivity = self.found.sensitivity._value_ if self.found is not None else "unknown"
+        took_s, measures = self._took_s(), self._accounts.measures
+        measures.ended(request, sensitivity, label, outcome._value_, reason, took_s)
+        if self.shadowed is not None:
+            late = took_s > request.deadline.at_s - request.received_s
+            self.shadowed.ended(outcome, self.decision, bool(self.attempts), late, self._restricted)
+        if self._begun_s is not None and outcome is Outcome.SERVED and self.attempts:
+            streamed_s = self._accounts.clock() - self._begun_s
+            measures.streamed(request, self.attempts[-1], streamed_s)
         if _log.isEnabledFor(logging.DEBUG):
             told = logs.of(request.id, request.traceparent)
             _log.debug("%s: %s, zone %s", outcome.value, reason, label, extra=told)
@@ -245,39 +303,55 @@ class CallAccount:
                 }
             )
 
+    @property
+    def _restricted(self) -> bool:
+        return self.found is None or self.found.restricted
+
     def _zone(self) -> Zone | None:
         """Where it was served, else where it was last tried."""
         return self.attempts[-1].zone if self.attempts else None
 
     def _took_s(self) -> float:
-        return round(self._accounts.clock() - self._request.received_s, 6)
+        return _rounded(self._accounts.clock() - self._request.received_s, _MICRO)
+
+    def _end(self) -> dict[str, Any]:
+        """Of a call whose first line is written."""
+        return {
+            "kind": "end",
+            "id": self._request.id,
+            "took_s": self._took_s(),
+            "total_tokens": self.total_tokens,
+            "attempts": [_attempt(a) for a in self.attempts],
+        }
 
     def _record(self, attempts: Sequence[Attempt]) -> dict[str, Any]:
         request, found, decision = self._request, self.found, self.decision
+        call = request.payload
         return {
             "kind": "call",
-            "time": round(ambient.wall_s(), 3),
+            "time": _rounded(ambient.wall_s(), _MILLI),
             "id": request.id,
             "trace": request.traceparent[3:35],
             "tenant": request.tenant,
-            "protocol": request.protocol.value,
-            "operation": request.operation.value,
+            "protocol": request.protocol._value_,
+            "operation": call.operation._value_,
             "model": request.model,
-            "budget_s": round(request.deadline.at_s - request.received_s, 6),
+            "budget_s": _rounded(request.deadline.at_s - request.received_s, _MICRO),
             "priority": request.priority,
-            "input_bytes": _input_bytes(request),
-            "allowed": sorted(z.value for z in request.zones),
-            "sensitivity": found.sensitivity.value if found else None,
-            "classify_reason": found.reason if found else None,
-            "entities": dict(found.entities) if found else {},
-            "pseudonymised": dict(found.pseudonymised) if found else {},
-            "classify_s": round(found.classify_s, 6) if found else None,
+            "input_bytes": _input_bytes(call) if isinstance(call, TensorCall) else None,
+            "allowed": _SORTED[request.zones],
+            "sensitivity": None if found is None else found.sensitivity._value_,
+            "classify_reason": None if found is None else found.reason,
+            "entities": dict(found.entities) if found and found.entities else _NONE,
+            "pseudonymised": dict(found.pseudonymised) if found and found.pseudonymised else _NONE,
+            "classify_s": None if found is None else _rounded(found.classify_s, _MICRO),
             "looked_for": _looked_for(found),
-            "reason": decision.reason if decision else None,
-            "zones": sorted(z.value for z in decision.zones) if decision else [],
-            "latency_critical": decision.latency_critical if decision else None,
-            "vetoes": dict(decision.vetoes if decision else self.vetoes),
-            "predicted_s": dict(decision.predicted_s) if decision else {},
+            "reason": None if decision is None else decision.reason,
+            "zones": [] if decision is None else _SORTED[decision.zones],
+            "latency_critical": None if decision is None else decision.latency_critical,
+            "vetoes": dict(self.vetoes if decision is None else decision.vetoes),
+            "predicted_s": _NONE if decision is None else dict(decision.predicted_s),
+            "shadows": _NONE if self.shadowed is None else self.shadowed.told(self._restricted),
             "attempts": [_attempt(a) for a in attempts],
             "took_s": self._took_s(),
             "total_tokens": self.total_tokens,
@@ -285,26 +359,42 @@ class CallAccount:
         }
 
 
+_LOOKED_FOR: Final = {True: "everything", False: "patterns"}
+
+
 def _looked_for(found: Classification | None) -> str | None:
-    """How far the call was read: for `everything` that the policy names, or `patterns` alone, as
-    far as they were needed to tell that it stays."""
+    """How far the call was read: for `everything` that the policy names; `patterns` alone, as far
+    as they were needed to tell that it stays; `nothing`, since its model is public."""
     if found is None:
         return None
-    return "everything" if found.complete else "patterns"
+    return "nothing" if found.reason == PUBLIC_MODEL else _LOOKED_FOR[found.complete]
 
 
-def _input_bytes(request: InferenceRequest) -> int | None:
-    call = request.payload
-    return sum(len(t.data) for t in call.inputs) if isinstance(call, TensorCall) else None
+_MILLI: Final = 1e3
+_MICRO: Final = 1e6
+
+
+def _rounded(seconds: float, parts: float) -> float:
+    """To so many parts of a second. `round` would do, at five times the cost and eight times a
+    record."""
+    try:
+        return int(seconds * parts + 0.5) / parts
+    except (OverflowError, ValueError):  # of what is no number; JSON says null
+        return seconds
+
+
+def _input_bytes(call: TensorCall) -> int:
+    return sum(len(t.data) for t in call.inputs)
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
     return {
         "endpoint": attempt.endpoint,
-        "zone": attempt.zone.value,
-        "zones": sorted(z.value for z in attempt.zones),
+        "zone": attempt.zone._value_,
+        "zones": _SORTED[attempt.zones],
         "result": attempt.result,
-        "queued_s": round(attempt.queued_s, 6),
-        "took_s": round(attempt.took_s, 6),
+        "queued_s": _rounded(attempt.queued_s, _MICRO),
+        "took_s": _rounded(attempt.took_s, _MICRO),
         "price_usd": attempt.price_usd,
+        "sent_as": attempt.sent_as or None,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 
 from gateway import ambient
-from gateway.accounting.series import Counter, Gauge, Histogram, Registry
+from gateway.accounting.series import Counter, Gauge, Histogram, Registry, WithoutTenants
 from gateway.accounting.triton import TritonFigures
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -13,11 +13,13 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 _BUDGETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10,
             30, 60, 300)  # fmt: skip
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0)  # of a budget
-# The next three as OpenTelemetry's conventions advise, but for shorter durations.
+# The next four as OpenTelemetry's conventions advise; operations are told for shorter ones, too.
 _OPERATION = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48,
               40.96, 81.92)  # fmt: skip
 _FIRST_TOKEN = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5,
                 10)  # fmt: skip
+_EACH_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5)
+_TOKENS = tuple(4**power for power in range(14))
 
 
 class Metrics:
@@ -90,6 +92,20 @@ class Metrics:
             "Arrival to the first event of a streamed answer.",
             of,
             buckets=_FIRST_TOKEN,
+            registry=r,
+        )
+        self.gen_ai_each_token = Histogram(
+            "gen_ai_server_time_per_output_token_seconds",
+            "First event to the end of a streamed answer, over its output tokens after the first.",
+            of,
+            buckets=_EACH_TOKEN,
+            registry=r,
+        )
+        self.gen_ai_tokens = Histogram(
+            "gen_ai_client_token_usage",
+            "Tokens of one attempt, as its endpoint counted them.",
+            [*of, "gen_ai_token_type", "zone"],
+            buckets=_TOKENS,
             registry=r,
         )
         self.classify_seconds = Histogram(
@@ -228,6 +244,15 @@ class Metrics:
             ["endpoint", "model", "why"],
             registry=r,
         )
+        self.config_reloads = Counter(
+            "spillway_config_reloads",
+            "Times that the settings file was read again, by what came of it: applied, refused, "
+            "unchanged, needs_restart.",
+            ["result"],
+            registry=r,
+        )
+        for result in ("applied", "refused", "unchanged", "needs_restart"):
+            self.config_reloads.labels(result)
         self.canaries = Counter(
             "spillway_canaries",
             "Small inferences of our own, by what came of them.",
@@ -245,6 +270,43 @@ class Metrics:
             "Queues whose scheduler failed, and which a simple rule keeps since.",
             registry=r,
         )
+        self.shadow_decisions = Counter(
+            "spillway_shadow_decisions",
+            "Calls by where they went and where a shadow policy would have had them.",
+            ["shadow", "live_zone", "shadow_zone"],
+            registry=r,
+        )
+        self.shadow_misses = Counter(
+            "spillway_shadow_misses",
+            "Budgets missed: of the live side as it was, of a shadow as predicted.",
+            ["shadow", "of"],
+            registry=r,
+        )
+        self.shadow_usd = Counter(
+            "spillway_shadow_cloud_usd",
+            "What calls in the cloud are expected to cost, of either side.",
+            ["shadow", "of"],
+            registry=r,
+        )
+        self.shadow_waiting = Gauge(
+            "spillway_shadow_waiting",
+            "Calls in the queue that a shadow would have.",
+            ["shadow", "model"],
+            registry=r,
+        )
+        self.shadow_errors = Counter(
+            "spillway_shadow_errors", "Times that a shadow failed.", ["shadow"], registry=r
+        )
+        self.shadow_skipped = Counter(
+            "spillway_shadow_skipped",
+            "Calls that a shadow was not asked about, or forgot.",
+            ["shadow"],
+            registry=r,
+        )
+        self.shadow_seconds = Counter(
+            "spillway_shadow_seconds", "The gateway's time that a shadow took.", ["shadow"],
+            registry=r,
+        )  # fmt: skip
         self.cloud_waits = Counter(
             "spillway_cloud_waits",
             "Calls for which only the cloud was left, and which found it full.",
@@ -331,5 +393,6 @@ class Metrics:
         self.triton = TritonFigures(ambient.monotonic_s)
         r.register(self.triton)
 
-    def render(self) -> bytes:
-        return generate_latest(self.registry)
+    def render(self, tenants: bool = True) -> bytes:
+        """`tenants`: also what names them."""
+        return generate_latest(self.registry if tenants else WithoutTenants(self.registry))

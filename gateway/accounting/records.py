@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+import asyncio
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gateway.errors import GatewayError
@@ -14,8 +15,9 @@ class RecordUnwritable(GatewayError):
     http_status, grpc_status, reason = 503, "UNAVAILABLE", "record_unwritable"
 
 
-Durable = Awaitable[RecordUnwritable | None]
-"""Done once the record is durable, or will not be: then it gives the error."""
+Durable = asyncio.Future[RecordUnwritable | None]
+"""Done once the record is durable, or will not be: then it gives the error. One of a call alone:
+who awaits it may cancel it."""
 
 
 class DecisionLog(Protocol):

@@ -7,11 +7,17 @@ takes nothing else, so that no metric can be without its cap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final, Self
 
 import prometheus_client as client
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
+
+from gateway import ambient
 
 MOST_VALUES: Final = 1000
 _LONGEST: Final = 256  # characters of a name that is worth a series
@@ -28,7 +34,9 @@ class Cap:
         return tuple(self._one(at, str(value)) for at, value in enumerate(values))
 
     def _one(self, at: int, value: str) -> str:
-        had = self._had.setdefault(at, set())
+        had = self._had.get(at)
+        if had is None:
+            had = self._had[at] = set()
         if value in had:
             return value
         if len(had) >= MOST_VALUES or len(value) > _LONGEST:
@@ -54,11 +62,11 @@ class _Capped(Bounded):
             raise TypeError("labels: give the values in the order of their names")
         made = self._made.get(values)
         if made is None:
-            admitted = self._cap.admitted(values)
-            found: Self = super().labels(*admitted)  # type: ignore[misc] # of the metric mixed in
-            if admitted == values:  # else one entry for every value that ever came
-                self._made[values] = found
-            return found
+            admitted = self._cap.admitted(values)  # not `values`: one entry for all that came late
+            made = self._made.get(admitted)
+            if made is None:
+                found: Self = super().labels(*admitted)  # type: ignore[misc] # of what is mixed in
+                made = self._made[admitted] = found
         return made
 
     def clear(self) -> None:
@@ -72,15 +80,70 @@ class _Capped(Bounded):
 
 
 class Counter(_Capped, client.Counter):
-    pass
+    """Counts without a lock, as all kinds here do: each series has one thread that counts in it,
+    nearly always the loop's."""
+
+    def _metric_init(self) -> None:
+        self._counted = 0.0
+        self._created = ambient.wall_s()
+
+    def inc(self, amount: float = 1, exemplar: object = None) -> None:
+        if amount < 0:
+            raise ValueError("a counter only goes up")
+        self._counted += amount
+
+    def _child_samples(self) -> Iterable[Sample]:
+        yield Sample("_total", {}, self._counted, None, None)
+        yield Sample("_created", {}, self._created, None, None)
 
 
 class Gauge(_Capped, client.Gauge):
-    pass
+    def _metric_init(self) -> None:
+        self._level = 0.0
+
+    def inc(self, amount: float = 1) -> None:
+        self._level += amount
+
+    def dec(self, amount: float = 1) -> None:
+        self._level -= amount
+
+    def set(self, value: float) -> None:
+        self._level = float(value)
+
+    def _child_samples(self) -> Iterable[Sample]:
+        yield Sample("", {}, self._level, None, None)
 
 
 class Histogram(_Capped, client.Histogram):
-    pass
+    def _metric_init(self) -> None:
+        self._counts = [0] * len(self._upper_bounds)
+        self._bounds = [str(floatToGoString(b)) for b in self._upper_bounds]  # type: ignore[no-untyped-call]
+        self._added = 0.0
+        self._created = ambient.wall_s()
+
+    def observe(self, amount: float, exemplar: object = None) -> None:
+        self._counts[bisect_left(self._upper_bounds, amount)] += 1
+        self._added += amount
+
+    def _child_samples(self) -> Iterable[Sample]:
+        upto = list(accumulate(self._counts))
+        for bound, count in zip(self._bounds, upto, strict=True):
+            yield Sample("_bucket", {"le": bound}, float(count), None, None)
+        yield Sample("_count", {}, float(upto[-1]), None, None)
+        yield Sample("_sum", {}, self._added, None, None)
+        yield Sample("_created", {}, self._created, None, None)
+
+
+class WithoutTenants(Collector):
+    """What a registry has, but for every metric with the label `tenant`."""
+
+    def __init__(self, registry: client.CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[client.Metric]:
+        for family in self._registry.collect():
+            if not any("tenant" in sample.labels for sample in family.samples):
+                yield family
 
 
 class Registry(client.CollectorRegistry):

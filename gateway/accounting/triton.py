@@ -138,13 +138,18 @@ class TritonFigures(Bounded):
         """That server is read every so often."""
         self._stale_s[endpoint] = _MISSED * period_s
 
+    def forget(self, endpoint: str) -> None:
+        """That server is read no more."""
+        self._stale_s.pop(endpoint, None)
+        self._read.pop(endpoint, None)
+
     def learn(self, endpoint: str, told: list[Told]) -> None:
         self._read[endpoint] = (self._clock(), told)
 
     def fresh(self, endpoint: str) -> list[Told] | None:
         """None: too old, or nothing yet."""
         at_s, told = self._read.get(endpoint, (float("-inf"), []))
-        return told if self._clock() - at_s <= self._stale_s[endpoint] else None
+        return told if self._clock() - at_s <= self._stale_s.get(endpoint, 0.0) else None
 
     def describe(self) -> Iterable[Metric]:
         return [*(_family(figure) for figure in FIGURES.values()), _stale_family()]

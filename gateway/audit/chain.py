@@ -26,7 +26,7 @@ def sealed(seq: int, record: bytes, before: bytes) -> tuple[bytes, bytes]:
     """The line (without its end) of a record, a JSON object that is not empty; and its hash."""
     body = b'{"seq":%d,' % seq + record[1:]
     found = hashlib.sha256(before + body).digest()
-    return b'%s,"hash":"%s"}' % (body[:-1], found.hex().encode()), found
+    return b"".join((body[:-1], _TAIL, found.hex().encode(), b'"}')), found
 
 
 def checked(line: bytes, seq: int, before: bytes) -> bytes:
@@ -63,11 +63,12 @@ class Head:
 
     def add(self, records: Sequence[bytes]) -> bytes:
         """The lines of these records, with their ends; the head moves on."""
-        lines = []
+        tree, before, lines = self.tree, self.hash, []
         for record in records:
-            line, self.hash = sealed(self.tree.size, record, self.hash)
-            self.tree.add(leaf_hash(line))
+            line, before = sealed(tree.size, record, before)
+            tree.add(leaf_hash(line))
             lines.append(line)
+        self.hash = before
         lines.append(b"")
         return b"\n".join(lines)
 

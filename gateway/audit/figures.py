@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.audit.actions import Action, actions
 from gateway.audit.calls import Call, calls
 from gateway.audit.query import Span
 
@@ -43,12 +44,15 @@ class Figures:
     unrecorded: int = 0  # records that could not be written, as gap records tell
     torn: int = 0
     leaks: list[Call] = field(default_factory=list)  # not clear, and in the cloud
+    actions: list[Action] = field(default_factory=list)  # what operators did
 
     def add(self, records: Iterable[dict[str, Any]]) -> None:
         """Of one gateway, in their order."""
-        for call in calls(self._own(records)):
+        did: list[dict[str, Any]] = []
+        for call in calls(self._own(records, did)):
             if call.time_s in self.span:
                 self._call(call)
+        self.actions += [action for action in actions(did) if action.time_s in self.span]
 
     def _call(self, call: Call) -> None:
         self.calls += 1
@@ -67,11 +71,15 @@ class Figures:
         if call.in_cloud_unclear:
             self.leaks.append(call)
 
-    def _own(self, records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _own(
+        self, records: Iterable[dict[str, Any]], did: list[dict[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
         """What the audit tells of itself is taken in on the way to the calls."""
         origin, last_s, stopped = "", None, False
         for record in records:
             kind, time_s = record["kind"], float(record.get("time", last_s or 0.0))
+            if kind in ("segment", "action"):
+                did.append(record)
             if kind == "segment":
                 origin = str(record["origin"])
             elif kind == "start" and last_s is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ _KEEP = (
     "The audit was changed. Keep the directory as evidence (`spillway audit verify` says more), "
     "and give the gateway another audit.directory"
 )
+_TIME = re.compile(rb'"time":([0-9.]+)')
 _NO_NEWS = 2  # records of the audit itself that alone are worth no checkpoint
 
 
@@ -55,6 +57,12 @@ class Keeping:
     retain_days: float | None = None  # None: for ever
 
 
+def _time_of(line: bytes) -> float:
+    """Of a record; 0 where it has none. Not parsed: a segment has 100,000 of them."""
+    found = _TIME.search(line)
+    return float(found[1]) if found else 0.0
+
+
 class Journal:
     def __init__(
         self,
@@ -67,6 +75,7 @@ class Journal:
         self._wall_s = wall_s
         self._head = Head.empty()
         self.new_key = False
+        self.resumed_s = 0.0  # when the last record was written that was there before
         self.signed = 0  # the size of the last checkpoint
 
     # Opening
@@ -146,6 +155,7 @@ class Journal:
             except BadLine as exc:
                 raise AuditError(f"{segment.path}, line {number}: {exc}. {_KEEP}") from None
             good += len(line)
+            self.resumed_s = max(self.resumed_s, _time_of(line))
             if self.size == last.size and self._head.tree.root() != last.root:
                 raise AuditError(
                     f"{segment.path}: the records up to line {number} are not those that "

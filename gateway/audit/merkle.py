@@ -46,11 +46,11 @@ class Frontier:
     def add(self, leaf: bytes) -> None:
         """`leaf` is a leaf's hash."""
         hashes, size = self.hashes, self.size
+        self.size = size + 1
         while size & 1:
             leaf = hashlib.sha256(b"\x01" + hashes.pop() + leaf).digest()
             size >>= 1
         hashes.append(leaf)
-        self.size += 1
 
     def root(self) -> bytes:
         if not self.hashes:

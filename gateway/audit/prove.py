@@ -90,13 +90,14 @@ def signed_notes(directory: Path, key: PublicKey) -> dict[int, str]:
 
 
 def lines_with(directory: Path, call_id: str) -> list[tuple[int, bytes]]:
-    """The records of a call: one, and that of its end if it streamed. Or of a number."""
-    found = []
+    """The records of a call: first the one with its decision, then that of its end if it streamed,
+    and what was written before it left. Or of a number."""
+    found: list[tuple[int, bytes]] = []
     for segment in segments(directory):
         for line in lines_of(segment.path):
             if line.endswith(b"\n") and _is_of(line, call_id):
                 found.append((int(json.loads(line)["seq"]), line[:-1]))
-    return found
+    return sorted(found, key=lambda one: json.loads(one[1])["kind"] == "intent")
 
 
 def _is_of(line: bytes, call_id: str) -> bool:

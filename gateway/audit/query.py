@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.audit import AuditError
+from gateway.audit.actions import Action, actions
 from gateway.audit.calls import Call, calls
 from gateway.audit.verify import records
 
@@ -37,6 +38,7 @@ class Wanted:
     model: str | None = None
     reason: str | None = None
     outcome: str | None = None
+    sent_as: str | None = None
 
     def __contains__(self, call: Call) -> bool:
         return (
@@ -47,6 +49,7 @@ class Wanted:
             and self.model in (None, call.model)
             and self.reason in (None, call.reason)
             and self.outcome in (None, call.outcome)
+            and (self.sent_as is None or self.sent_as in call.sent_as)
         )
 
     @property
@@ -59,6 +62,14 @@ def found(directories: Sequence[Path], wanted: Wanted) -> Iterator[Call]:
     """Each checked against the chain that it stands in. Raises AuditError."""
     for directory in directories:
         yield from (call for call in calls(records(directory)) if call in wanted)
+
+
+def done(directories: Sequence[Path], span: Span, by: str | None) -> Iterator[Action]:
+    """What operators did, each checked against the chain that it stands in. Raises AuditError."""
+    for directory in directories:
+        for action in actions(records(directory)):
+            if action.time_s in span and by in (None, action.by):
+                yield action
 
 
 def moment(text: str) -> float:

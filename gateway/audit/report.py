@@ -16,7 +16,7 @@ from gateway.audit.verify import Verified
 
 _CLASSES = ("clear", "restricted", "unknown")
 _PLACES = ("onprem", "cloud", "nowhere")
-_OUTCOMES = ("served", "streaming", "rejected", "shed", "expired", "failed", "cancelled")
+_OUTCOMES = ("served", "streaming", "sent", "rejected", "shed", "expired", "failed", "cancelled")
 _DAY_S = 86_400
 
 _STYLE = """
@@ -86,6 +86,7 @@ def page(figures: Figures, checks: Sequence[Checked]) -> str:
             _refusals(figures),
             _tenants(figures),
             _policies(figures),
+            _actions(figures),
             _gaps(figures),
             *map(_chain, checks),
             _how(),
@@ -171,6 +172,17 @@ def _policies(figures: Figures) -> str:
     rows = [[name, _time(p.first_s), _time(p.last_s), p.calls] for name, p in some]
     return "<h2>Settings in force</h2>" + _table(
         ["policy hash", "first call", "last call", "calls"], rows, "None: there were no calls."
+    )
+
+
+def _actions(figures: Figures) -> str:
+    some = sorted(figures.actions, key=lambda action: action.time_s)
+    rows = [[_time(a.time_s), a.action, a.on, a.by or "not known", a.via, a.tenant] for a in some]
+    return (
+        "<h2>What operators did</h2>"
+        "<p>On the console, each by its credential; the kill switch by its file; keys by the "
+        "command, with the user who ran it.</p>"
+        + _table(["time", "action", "on", "by", "via", "tenant"], rows, "Nothing.")
     )
 
 

@@ -232,7 +232,8 @@ class _Reading:
     def _look_at(self, segment: Segment, number: int, line: bytes) -> None:
         """Only what the audit tells of itself; what calls say changes nothing here."""
         self._last = {}
-        if line.startswith(b'{"seq":%d,"kind":"call",' % (self.found.head.size - 1)):
+        begins = b'{"seq":%d,"kind":"' % (self.found.head.size - 1)
+        if line.startswith((begins + b'call"', begins + b'intent"')):
             return
         try:
             self._last = record = json.loads(line)

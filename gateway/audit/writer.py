@@ -1,8 +1,10 @@
 """The thread that makes records durable, many at once.
 
-Whatever waits when the disk is free goes out with one write and one fdatasync: alone, a call waits
-for one of them; under load hundreds share it. The loop hands over a record and gets a ticket; the
-answer goes out when the ticket says that the record is durable.
+The loop gathers records while the disk is busy, and hands them over as one group when it is free:
+one write and one fdatasync for all of them. Alone, a record goes out at once. Records that come in
+company are gathered for a moment, because what a commit costs (a thread that wakes, a sync) costs
+the same for one as for a hundred. Each record has a ticket; the answer goes out when the ticket
+says that the record is durable.
 
 While the disk fails, `block` keeps every answer back and takes no more calls; `spool` goes on for
 as long as the spool has room. What could not be recorded is counted, and told by a `gap` record as
@@ -16,29 +18,32 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway import ambient, strictjson
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import RecordUnwritable
+from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.audit.journal import Journal
 
 log = logging.getLogger(__name__)
 
-Ticket = asyncio.Future[RecordUnwritable | None]
-
 _MOST_IN_ONE = 1024  # records in one write
+_GATHERED_S = 0.002  # from one commit to the next, where that is likely to bring in
+_WORTH = 3  # records or more
 _MOST_WAITING = 65_536  # records; with a disk that hangs, refusals alone could fill the memory
 _RETRY_S = 0.5
 _PATIENCE_S = 10.0  # with a disk that hangs, at the end
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    record: bytes
-    ticket: Ticket
+class _Group:
+    """Records that are made durable together, and who waits for them."""
+
+    __slots__ = ("records", "tickets")
+
+    def __init__(self, records: list[bytes], tickets: list[Durable]) -> None:
+        self.records = records
+        self.tickets = tickets
 
 
 class AuditWriter:
@@ -51,10 +56,15 @@ class AuditWriter:
         self._metrics = metrics
         self._checkpoint_s = checkpoint_s
         self._retry_s = retry_s
-        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._groups: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
+        self._gathered = _Group([], [])
+        self._busy = False  # a group is with the thread, or about to go to it
+        self._handed_s = 0.0  # when the last group went
+        self._next_s = 0.0  # when the next one may
         self._thread: threading.Thread | None = None
         self._failing: str | None = None  # what the disk said last
         self._since_s = 0.0
+        self._try_again_s = 0.0  # a page may have room for a gap's record and for no call's
         self._waiting = 0
         self._refused = 0  # records, counted on the loop
         self._failed = 0  # records, counted in the thread
@@ -67,6 +77,12 @@ class AuditWriter:
         """Raises AuditError."""
         self._loop = asyncio.get_running_loop()
         self.journal.open()
+        if self.journal.new_key:
+            log.warning(
+                "a new key signs the audit; keep its public half where this machine cannot "
+                "change it: %s",
+                str(self.journal.key.public),  # what is no text is masked in a log
+            )
         self.journal.started(opening())
         self.journal.checkpoint()
         self._checkpoint_due_s = ambient.monotonic_s() + self._checkpoint_s
@@ -79,7 +95,8 @@ class AuditWriter:
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
-        self._queue.put(None)
+        self._hand_over_rest()
+        self._groups.put(None)
         await asyncio.to_thread(thread.join, _PATIENCE_S)
         if thread.is_alive():
             log.error("the audit's disk hangs; what waits for it may not be on record")
@@ -103,49 +120,79 @@ class AuditWriter:
         if self._failing is not None:
             raise self._unwritable()
 
-    def append(self, record: Mapping[str, Any]) -> Ticket:
+    def append(self, record: Mapping[str, Any]) -> Durable:
         """Raises RecordUnwritable."""
         if self._failing is not None or self._waiting >= _MOST_WAITING:
             self._refused += 1
             raise self._unwritable()
-        ticket: Ticket = self._loop.create_future()
+        ticket: Durable = self._loop.create_future()
+        self._gathered.records.append(strictjson.dumps(record))
+        self._gathered.tickets.append(ticket)
         self._waiting += 1
-        self._queue.put(_Entry(strictjson.dumps(record), ticket))
+        if not self._busy:
+            self._busy = True
+            self._hand_over_soon()
         return ticket
+
+    def _hand_over_soon(self) -> None:
+        """With whatever else comes in this turn of the loop; or a moment later, in company."""
+        wait_s = self._next_s - ambient.monotonic_s()
+        if wait_s > 0:
+            self._loop.call_later(wait_s, self._hand_over)
+        else:
+            self._loop.call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        group = self._gathered
+        if not group.records:  # they went at the end
+            return
+        if len(group.records) > _MOST_IN_ONE:
+            self._gathered = _Group(group.records[_MOST_IN_ONE:], group.tickets[_MOST_IN_ONE:])
+            group = _Group(group.records[:_MOST_IN_ONE], group.tickets[:_MOST_IN_ONE])
+        else:
+            self._gathered = _Group([], [])
+        self._groups.put(group)
+        now_s, count = ambient.monotonic_s(), len(group.records)
+        worth = count > 1 and count * _GATHERED_S >= _WORTH * (now_s - self._handed_s)
+        self._handed_s, self._next_s = now_s, now_s + _GATHERED_S if worth else 0.0
+
+    def _hand_over_rest(self) -> None:
+        while self._gathered.records:
+            self._hand_over()
 
     def _unwritable(self) -> RecordUnwritable:
         why = self._failing or "the disk does not keep up"
         return RecordUnwritable(f"the audit cannot be written: {why}", retry_after_s=1.0)
 
-    def _told(self, batch: Sequence[_Entry], failed: RecordUnwritable | None) -> None:
-        self._waiting -= len(batch)
+    def _told(self, group: _Group, failed: RecordUnwritable | None) -> None:
+        self._waiting -= len(group.tickets)
         if failed is not None:
-            self._metrics.record_failures.inc(len(batch))
-        for entry in batch:
-            if not entry.ticket.done():
-                entry.ticket.set_result(failed)
+            self._metrics.record_failures.inc(len(group.tickets))
+        for ticket in group.tickets:
+            if not ticket.done():
+                ticket.set_result(failed)
+        if self._gathered.records:
+            self._hand_over_soon()
+        else:
+            self._busy = False
 
     # In the thread
 
     def _run(self) -> None:
         while not self._closing:
-            batch = self._take()
-            if batch:
-                self._commit(batch)
+            group = self._take()
+            if group is not None:
+                self._commit(group)
             self._tend()
 
-    def _take(self) -> list[_Entry]:
+    def _take(self) -> _Group | None:
         """What waits, or nothing once it is time to look after other things."""
-        batch: list[_Entry] = []
-        wait_s = self._wait_s()
-        with contextlib.suppress(queue.Empty):
-            while len(batch) < _MOST_IN_ONE:
-                entry = self._queue.get_nowait() if batch else self._queue.get(timeout=wait_s)
-                if entry is None:
-                    self._closing = True
-                    break
-                batch.append(entry)
-        return batch
+        try:
+            group = self._groups.get(timeout=self._wait_s())
+        except queue.Empty:
+            return None
+        self._closing = group is None
+        return group
 
     def _wait_s(self) -> float:
         if self._failing is not None or self.journal.spooled:
@@ -154,19 +201,19 @@ class AuditWriter:
             return self._checkpoint_s
         return max(0.0, self._checkpoint_due_s - ambient.monotonic_s())
 
-    def _commit(self, batch: Sequence[_Entry]) -> None:
+    def _commit(self, group: _Group) -> None:
         failed: RecordUnwritable | None = None
         started_s = ambient.monotonic_s()
         try:
-            self.journal.commit([entry.record for entry in batch])
+            self.journal.commit(group.records)
         except Exception as exc:  # noqa: BLE001 - a bug here must not end the thread, and all calls
             self._fails(exc)
-            self._failed += len(batch)
+            self._failed += len(group.records)
             failed = self._unwritable()
         self._metrics.audit_commit_seconds.observe(ambient.monotonic_s() - started_s)
-        self._metrics.audit_records.inc(0 if failed else len(batch))
+        self._metrics.audit_records.inc(0 if failed else len(group.records))
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
-            self._loop.call_soon_threadsafe(self._told, batch, failed)
+            self._loop.call_soon_threadsafe(self._told, group, failed)
 
     def _fails(self, exc: Exception) -> None:
         why = _said(exc)
@@ -174,10 +221,11 @@ class AuditWriter:
             self._since_s = ambient.wall_s()
             log.error("the audit cannot be written: %s. No call is answered until it can", why)
         self._failing = why
+        self._try_again_s = ambient.monotonic_s() + self._retry_s
 
     def _tend(self) -> None:
         try:
-            if self._failing is not None:
+            if self._failing is not None and ambient.monotonic_s() >= self._try_again_s:
                 self._recover()
             self.journal.tend()
             if self.journal.size > self.journal.signed and self._due():
@@ -208,6 +256,7 @@ class AuditWriter:
             since_s = round(self._since_s, 3)
             self.journal.note("gap", since=since_s, records=lost, why=self._failing)
         except OSError:
+            self._try_again_s = ambient.monotonic_s() + self._retry_s
             return
         self._admitted += lost
         self._failing = None

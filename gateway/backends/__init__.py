@@ -7,9 +7,11 @@ each in the door of its zone, and nothing else holds the connector: `OnPremDoor`
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Protocol, final, runtime_checkable
+from uuid import UUID
 
+from gateway import ambient
 from gateway.errors import EgressForbidden
 from gateway.types import (
     Classification,
@@ -63,6 +65,8 @@ class Cleared:
     request: InferenceRequest
     found: InitVar[Classification]
     decision: InitVar[Decision]
+    sent_as: UUID = field(default_factory=ambient.new_uuid)
+    """The id that the cloud sees. It leads back to the call in the audit alone."""
 
     def __post_init__(self, found: Classification, decision: Decision) -> None:
         if (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import cast
 
 import httptools
@@ -34,6 +33,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
         self._transport: asyncio.Transport
+        self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._lost = False
         self._resting = True
@@ -84,17 +84,24 @@ class Connection(asyncio.Protocol):
 
     async def head(self) -> None:
         self._streamed = True
-        await self._until(lambda: self._head_done)
+        while not self._head_done:
+            await self._more()
 
     async def end(self) -> None:
-        await self._until(lambda: self._done)
+        while not self._done:
+            await self._more()
 
     def body(self) -> bytes:
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
     async def chunk(self) -> bytes:
         """What has come since; empty at the end."""
-        await self._until(lambda: bool(self._chunks) or self._done)
+        while not (self._chunks or self._done):
+            await self._more()
+        return self.taken()
+
+    def taken(self) -> bytes:
+        """What has come and was not taken yet."""
         found = self.body()
         self._chunks.clear()
         self._held_bytes = 0
@@ -103,18 +110,21 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return found
 
-    async def _until(self, reached: Callable[[], bool]) -> None:
-        while not reached():
-            if self._failure is not None:
-                raise self._failure
-            if self._lost:
-                raise Lost("the connection to the endpoint broke", silent=not self._arrived)
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+    async def _more(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._lost:
+            raise Lost("the connection to the endpoint broke", silent=not self._arrived)
+        self._waiter = waiter = self._loop.create_future()
+        await waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        """Whoever waits for the whole answer sleeps on until that is there."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        if self._done or self._streamed or self._lost or self._failure is not None:
+            waiter.set_result(None)
 
     def _fail(self, why: str) -> None:
         if self._failure is None:

@@ -19,13 +19,13 @@ class CloudDoor:
     async def infer(self, cleared: Cleared, served: ServedModel) -> ReplyStream:
         if type(cleared) is not Cleared:
             raise EgressForbidden("no clearance")
-        return await self.__connector.open(_under_own_ids(cleared.request), served)
+        return await self.__connector.open(_under_own_ids(cleared), served)
 
 
-def _under_own_ids(request: InferenceRequest) -> InferenceRequest:
+def _under_own_ids(cleared: Cleared) -> InferenceRequest:
     """The caller chose the id and the trace, and nobody read them: either has room for a card
     number. So a cloud sees ids of one attempt, which lead back to nobody, and no tracestate."""
-    own = ambient.new_uuid()
+    request, own = cleared.request, cleared.sent_as
     flags = request.traceparent[53:55] or "01"
     trace = f"00-{own.hex}-{ambient.random_hex(8)}-{flags}"
     return replace(request, id=str(own), traceparent=trace, tracestate="")

@@ -22,10 +22,10 @@ from typing import Any
 
 import orjson
 
-from gateway import strictjson
+from gateway import patience, strictjson
 from gateway.backends import openai_failures as failures
 from gateway.backends.sse import EventParser
-from gateway.backends.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
+from gateway.backends.wire import Header, Origin, PostAgain, Tls, Wire, WireRequest, WireStream
 from gateway.deadline import Deadline
 from gateway.errors import (
     DeadlineExceeded,
@@ -50,6 +50,10 @@ _ROUTES = {
     Operation.COMPLETIONS: "/completions",
     Operation.EMBEDDINGS: "/embeddings",
     Operation.RESPONSES: "/responses",
+}
+_ACCEPT = {
+    False: (b"accept", b"application/json"),
+    True: (b"accept", b"text/event-stream"),
 }
 _DONE = b"[DONE]"
 _MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
@@ -112,7 +116,7 @@ class Progress:
                 self.total_tokens, self.usage = total_tokens(response), usage(response)
 
     def _note_choices(self, document: dict[str, Any]) -> None:
-        if (tokens := total_tokens(document)) is not None:
+        if "usage" in document and (tokens := total_tokens(document)) is not None:
             self.total_tokens, self.usage = tokens, usage(document)
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
@@ -178,6 +182,20 @@ class EventStream:
             elif event.data and self._passes_on(event):
                 return event
 
+    def ready(self) -> list[ServerEvent]:
+        """The events behind the last one that came with it, up to the end or a failure."""
+        events, progress, found = self._events, self._progress, []
+        while events and not (progress.ended or self._closed) and events[0].data != _DONE:
+            event = events.popleft()
+            try:
+                if event.data and self._passes_on(event):
+                    found.append(event)
+            except UpstreamError as error:
+                progress.failure = error
+            if progress.failure is not None:
+                break
+        return found
+
     def _passes_on(self, event: ServerEvent) -> bool:
         """Whether the caller gets the event. A failure is ours to tell, in our words, except the
         one that Responses tells by an event of its own once the caller has seen the first."""
@@ -190,7 +208,7 @@ class EventStream:
 
     async def _read(self) -> None:
         try:
-            async with asyncio.timeout(self._bounds.idle_s):
+            with patience.within(self._bounds.idle_s):
                 chunk = await anext(self._response)
         except StopAsyncIteration:
             self._progress.end()
@@ -221,14 +239,21 @@ class OpenAiConnector:
             (b"user-agent", b"spillway"),
             (b"accept-encoding", b"identity"),
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
+            (b"content-type", b"application/json"),
         )
+        self._starts = {
+            (operation, streamed): wire.start("POST", path, (*self._headers, _ACCEPT[streamed]))
+            for operation, path in _ROUTES.items()
+            for streamed in (False, True)
+        }
 
     async def open(self, request: InferenceRequest, served: ServedModel) -> OneFrame | EventStream:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
         body = strictjson.dumps({**call.document, "model": served.model})
-        sent = WireRequest("POST", _ROUTES[call.operation], self._call_headers(request), (body,))
+        start = self._starts[call.operation, call.streamed]
+        sent = PostAgain(start, _trace_headers(request), body)
         if call.streamed:
             return await self._streamed(sent, call.operation, request.deadline)
         return await self._whole(sent, request.deadline)
@@ -245,17 +270,7 @@ class OpenAiConnector:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    def _call_headers(self, request: InferenceRequest) -> tuple[Header, ...]:
-        """Ours alone: nothing that the caller sent as a header goes out."""
-        return (
-            *self._headers,
-            (b"content-type", b"application/json"),
-            (b"accept", b"text/event-stream" if request.streamed else b"application/json"),
-            *([(b"traceparent", request.traceparent.encode())] if request.traceparent else []),
-            *([(b"tracestate", request.tracestate.encode())] if request.tracestate else []),
-        )
-
-    async def _whole(self, sent: WireRequest, deadline: Deadline) -> OneFrame:
+    async def _whole(self, sent: PostAgain, deadline: Deadline) -> OneFrame:
         answer = await self._wire.fetch(sent, deadline)
         if answer.status != 200:
             kept = answer.body if len(answer.body) <= self._bounds.refusal_bytes else b""
@@ -266,7 +281,7 @@ class OpenAiConnector:
         return OneFrame(JsonBody(answer.body), total_tokens(document), usage(document))
 
     async def _streamed(
-        self, sent: WireRequest, operation: Operation, deadline: Deadline
+        self, sent: PostAgain, operation: Operation, deadline: Deadline
     ) -> EventStream:
         response = await self._wire.stream(sent, deadline)
         try:
@@ -289,6 +304,16 @@ class OpenAiConnector:
                 if len(body) > self._bounds.refusal_bytes:
                     return b""
         return bytes(body)
+
+
+def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
+    """Nothing else that the caller sent as a header goes out."""
+    found: tuple[Header, ...] = ()
+    if request.traceparent:
+        found = ((b"traceparent", request.traceparent.encode()),)
+    if request.tracestate:
+        found += ((b"tracestate", request.tracestate.encode()),)
+    return found
 
 
 def total_tokens(document: Mapping[str, Any]) -> int | None:

@@ -26,6 +26,25 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that this chunk completes. Raises UpstreamFailed when one is too large."""
+        events, chunk = self._plain(chunk)
+        return events + self._by_lines(chunk) if chunk else events
+
+    def _plain(self, chunk: bytes) -> tuple[list[ServerEvent], bytes]:
+        """Events of one line of data each, as most are, and what is left to be read line by
+        line."""
+        if self._held or self._after_cr or len(chunk) > self._max_event_bytes:
+            return [], chunk
+        end = chunk.rfind(b"\n\n")
+        if end < 0 or b"\r" in chunk:
+            return [], chunk
+        lines = chunk[:end].split(b"\n\n")
+        for line in lines:
+            if not line.startswith(b"data: ") or b"\n" in line:
+                return [], chunk
+        self._first_line = False
+        return [ServerEvent(line[6:]) for line in lines], chunk[end + 2 :]
+
+    def _by_lines(self, chunk: bytes) -> list[ServerEvent]:
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from gateway import ambient
+from gateway import ambient, patience
 from gateway.backends.connection import Connection, Lost
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, UpstreamUnreachable
@@ -30,9 +30,10 @@ Tls = ssl.SSLContext | Callable[[], ssl.SSLContext]
 _T = TypeVar("_T")
 
 _PATH = re.compile(r"/[\x21-\x7e]*")
-_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-_OURS = frozenset({b"host", b"connection", b"content-length", b"transfer-encoding", b"te"})
+_OURS = rb"host|connection|content-length|transfer-encoding|te"
+_LINES = re.compile(
+    rb"(?i:(?!(?:%b):)[!#$%%&'*+.^_`|~0-9a-z-]+: [^\x00-\x08\x0a-\x1f\x7f]*\r\n)+" % _OURS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,20 @@ class WireRequest:
     headers: tuple[Header, ...] = ()
     body: tuple[bytes, ...] = field(default=(), repr=False)
     repeatable: bool = True
+
+
+class PostAgain:
+    """A POST whose head begins as those of others do: with what `Wire.start` made."""
+
+    __slots__ = ("body", "headers", "repeatable", "start")
+
+    def __init__(
+        self, start: bytes, headers: tuple[Header, ...], body: bytes, repeatable: bool = True
+    ) -> None:
+        self.start = start
+        self.headers = headers  # its own
+        self.body = (body,)
+        self.repeatable = repeatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +166,7 @@ class Wire:
         self._busy: set[Connection] = set()
         self._closed = False
 
-    async def fetch(self, request: WireRequest, deadline: Deadline) -> WireAnswer:
+    async def fetch(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireAnswer:
         """The whole answer, whatever its status."""
         connection = await self._exchange(request, deadline, streamed=False)
         try:
@@ -159,7 +174,7 @@ class Wire:
         finally:
             self._give_back(connection)
 
-    async def stream(self, request: WireRequest, deadline: Deadline) -> WireStream:
+    async def stream(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireStream:
         """The answer as soon as its head is here."""
         connection = await self._exchange(request, deadline, streamed=True)
         return WireStream(self, connection, deadline)
@@ -174,7 +189,7 @@ class Wire:
         self._idle.clear()
 
     async def _exchange(
-        self, request: WireRequest, deadline: Deadline, *, streamed: bool
+        self, request: WireRequest | PostAgain, deadline: Deadline, *, streamed: bool
     ) -> Connection:
         head = self._head(request)
         again = False
@@ -251,24 +266,39 @@ class Wire:
             connection.cut()
         self._room.release()
 
-    def _head(self, request: WireRequest) -> bytes:
-        """Raises ValueError for what would not be one head: that is a bug, not a caller's fault."""
-        path = self._origin.base + request.path
-        if request.method not in ("GET", "POST") or not _PATH.fullmatch(path):
+    def start(self, method: str, path: str, headers: tuple[Header, ...] = ()) -> bytes:
+        """The beginning of a head. Raises ValueError for what would not be one: that is a bug, not
+        a caller's fault."""
+        path = self._origin.base + path
+        if method not in ("GET", "POST") or not _PATH.fullmatch(path):
             raise ValueError("not a request line")
-        lines = [f"{request.method} {path} HTTP/1.1".encode(), b"host: " + self._origin.authority]
-        for name, value in request.headers:
-            if not _NAME.fullmatch(name) or name.lower() in _OURS or _CONTROL.search(value):
-                raise ValueError("not a header")
-            lines.append(b"%b: %b" % (name, value))
-        if request.body or request.method == "POST":
-            lines.append(b"content-length: %d" % sum(map(len, request.body)))
-        return b"\r\n".join((*lines, b"", b""))
+        first = f"{method} {path} HTTP/1.1\r\nhost: ".encode() + self._origin.authority
+        return first + b"\r\n" + _lines(headers)
+
+    def _head(self, request: WireRequest | PostAgain) -> bytes:
+        """Raises ValueError as `start` does."""
+        if isinstance(request, PostAgain):
+            start, posts = request.start, True
+        else:
+            start, posts = self.start(request.method, request.path), request.method == "POST"
+        lines = _lines(request.headers)
+        if not (request.body or posts):
+            return b"%b%b\r\n" % (start, lines)
+        return b"%b%bcontent-length: %d\r\n\r\n" % (start, lines, sum(map(len, request.body)))
+
+
+def _lines(headers: tuple[Header, ...]) -> bytes:
+    if not headers:
+        return b""
+    lines = b"".join([b"%b: %b\r\n" % each for each in headers])
+    if not _LINES.fullmatch(lines) or lines.count(b"\r\n") != len(headers):
+        raise ValueError("not a header")
+    return lines
 
 
 async def _within(deadline: Deadline, work: Awaitable[_T]) -> _T:
     try:
-        async with asyncio.timeout(deadline.remaining_s()):
+        with patience.within(deadline.remaining_s()):
             return await work
     except TimeoutError:
         raise _late() from None

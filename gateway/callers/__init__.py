@@ -11,7 +11,7 @@ import asyncio
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway.callers.caller import ANYONE, Caller
 from gateway.callers.configured import ConfiguredKeys, Same
@@ -35,6 +35,8 @@ class Tokens(Protocol):
         ...
 
     def tightenings(self) -> frozenset[Tightening]: ...
+    async def fetched(self) -> None: ...
+    def follow(self, before: Any) -> None: ...
     async def run(self) -> None: ...
 
 
@@ -91,6 +93,16 @@ class Callers:
         if self._issued is not None:
             self._issued.looked_for = looked_for
 
+    def follow(self, before: Callers) -> None:
+        """What those of before have fetched need not be fetched again."""
+        if self._tokens is not None and before._tokens is not None:
+            self._tokens.follow(before._tokens)
+
+    async def fetched(self) -> None:
+        """Returns once whatever is asked of others has been answered."""
+        if self._tokens is not None:
+            await self._tokens.fetched()
+
     async def run(self) -> None:
         """Keeps up with what changes outside, until it is cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -118,6 +130,18 @@ class Callers:
             raise self._refusal(kind, exc.why) from None
         return found if peer is None else found.within(peer)
 
+    def issued_ids(self, token: str) -> tuple[str, ...]:
+        """Of an issued key in use, and of those that it was rotated from; empty if it is none.
+        Raises Unverifiable."""
+        if self._issued is None or not token.startswith(PREFIX):
+            return ()
+        try:
+            return self._issued.ids(token)
+        except NotAccepted as exc:
+            if exc.why == "unverifiable":
+                raise _unverifiable() from None
+            return ()
+
     def _peer(self, names: Sequence[str]) -> Caller | None:
         return None if self._certificates is None or not names else self._certificates.find(names)
 
@@ -132,8 +156,11 @@ class Callers:
     def _refusal(self, kind: str, why: str) -> GatewayError:
         self._refusal_told(kind, why)
         if why == "unverifiable":
-            return Unverifiable(
-                "this key or token cannot be checked at the moment; send it again",
-                retry_after_s=_RETRY_S,
-            )
+            return _unverifiable()
         return refused()
+
+
+def _unverifiable() -> Unverifiable:
+    return Unverifiable(
+        "this key or token cannot be checked at the moment; send it again", retry_after_s=_RETRY_S
+    )

@@ -19,7 +19,11 @@ def build(
     issued, tokens = None, None
     clocks = Clocks(ambient.monotonic_s, ambient.wall_s)
     if settings.key_store is not None:
-        issued = IssuedKeys(KeyReader(settings.key_store), settings.tenants, clocks)
+        operators = (o.issued_key for o in settings.console.operators.values())
+        issued = IssuedKeys(
+            KeyReader(settings.key_store), settings.tenants, clocks,
+            [key for key in operators if key is not None],
+        )  # fmt: skip
         issued.look()
     if settings.issuers:
         # Imports joserfc and cryptography, which only a gateway with issuers needs.

@@ -9,19 +9,19 @@ from dataclasses import replace
 
 from gateway import ambient
 from gateway.callers.caller import Caller, of_scope
-from gateway.callers.key_form import digest_of
 from gateway.callers.refusal import NotAccepted
 from gateway.config import KeySettings, TenantSettings
 
 Same = Callable[[bytes, bytes], bool]
 """Compares in a time that does not tell how much of it matched."""
 
-_NOBODY = bytes(32)
+_DIGEST_BYTES, _PLACE_BYTES = 32, 16
+_NOBODY = bytes(_DIGEST_BYTES)
 
 
 class ConfiguredKeys:
-    """Found by a digest under a key of this process, which nobody outside can steer towards one
-    that is there; then compared whole, in constant time, also where none was found."""
+    """Kept as digests under a key of this process, which nobody outside can steer. Found by the
+    first half of one, then compared whole, in constant time, also where none was found."""
 
     def __init__(
         self,
@@ -31,24 +31,25 @@ class ConfiguredKeys:
     ) -> None:
         self._same = same
         self._under = ambient.random_bytes(32)
-        self._keys: dict[bytes, tuple[bytes, Caller]] = {}
+        self._keys: dict[bytes, tuple[bytes, Caller]] = {}  # by the place of a digest
         for name, key in keys.items():
             secret = key.key.get_secret_value().strip()
             caller = of_scope(name, key.tenant, key, tenants.get(key.tenant))
             caller = replace(caller, pseudonymise=key.pseudonymise)
             if secret:
-                self._keys[self._place(secret)] = digest_of(secret), caller
+                digest = self._digest(secret)
+                self._keys[digest[:_PLACE_BYTES]] = digest, caller
         self.callers = tuple(caller for _, caller in self._keys.values())
 
     def find(self, token: str) -> Caller:
         """Raises NotAccepted."""
-        known = self._keys.get(self._place(token))
-        digest = _NOBODY if known is None else known[0]
-        same = self._same(digest, digest_of(token))
+        given = self._digest(token)
+        known = self._keys.get(given[:_PLACE_BYTES])
+        same = self._same(_NOBODY if known is None else known[0], given)
         if known is None or not same:
             raise NotAccepted("unknown")
         return known[1]
 
-    def _place(self, token: str) -> bytes:
+    def _digest(self, token: str) -> bytes:
         given = token.encode("utf-8", "surrogateescape")
-        return hashlib.blake2b(given, key=self._under, digest_size=16).digest()
+        return hashlib.blake2b(given, key=self._under, digest_size=_DIGEST_BYTES).digest()

@@ -11,7 +11,7 @@ import asyncio
 import hmac
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
@@ -39,8 +39,14 @@ class Clocks:
 
 class IssuedKeys:
     def __init__(
-        self, reader: KeyReader, tenants: Mapping[str, TenantSettings], clocks: Clocks
+        self,
+        reader: KeyReader,
+        tenants: Mapping[str, TenantSettings],
+        clocks: Clocks,
+        operators: Collection[str] = (),
     ) -> None:
+        """`operators`: ids of keys that open the console, and so make no calls."""
+        self._operators = frozenset(operators)
         self._reader = reader
         self._tenants = tenants
         self._clocks = clocks
@@ -55,6 +61,29 @@ class IssuedKeys:
 
     def find(self, token: str) -> Caller:
         """Raises NotAccepted."""
+        record, caller = self._in_use(token)
+        if self._operators and not self._operators.isdisjoint(self._ids(record)):
+            raise NotAccepted("operator")
+        if caller is None:
+            raise NotAccepted("claims")
+        if not self.looked_for(caller.tightening):
+            return replace(caller, zones=ONPREM_ONLY)
+        return caller
+
+    def ids(self, token: str) -> tuple[str, ...]:
+        """Of the key, and of those that it was rotated from. Raises NotAccepted."""
+        return self._ids(self._in_use(token)[0])
+
+    def _ids(self, record: KeyRecord) -> tuple[str, ...]:
+        found = [record.id]
+        while record.replaces is not None and record.replaces not in found:
+            found.append(record.replaces)
+            if record.replaces not in self._keys:
+                break
+            record, _ = self._keys[record.replaces]
+        return tuple(found)
+
+    def _in_use(self, token: str) -> tuple[KeyRecord, Caller | None]:
         if self._clocks.monotonic_s() - self._seen_s > TRUSTED_S:
             raise NotAccepted("unverifiable")
         record, caller = self._keys.get(stated_id(token), (None, None))
@@ -66,11 +95,7 @@ class IssuedKeys:
             raise NotAccepted("wrong_secret")
         if (why := record.why_not(self._clocks.wall_s())) is not None:
             raise NotAccepted(why)
-        if caller is None:
-            raise NotAccepted("claims")
-        if not self.looked_for(caller.tightening):
-            return replace(caller, zones=ONPREM_ONLY)
-        return caller
+        return record, caller
 
     def look(self) -> None:
         """Blocking: at the start, and in a thread from then on."""

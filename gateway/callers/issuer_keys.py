@@ -51,6 +51,13 @@ class IssuerKeys:
         self._wanted = asyncio.Event()
         self._failing = False
         self._fetch_s = FETCH_S
+        self.here = asyncio.Event()  # since the first time that they were fetched
+
+    def follow(self, before: IssuerKeys) -> None:
+        """The keys that were fetched for the same settings."""
+        if before._settings == self._settings and before.here.is_set():
+            self._fetched = before._fetched
+            self.here.set()
 
     @property
     def current(self) -> Fetched:
@@ -95,6 +102,7 @@ class IssuerKeys:
             log.info("issuer %s: its keys are here again", self._name)
         self._failing = False
         self._fetched = Fetched(keys, began_s)
+        self.here.set()
 
     def _want(self) -> bool:
         """Whether a fetch is under way now, or will be at once."""

@@ -27,6 +27,16 @@ CREATE TABLE IF NOT EXISTS keys (
   replaces TEXT
 ) STRICT
 """
+_CHANGES = """
+CREATE TABLE IF NOT EXISTS changes (
+  number INTEGER PRIMARY KEY,
+  at REAL NOT NULL,
+  action TEXT NOT NULL,
+  key TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  by TEXT NOT NULL
+) STRICT
+"""
 _COLUMNS = "id, digest, tenant, name, scope, created, expires, revoked, replaces"
 _BUSY_S = 5.0
 
@@ -60,16 +70,30 @@ class KeyRecord:
         return "expired" if self.expires is not None and now_s >= self.expires else None
 
 
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """What was done to a key; kept with the keys, so that gateways can put it into their audits."""
+
+    number: int
+    at_s: float  # since 1970
+    action: str  # key_create, key_rotate or key_revoke
+    key: str  # its id
+    tenant: str
+    by: str  # the user who ran the command
+
+
 class KeyStore:
     """For commands: opens the file, makes it where there is none."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, by: str = "") -> None:
+        self._by = by
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._file = _connected(path, "rw", _BUSY_S)
             with _translated(path):
                 self._file.execute(_SCHEMA)
+                self._file.execute(_CHANGES)
         except OSError as exc:
             raise KeyStoreUnreadable(f"{path}: cannot be opened: {exc.strerror}") from None
         self._path = path
@@ -80,6 +104,7 @@ class KeyStore:
     def add(self, record: KeyRecord) -> None:
         with self._change():
             self._insert(record)
+            self._note("key_create", record.id, record.created)
 
     def all(self) -> list[KeyRecord]:
         """In the order in which they were made."""
@@ -88,7 +113,11 @@ class KeyStore:
 
     def revoke(self, key_id: str, now_s: float) -> None:
         """Raises NoSuchKey."""
-        self._update("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL", now_s, key_id)
+        with self._change():
+            self._must_change(
+                "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL", now_s, key_id
+            )
+            self._note("key_revoke", key_id, now_s)
 
     def rotate(self, key_id: str, record: KeyRecord, until_s: float) -> None:
         """The new key, and the end of the old one, in one step. Raises NoSuchKey."""
@@ -98,10 +127,15 @@ class KeyStore:
                 "UPDATE keys SET expires = min(coalesce(expires, ?1), ?1) "
                 "WHERE id = ?2 AND revoked IS NULL", until_s, key_id,
             )  # fmt: skip
+            self._note("key_rotate", key_id, record.created)
+            self._note("key_create", record.id, record.created)
 
-    def _update(self, statement: str, *values: object) -> None:
-        with self._change():
-            self._must_change(statement, *values)
+    def _note(self, action: str, key_id: str, at_s: float) -> None:
+        self._file.execute(
+            "INSERT INTO changes (at, action, key, tenant, by) "
+            "SELECT ?, ?, id, tenant, ? FROM keys WHERE id = ?",
+            (at_s, action, self._by, key_id),
+        )
 
     def _must_change(self, statement: str, *values: object) -> None:
         if self._file.execute(statement, values).rowcount != 1:
@@ -165,6 +199,20 @@ class KeyReader:
         self._seen = seen
         return found
 
+    def changes(self, since_s: float) -> list[KeyChange]:
+        """Those since then, in their order; none where nothing has changed since the last look.
+        Raises KeyStoreUnreadable."""
+        with self._in_use:
+            try:
+                if self._look() is None:
+                    return []
+                assert self._file is not None
+                with _translated(self._path):
+                    return _changes(self._file, since_s)
+            except KeyStoreUnreadable:
+                self._close()
+                raise
+
     def close(self) -> None:
         with self._in_use:
             self._close()
@@ -186,6 +234,17 @@ def _connected(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
 def _read(file: sqlite3.Connection) -> list[KeyRecord]:
     rows = file.execute(f"SELECT {_COLUMNS} FROM keys ORDER BY created, id").fetchall()
     return [KeyRecord(*row) for row in rows]
+
+
+def _changes(file: sqlite3.Connection, since_s: float) -> list[KeyChange]:
+    kept = file.execute("SELECT 1 FROM sqlite_master WHERE name = 'changes'").fetchone()
+    if kept is None:  # no command of this version has opened it yet
+        return []
+    rows = file.execute(
+        "SELECT number, at, action, key, tenant, by FROM changes WHERE at >= ? ORDER BY number",
+        (since_s,),
+    )
+    return [KeyChange(*row) for row in rows]
 
 
 @contextlib.contextmanager

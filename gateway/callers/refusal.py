@@ -20,6 +20,7 @@ WHY = frozenset(
         "no_key",  # the issuer has none of that id
         "signature",
         "claims",
+        "operator",
         "unverifiable",  # what it would be checked against cannot be read
     }
 )

@@ -65,6 +65,17 @@ class IssuerTokens:
             self._verified.popitem(last=False)
         return found.caller
 
+    async def fetched(self) -> None:
+        """Returns once each issuer's keys have been fetched."""
+        for issuer in self._by_issuer.values():
+            await issuer.keys.here.wait()
+
+    def follow(self, before: IssuerTokens) -> None:
+        """Issuers that have not changed need not be asked before their tokens can be read."""
+        for name, issuer in self._by_issuer.items():
+            if name in before._by_issuer:
+                issuer.keys.follow(before._by_issuer[name].keys)
+
     def tightenings(self) -> frozenset[Tightening]:
         issuers = self._by_issuer.values()
         return frozenset(added for issuer in issuers for added in issuer.tightenings())

@@ -31,7 +31,7 @@ from gateway.cluster.messages import (
 from gateway.cluster.ownership import Ownership, of_one_owner
 from gateway.cluster.view import View
 from gateway.deadline import Clock, Deadline
-from gateway.errors import GatewayError
+from gateway.errors import EgressForbidden, GatewayError
 from gateway.fleet import Fleet
 from gateway.group import NoServer, Spilled, Turn
 from gateway.scheduling.calls import Call, Leave
@@ -223,6 +223,9 @@ def staying(endpoint: Endpoint) -> Decision:
 
 class _Unlogged:
     """The call's own gateway keeps its record."""
+
+    async def leaves(self, endpoint: str, sent_as: str) -> None:
+        raise EgressForbidden(sent_as)  # what is forwarded stays
 
     def attempted(self, attempt: Attempt) -> None:
         pass

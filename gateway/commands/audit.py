@@ -26,21 +26,22 @@ from gateway.audit.prove import (
     signed_notes,
     single_note,
 )
-from gateway.audit.query import Span, Wanted, found, moment, quarter
+from gateway.audit.query import Span, Wanted, done, found, moment, quarter
 from gateway.audit.report import Checked, page
 from gateway.audit.segments import segments
 from gateway.audit.verify import Verified, public_key, records, verify
 from gateway.commands import console
 
 _T = TypeVar("_T")
-_OUTCOMES = ("served", "streaming", "rejected", "shed", "expired", "failed", "cancelled")
+_OUTCOMES = ("served", "streaming", "sent", "rejected", "shed", "expired", "failed", "cancelled")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("audit", help="check, search and prove what was recorded")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     _verify_arguments(_action(actions, "verify", "whether anything was changed", _verify))
-    _query_arguments(_action(actions, "query", "calls by class, zone, time and more", _query))
+    told = "calls by class, zone, time and more; or what operators did"
+    _query_arguments(_action(actions, "query", told, _query))
     _export_arguments(_action(actions, "export", "the signed checkpoint, for elsewhere", _export))
     _prove_arguments(_action(actions, "prove", "that one call is on record", _prove))
     _report_arguments(_action(actions, "report", "one page for a quarter, to print", _report))
@@ -52,13 +53,20 @@ def _action(
     told: str,
     act: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=told)
-    parser.add_argument("--config", type=Path, help="settings that say where the audit lies")
+    parser = actions.add_parser(
+        name, help=told, description=f"{told[0].upper()}{told[1:]}. Needs no running gateway.",
+        epilog="Exit codes: 0 it holds, or nothing wrong was found; 1 it does not hold, or calls "
+        "are where none may be; 2 the input was wrong.",
+    )  # fmt: skip
+    console.add_config(parser)
     parser.add_argument(
         "--directory", type=Path, action="append", metavar="DIR",
         help="of the audit, instead; several gateways: once for each",
     )  # fmt: skip
-    parser.add_argument("--key", help="the public key, or its file (default: signing.pub there)")
+    if name != "query":  # which signs for nothing
+        parser.add_argument(
+            "--key", help="the public key, or its file (default: signing.pub there)"
+        )
     parser.set_defaults(run=_told, act=act)
     return parser
 
@@ -195,26 +203,46 @@ def _tell(told: Verified, key_given: bool) -> None:
 
 
 def _query_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--class", dest="sensitivity", choices=("clear", "restricted", "unknown"))
+    parser.add_argument(
+        "--class", dest="sensitivity", choices=("clear", "restricted", "unknown"),
+        help="unknown: refused before it was read",
+    )  # fmt: skip
     parser.add_argument("--zone", choices=("onprem", "cloud"), help="that the call touched")
     parser.add_argument(
-        "--from", dest="from_s", type=_asked(moment), metavar="DAY", help="2026-07-01"
+        "--from",
+        dest="from_s",
+        type=_asked(moment),
+        metavar="DAY",
+        help="or a moment: 2026-07-01T12:00",
     )
     parser.add_argument(
         "--until", dest="until_s", type=_asked(moment), metavar="DAY", help="not included"
     )
-    parser.add_argument("--tenant")
-    parser.add_argument("--model")
+    parser.add_argument("--tenant", help="of the caller's key")
+    parser.add_argument("--model", help="by its name in the settings")
     parser.add_argument("--reason", help="the code of its end")
-    parser.add_argument("--outcome", choices=_OUTCOMES)
+    parser.add_argument(
+        "--outcome", choices=_OUTCOMES,
+        help="how it ended; streaming and sent: its end is not on record",
+    )  # fmt: skip
+    parser.add_argument("--sent-as", metavar="ID", help="the id that a cloud saw, as a UUID")
+    parser.add_argument(
+        "--actions", action="store_true", help="what operators did, in place of calls"
+    )
+    parser.add_argument("--by", metavar="NAME", help="with --actions: of this operator or user")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
 def _query(args: argparse.Namespace) -> int:
     start, end = args.from_s, args.until_s
+    span = Span(float("-inf") if start is None else start, float("inf") if end is None else end)
+    if args.actions:
+        return _query_actions(args, span)
+    if args.by is not None:
+        raise AuditError("--by is of operators: say --actions too, or --tenant for calls")
     wanted = Wanted(
-        Span(float("-inf") if start is None else start, float("inf") if end is None else end),
-        args.sensitivity, args.zone, args.tenant, args.model, args.reason, args.outcome,
+        span, args.sensitivity, args.zone, args.tenant, args.model, args.reason, args.outcome,
+        args.sent_as,
     )  # fmt: skip
     count = _put(found(_directories(args), wanted), args.json)
     if wanted.must_be_empty and count:
@@ -224,6 +252,29 @@ def _query(args: argparse.Namespace) -> int:
     return 0
 
 
+def _query_actions(args: argparse.Namespace, span: Span) -> int:
+    for name in ("sensitivity", "zone", "tenant", "model", "reason", "outcome", "sent_as"):
+        if getattr(args, name) is not None:
+            option = {"sensitivity": "class", "sent_as": "sent-as"}.get(name, name)
+            raise AuditError(f"--{option} is of calls, and --actions lists what operators did")
+    count = 0
+    for action in done(_directories(args), span, args.by):
+        count += 1
+        if args.json:
+            sys.stdout.write(json.dumps(dataclasses.asdict(action)) + "\n")
+            continue
+        sys.stdout.write(
+            f"{_at(action.time_s)}  {action.action:<10}  {action.on}  "
+            f"by {action.by or 'nobody known'} ({action.via})\n"
+        )
+    console.err.print(f"{count} actions")
+    return 0
+
+
+def _at(time_s: float) -> str:
+    return dt.datetime.fromtimestamp(time_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def _put(some: Iterable[Call], as_json: bool) -> int:
     count = 0
     for call in some:
@@ -231,11 +282,10 @@ def _put(some: Iterable[Call], as_json: bool) -> int:
         if as_json:
             sys.stdout.write(json.dumps(dataclasses.asdict(call)) + "\n")
             continue
-        at = dt.datetime.fromtimestamp(call.time_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
         zones = "+".join(call.zones) or "nowhere"
         sys.stdout.write(
-            f"{at}  {call.id}  {call.sensitivity:<10}  {zones:<12}  {call.tenant}  {call.model}  "
-            f"{call.outcome}  {call.reason}\n"
+            f"{_at(call.time_s)}  {call.id}  {call.sensitivity:<10}  {zones:<12}  "
+            f"{call.tenant}  {call.model}  {call.outcome}  {call.reason}\n"
         )
     return count
 
@@ -313,8 +363,12 @@ def _prove(args: argparse.Namespace) -> int:
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quarter", type=_asked(quarter), required=True, metavar="2026Q3")
-    parser.add_argument("--checkpoint", type=Path, action="append", default=[], metavar="FILE")
+    parser.add_argument("--quarter", type=_asked(quarter), required=True, metavar="2026Q3",
+                        help="of a year, in UTC")  # fmt: skip
+    parser.add_argument(
+        "--checkpoint", type=Path, action="append", default=[], metavar="FILE",
+        help="checkpoints that were kept elsewhere, to compare with",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="an HTML page")
 
 

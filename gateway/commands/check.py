@@ -12,8 +12,16 @@ from gateway.types import Zone
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("check", help="check a settings file")
-    parser.add_argument("config", type=Path, nargs="?")
+    parser = subparsers.add_parser(
+        "check",
+        help="check a settings file",
+        description="Reads the file as `spillway serve` would and says what is wrong, with the "
+        "line; no endpoint is asked. Exit codes: 0 it is right, 2 it is not.",
+    )
+    parser.add_argument(
+        "config", type=Path, nargs="?", metavar="FILE",
+        help="default: ./spillway.yaml if it is there, else the built-in settings",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.set_defaults(run=run)
 
@@ -34,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
         if e.embedded
         for hazard in repository.hazards(e.repository or Path("models"))
     ]
+    public = {name: m.public_reason for name, m in settings.models.items() if m.public}
     homeless = sorted(name for name, places in models.items() if not places["onprem"])
     if args.json:
         console.put_json(
@@ -42,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
                 "policy": settings.policy_hash(),
                 "models": models,
                 "without_onprem": homeless,
+                "public": public,
                 "owners": owners(settings),
                 "hazards": found,
             }
@@ -58,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
         console.err.print(
             f"[yellow]note:[/] {name} has no on-prem endpoint: restricted calls of it are refused"
         )
+    for name, reason in public.items():
+        console.err.print("[yellow]note:[/] ", end="")
+        told = f"calls of {name} are not read and may leave; public_reason: {reason}"
+        console.err.print(told, markup=False)
     for hazard in found:
         console.err.print("[yellow]warning:[/] ", end="")
         told = f"{hazard['endpoint']}: {hazard['model']}: {hazard['told']}"

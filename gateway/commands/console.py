@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -34,12 +35,28 @@ def put_json_line(value: Any) -> None:
     sys.stdout.flush()
 
 
+def add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE",
+        help="settings (default: ./spillway.yaml if it is there, else the built-in ones)",
+    )  # fmt: skip
+
+
+def unreachable(url: str, exc: Exception) -> str:
+    return f"{url}: no gateway answers there ({type(exc).__name__}); start one, or name its --url"
+
+
+def path_of(path: Path | None) -> Path:
+    """`./spillway.yaml` if it is there, else the default, where none is given."""
+    if path is not None:
+        return path
+    own = Path("spillway.yaml")
+    return own if own.exists() else DEFAULT_CONFIG
+
+
 def settings_of(path: Path | None) -> Settings:
-    """The file's settings; without one, `./spillway.yaml` if it is there, else the default."""
-    if path is None:
-        own = Path("spillway.yaml")
-        path = own if own.exists() else DEFAULT_CONFIG
-    settings = config.load(path)
+    """The file's settings; without one, those of `path_of`."""
+    settings = config.load(path_of(path))
     if settings.classify.registry or settings.classify.recognizers:
         from gateway.classify.patterns import registry  # Presidio takes a second to import
 

@@ -26,8 +26,13 @@ _COLUMNS = ("attempts", "served", "onprem_usd", "cloud_usd", "unserved_usd", "to
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("costs", help="what calls cost, and what that saved")
-    parser.add_argument("--config", type=Path, help="settings that say where the ledger is")
+    parser = subparsers.add_parser(
+        "costs",
+        help="what calls cost, and what that saved",
+        description="From the ledger, for all days that it has, unless --from and --to say less. "
+        "Needs no running gateway.",
+    )
+    console.add_config(parser)
     parser.add_argument("--by", default="tenant", help=f"one of {', '.join(BY)}; default tenant")
     parser.add_argument("--from", dest="first", metavar="DAY", help="the first, as 2026-11-01")
     parser.add_argument("--to", dest="last", metavar="DAY", help="the last, it included")

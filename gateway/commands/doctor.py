@@ -25,7 +25,12 @@ _IDENTITY = base64.b64decode(
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("doctor", help="tell what this machine has")
+    parser = subparsers.add_parser(
+        "doctor",
+        help="tell what this machine has",
+        description="GPU, driver, ONNX Runtime, TensorRT, Triton and models: what is there, what "
+        "is missing, and what to do about it. Nothing is started or changed.",
+    )
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
     parser.set_defaults(run=run)
 

@@ -24,11 +24,18 @@ from gateway.fronts import ops
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("explain", help="tell where a call would go, and why")
+    parser = subparsers.add_parser(
+        "explain",
+        help="tell where a call would go, and why",
+        description="Reads the call and decides on it, and sends it nowhere. Without --url every "
+        "endpoint of the settings is taken to be up and free; a running gateway knows better.",
+        epilog='Such as: echo \'{"path": "/v1/chat/completions", "body": {"model": "scribe", '
+        '"messages": [{"role": "user", "content": "hello"}]}}\' | spillway explain -',
+    )
     parser.add_argument("file", help='{"path", "headers", "body"} as JSON; - for stdin')
-    parser.add_argument("--config", type=Path, help="settings (default: ./spillway.yaml, or ours)")
+    console.add_config(parser)
     parser.add_argument("--url", help="ask this running gateway instead")
-    parser.add_argument("--key", help="authorization key for --url")
+    parser.add_argument("--key", help="a caller's key, with --url")
     parser.add_argument("--json", action="store_true", help="the whole trace as JSON")
     parser.set_defaults(run=run)
 
@@ -65,7 +72,7 @@ def _ask(url: str, key: str | None, raw: bytes) -> dict[str, Any]:
                 f"{url.rstrip('/')}/spillway/explain", content=raw, headers=headers
             )
     except httpx.HTTPError as exc:
-        raise GatewayError(f"{url} cannot be reached: {type(exc).__name__}") from None
+        raise GatewayError(console.unreachable(url, exc)) from None
     found = strictjson.load_object(answer.content)
     if answer.status_code != 200:
         raise GatewayError(str(found.get("error")), reason=str(found.get("reason")))
@@ -75,8 +82,8 @@ def _ask(url: str, key: str | None, raw: bytes) -> dict[str, Any]:
 async def _explain(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
     gateway = Gateway(settings)
     async with gateway.idle():
-        request = ops.described(document, gateway.services)
-        return ops.explanation(await gateway.pipeline.explain(request))
+        request = ops.described(document, gateway.core.services)
+        return ops.explanation(await gateway.core.pipeline.explain(request))
 
 
 def _tell(trace: dict[str, Any]) -> None:
@@ -94,3 +101,5 @@ def _tell(trace: dict[str, Any]) -> None:
     else:
         r = trace["refusal"]
         put(f"-> refused with {r['http_status']}: {r['reason']}: {r['message']}", markup=False)
+    for name, told in trace.get("shadows", {}).items():
+        put(f"   shadow {name}: {told['zone'] or 'unknown'}: {told['reason']}", markup=False)

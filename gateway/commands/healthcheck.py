@@ -18,9 +18,16 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("healthcheck", help="exit 0 when the gateway is ready")
+    parser = subparsers.add_parser(
+        "healthcheck",
+        help="exit 0 when the gateway is ready",
+        description="For orchestrators: asks /readyz of a running gateway. Exit codes: 0 it takes "
+        "calls, 1 it does not, or does not answer.",
+    )
     parser.add_argument("--url", default=DEFAULT_URL, help="default: %(default)s")
-    parser.add_argument("--timeout", type=float, default=3.0, help="seconds, default %(default)s")
+    parser.add_argument(
+        "--timeout", type=float, default=3.0, metavar="S", help="seconds, default %(default)s"
+    )
     parser.add_argument("--ca-file", type=Path, help="whose certificate an https gateway must show")
     parser.add_argument("--cert-file", type=Path, help="the one to show it, if it asks for one")
     parser.add_argument("--key-file", type=Path, help="its key")
@@ -32,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         with httpx.Client(trust_env=False, timeout=args.timeout, verify=_tls(args)) as client:
             status = client.get(f"{args.url.rstrip('/')}/readyz").status_code
     except httpx.HTTPError as exc:
-        console.fail(f"{args.url} cannot be reached: {type(exc).__name__}")
+        console.fail(console.unreachable(args.url, exc))
         return 1
     if status != 200:
         console.fail(f"{args.url} is not ready: it answers {status}")

@@ -24,7 +24,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "kind", choices=["litellm"], help="whose: the config.yaml of LiteLLM's proxy"
     )
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, help="its settings, which are only read")
     parser.add_argument("-o", "--output", type=Path, help="write it there; by default to stdout")
     parser.add_argument(
         "--onprem", action="append", default=[], metavar="HOST",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
+import pwd
 import re
 from pathlib import Path
 from typing import Any
@@ -34,21 +36,23 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key; it is shown once")
-    create.add_argument("tenant", help="whose calls are made with it")
+    create.add_argument("tenant", help="whose calls are made with it; costs and limits are its")
     create.add_argument("--name", default="", help="what people call it")
     create.add_argument("--expires", metavar="WHEN", help="after 90d, 12h or 30m, or on a date")
     _add_scope(create)
     listed = actions.add_parser("list", help="the keys, without their secrets")
     listed.add_argument("--json", action="store_true", help="as JSON, one object a line")
     revoke = actions.add_parser("revoke", help="end a key now")
-    revoke.add_argument("id")
+    revoke.add_argument("id", help="of the key, as `spillway keys list` shows it")
     rotate = actions.add_parser("rotate", help="make a key with the scope of another, which ends")
-    rotate.add_argument("id")
+    rotate.add_argument("id", help="of the old key, as `spillway keys list` shows it")
     rotate.add_argument("--overlap", default="24h", help="both work so long, default %(default)s")
     doers = {create: _create, listed: _list, revoke: _revoke, rotate: _rotate}
     for action, do in doers.items():
-        action.add_argument("--config", type=Path, help="settings (default: ./spillway.yaml)")
-        action.add_argument("--store", type=Path, help="the file, instead of key_store")
+        console.add_config(action)
+        action.add_argument(
+            "--store", type=Path, metavar="FILE", help="of the keys, instead of key_store"
+        )
         action.set_defaults(run=run, do=do)
 
 
@@ -57,20 +61,30 @@ def _add_scope(create: argparse.ArgumentParser) -> None:
     create.add_argument("--models", **many, help="may use this model, and no other; repeatable")
     create.add_argument("--placement", choices=("onprem", "any"), help="onprem: its calls stay")
     create.add_argument("--spill", choices=("never", "allow"), help="never: its calls stay")
-    create.add_argument("--latency-budget-ms", type=float, metavar="MS")
-    create.add_argument("--profile", choices=("patterns", "balanced", "strict"))
+    create.add_argument(
+        "--latency-budget-ms", type=float, metavar="MS", help="its calls have no more than this"
+    )
+    create.add_argument(
+        "--profile", choices=("patterns", "balanced", "strict"),
+        help="what restricts its calls, if that is more than classify.profile",
+    )  # fmt: skip
     create.add_argument("--restrict", **many, help="one more entity type; repeatable")
     create.add_argument("--threshold", type=float, help="lower than classify.threshold")
-    create.add_argument("--most-urgent-priority", type=int, metavar="0-9")
-    create.add_argument("--requests-per-minute", type=float, metavar="N")
-    create.add_argument("--tokens-per-minute", type=float, metavar="N")
-    create.add_argument("--max-concurrent", type=int, metavar="N")
+    create.add_argument(
+        "--most-urgent-priority",
+        type=int,
+        metavar="0-9",
+        help="the most urgent that it can ask for",
+    )
+    create.add_argument("--requests-per-minute", type=float, metavar="N", help="then 429")
+    create.add_argument("--tokens-per-minute", type=float, metavar="N", help="in and out; then 429")
+    create.add_argument("--max-concurrent", type=int, metavar="N", help="calls at once; then 429")
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit codes: 1 when the store cannot be used or has no such key."""
     try:
-        store = KeyStore(_path(args))
+        store = KeyStore(_path(args), by=_user())
         try:
             args.do(args, store)
         finally:
@@ -82,6 +96,14 @@ def run(args: argparse.Namespace) -> int:
         console.fail(f"there is no key {args.id} in use; `spillway keys list` shows them")
         return 1
     return 0
+
+
+def _user() -> str:
+    """As the system knows it: the environment can say anything."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user of a container that has no name
+        return f"uid {os.getuid()}"
 
 
 def _path(args: argparse.Namespace) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from pathlib import Path
 
 from gateway import logs
 from gateway.callers import building
@@ -22,7 +21,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "this machine; what is there stays. A gateway whose patterns are not there compiles them "
         "in the background at its start, and keeps on the premises what it cannot read in time.",
     )
-    parser.add_argument("--config", type=Path, help="settings (default: ./spillway.yaml, or ours)")
+    console.add_config(parser)
     parser.set_defaults(run=run)
 
 

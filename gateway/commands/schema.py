@@ -9,7 +9,12 @@ from gateway.commands import console
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("schema", help="print the JSON schema of the settings file")
+    parser = subparsers.add_parser(
+        "schema",
+        help="print the JSON schema of the settings file",
+        description="For editors that complete and check YAML: put the output into a file and "
+        "name it in the first line of yours, `# yaml-language-server: $schema=FILE`.",
+    )
     parser.set_defaults(run=run)
 
 

@@ -19,37 +19,56 @@ from gateway.classify import ScannerUnfit
 from gateway.commands import console
 from gateway.config import ConfigError, Settings
 from gateway.embedded import TritonServerError
+from gateway.reloading import SettingsFile
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("serve", help="run the gateway")
-    parser.add_argument("--config", type=Path, help="settings (default: ./spillway.yaml, or ours)")
-    parser.add_argument("--host", help="instead of listen.host")
-    parser.add_argument("--http-port", type=int, help="instead of listen.http_port; 0: a free one")
-    parser.add_argument("--grpc-port", type=int, help="instead of listen.grpc_port; 0: a free one")
-    parser.add_argument("--ready-file", type=Path, help="write the ports here as JSON when serving")
+    parser = subparsers.add_parser(
+        "serve",
+        help="run the gateway",
+        description="Serves until SIGTERM or Ctrl-C, then lets calls finish. Without settings of "
+        "yours: the embedded Triton over ./models, no cloud, no keys, on this machine alone.",
+        epilog="Exit codes: 0 stopped in an orderly way; 1 it could not go on; 2 the settings are "
+        "wrong (`spillway check` says so without starting).",
+    )
+    console.add_config(parser)
+    parser.add_argument("--host", metavar="HOST", help="instead of listen.host")
+    parser.add_argument(
+        "--http-port", type=int, metavar="PORT", help="instead of listen.http_port; 0: a free one"
+    )
+    parser.add_argument(
+        "--grpc-port", type=int, metavar="PORT", help="instead of listen.grpc_port; 0: a free one"
+    )
+    parser.add_argument(
+        "--ready-file", type=Path, metavar="FILE", help="write the ports here as JSON when serving"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
-    settings = overridden(console.settings_of(args.config), asked)
+    file = SettingsFile(
+        console.path_of(args.config), lambda path: overridden(console.settings_of(path), asked)
+    )
+    settings = file.read()
     coredumps.forbid()
     logs.configure(settings.log.level, settings.log.format)
     try:
-        uvloop.run(_serve(settings, args.ready_file))
+        uvloop.run(_serve(settings, file, args.ready_file))
     except (TritonServerError, ScannerUnfit) as exc:
         console.fail(str(exc))
         return 1
     return 0
 
 
-async def _serve(settings: Settings, ready_file: Path | None) -> None:
+async def _serve(settings: Settings, file: SettingsFile, ready_file: Path | None) -> None:
     loop = asyncio.get_running_loop()
     with console.progress() as tell:
-        gateway = Gateway(settings, tell)
+        gateway = Gateway(settings, tell, file)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)
+        if gateway.reloading is not None:
+            loop.add_signal_handler(signal.SIGHUP, gateway.reloading.ask)
         serving = asyncio.Event()
 
         def ready(started: Gateway) -> None:

@@ -90,7 +90,8 @@ def _read(client: httpx.Client) -> Reading:
     try:
         metrics, status = client.get("/metrics"), client.get("/status")
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        raise Unreachable(f"cannot be reached: {type(exc).__name__}") from None
+        why = f"no gateway answers there ({type(exc).__name__}); start one, or name its --url"
+        raise Unreachable(why) from None
     for answer in (metrics, status):
         if answer.status_code == 401:
             raise Unreachable("wants a key: put one into the variable that --key-env names")

@@ -31,8 +31,10 @@ from gateway.config.reading import load as load
 from gateway.config.reading import parse as parse
 from gateway.config.reading import schema as schema
 from gateway.config.registries import RegistrySettings as RegistrySettings
+from gateway.config.reload import ReloadSettings as ReloadSettings
 from gateway.config.routing import QueueSettings as QueueSettings
 from gateway.config.routing import RoutingSettings as RoutingSettings
+from gateway.config.routing import ShadowSettings as ShadowSettings
 from gateway.config.section import Contradiction as Contradiction
 from gateway.config.section import Name as Name
 from gateway.config.settings import ISSUED_PREFIX as ISSUED_PREFIX

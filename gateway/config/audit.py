@@ -25,6 +25,9 @@ class AuditSettings(Section):
     checkpoint_s: Positive = 60.0
     segment_max_bytes: Annotated[int, Field(ge=4096)] = 64 * 1024 * 1024
     retain_days: Positive | None = Field(None, description="absent: nothing is ever removed")
+    before_dispatch: Literal["cloud", "none"] = Field(
+        "cloud", description="cloud: what leaves is on record, durable, before it is sent"
+    )
     on_failure: Literal["block", "spool"] = "block"
     spool_directory: Path | None = Field(
         None, description="where on_failure: spool keeps records; absent: in memory"

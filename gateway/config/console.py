@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
-from gateway.config.section import Count, Name, Section
+from gateway.config.section import Contradiction, Count, Name, Section
+
+KeyId = Annotated[str, Field(pattern=r"^[a-z2-7]{12}$")]
 
 
 class OperatorSettings(Section):
     """One person or team. A caller's key opens nothing here: the page shows every tenant."""
 
-    key: SecretStr
+    key: SecretStr | None = Field(None, description="a reference; or issued_key")
+    issued_key: KeyId | None = Field(
+        None, description="the id of a key that `spillway keys` issued; it makes no calls then"
+    )
     may: Literal["look", "operate"] = Field(
         "look", description="operate: drain endpoints and stop what leaves, too"
     )
+
+    @model_validator(mode="after")
+    def _known_by_one_thing(self) -> OperatorSettings:
+        if (self.key is None) is (self.issued_key is None):
+            raise Contradiction(("key",), "give this operator either a key or an issued_key")
+        return self
 
 
 class ConsoleSettings(Section):

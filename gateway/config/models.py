@@ -63,6 +63,31 @@ class ModelSettings(Section):
         False, description="its calls may leave with surrogates, where their key allows it too"
     )
 
+    public: bool = Field(
+        False, description="true: its calls are not read, and may leave; public_reason says why"
+    )
+    public_reason: Annotated[str, Field(pattern=r"^[ -~]{0,200}$")] = Field(
+        "", description="why nothing in its calls has to stay; told by check and /status"
+    )
+
+    @model_validator(mode="after")
+    def _says_why_public(self) -> ModelSettings:
+        if not self.public:
+            if self.public_reason:
+                raise Contradiction(("public_reason",), "the model is not public; drop it")
+            return self
+        if not self.public_reason.strip():
+            raise Contradiction(
+                ("public",), "unread calls may leave; say in public_reason why nobody minds"
+            )
+        if self.pseudonymise:
+            raise Contradiction(
+                ("pseudonymise",), "calls of a public model are not read; drop it or public"
+            )
+        if self.tensors == "restricted" and "tensors" in self.model_fields_set:
+            raise Contradiction(("tensors",), "restricted contradicts public: true; drop one")
+        return self
+
     @model_validator(mode="after")
     def _pseudonymises_text(self) -> ModelSettings:
         if self.pseudonymise and self.task != "generate":

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from gateway.config.section import AtLeastOne, Count, NotNegative, Positive, Score, Section
+from gateway.config.section import (
+    AtLeastOne,
+    Contradiction,
+    Count,
+    Name,
+    NotNegative,
+    Positive,
+    Score,
+    Section,
+)
+
+MOST_SHADOWS: Final = 4
 
 PolicyName = Literal[
     "best_set",
@@ -29,6 +40,39 @@ class QueueSettings(Section):
     lead_ms: NotNegative | None = Field(
         None, description="how long before the end of a batch the next is sent; measured by default"
     )
+
+
+class ShadowSettings(Section):
+    """What a shadow policy does otherwise than the live one: keys of `routing` and of `queue`. What
+    it leaves out is as it is live."""
+
+    policy: PolicyName | None = Field(None, description="as in routing")
+    spill: bool | None = Field(None, description="as in routing")
+    margin: AtLeastOne | None = Field(None, description="as in routing")
+    miss_penalty_usd: NotNegative | None = Field(None, description="as in routing")
+    restricted_factor: AtLeastOne | None = Field(None, description="as in routing")
+    max_waiting: Count | None = Field(None, description="as in queue")
+    aging_s: Positive | None = Field(None, description="as in queue")
+    lead_ms: NotNegative | None = Field(
+        None, description="as in queue; null: measured, whatever it is live"
+    )
+
+    def over(
+        self, routing: RoutingSettings, queue: QueueSettings
+    ) -> tuple[RoutingSettings, QueueSettings]:
+        """The live settings with these in their place."""
+        return (
+            routing.model_copy(update=self._stated(RoutingSettings)),
+            queue.model_copy(update=self._stated(QueueSettings)),
+        )
+
+    def _stated(self, section: type[Section]) -> dict[str, Any]:
+        stated = {name: getattr(self, name) for name in self.model_fields_set}
+        return {
+            name: value
+            for name, value in stated.items()
+            if name in section.model_fields and (value is not None or name == "lead_ms")
+        }
 
 
 class RoutingSettings(Section):
@@ -61,3 +105,19 @@ class RoutingSettings(Section):
     )
     retry_share: Score = Field(0.1, description="second tries that each call earns for all")
     retry_reserve: NotNegative = Field(32.0, description="second tries in hand")
+    shadows: dict[Name, ShadowSettings] = Field(
+        {}, description="policies that are asked about every call and decide none"
+    )
+    shadow_share: float = Field(
+        0.1, gt=0, le=1, description="of the gateway's time, for all shadows together"
+    )
+
+    @model_validator(mode="after")
+    def _few_shadows(self) -> RoutingSettings:
+        if len(self.shadows) > MOST_SHADOWS:
+            raise Contradiction(
+                ("shadows",),
+                f"there are {len(self.shadows)}, and each is asked about every call; "
+                f"keep {MOST_SHADOWS} at most",
+            )
+        return self

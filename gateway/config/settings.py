@@ -27,6 +27,7 @@ from gateway.config.health import HealthSettings
 from gateway.config.listen import LimitSettings, ListenSettings
 from gateway.config.models import ModelSettings, check_served_by
 from gateway.config.registries import RegistrySettings
+from gateway.config.reload import ReloadSettings
 from gateway.config.routing import QueueSettings, RoutingSettings
 from gateway.config.section import Contradiction, Name, Section, known
 from gateway.config.telemetry import LogSettings, TelemetrySettings
@@ -70,6 +71,7 @@ class Settings(Section):
     console: ConsoleSettings = ConsoleSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     log: LogSettings = LogSettings()
+    reload: ReloadSettings = ReloadSettings()
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
@@ -84,6 +86,12 @@ class Settings(Section):
         self._check_names()
         if self.cluster is not None:
             self.cluster.check_owned(self.endpoints, self.models)
+            if self.routing.shadows:
+                raise Contradiction(
+                    ("routing", "shadows"),
+                    "a shadow sees this gateway's calls alone, and with a cluster others send "
+                    "theirs to the same servers; take out one of both",
+                )
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
@@ -148,13 +156,25 @@ class Settings(Section):
 
     def _check_operators(self) -> None:
         callers = {key.key.get_secret_value(): name for name, key in self.keys.items()}
+        issued: dict[str, str] = {}
         for name, operator in self.console.operators.items():
+            if operator.key is None:
+                self._check_issued(name, operator.issued_key or "", issued)
+                continue
             caller = callers.get(operator.key.get_secret_value())
             if caller is not None:
                 raise Contradiction(
                     ("console", "operators", name, "key"),
                     f"is the key of keys.{caller} too: whoever calls would see every tenant",
                 )
+
+    def _check_issued(self, name: str, key: str, seen: dict[str, str]) -> None:
+        where = ("console", "operators", name, "issued_key")
+        if self.key_store is None:
+            raise Contradiction(where, "there are no issued keys here; add a key_store")
+        if key in seen:
+            raise Contradiction(where, f"is that of console.operators.{seen[key]} too")
+        seen[key] = name
 
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""

@@ -63,6 +63,7 @@ class Decisions:
         self._open: OrderedDict[str, Seen] = OrderedDict()
         self.figures: deque[Figures] = deque(maxlen=_FIGURES)
         self.seconds: deque[Second] = deque(maxlen=_SECONDS)
+        self._second = Second(-1)
         self.counts: Counter[tuple[str, str]] = Counter()  # class, zone
         self.restricted_in_cloud = 0
         self.stopped_at_door = 0
@@ -71,6 +72,8 @@ class Decisions:
 
     def take(self, record: Record) -> None:
         """One record of the audit."""
+        if record["kind"] == "intent":  # what becomes of it is in the record of its call
+            return
         self.revision += 1
         if record["kind"] == "end":
             self._end(record)
@@ -78,7 +81,8 @@ class Decisions:
         self.seq += 1
         seen = Seen(self.seq, record, self.revision)
         self._ring.append(seen)
-        self._judge(seen)
+        if record["sensitivity"] != "clear":
+            self._judge(seen)
         self._count(record)
         if record["outcome"] == "streaming":
             self._open[record["id"]] = seen
@@ -100,21 +104,19 @@ class Decisions:
         return next((seen for seen in reversed(self._ring) if seen.record["id"] == call), None)
 
     def _count(self, record: Record) -> None:
-        attempts, zone = record["attempts"], zone_of(record)
+        zone = zone_of(record)
         kind = record["sensitivity"] or "restricted"
         self.counts[kind, zone] += 1
-        endpoint = "" if zone == "none" else attempts[-1]["endpoint"]
+        endpoint = "" if zone == "none" else record["attempts"][-1]["endpoint"]
         now_s = self._clock()
-        second = self._second(int(now_s))
+        second = self._second
+        if second.at_s != int(now_s):
+            second = self._second = Second(int(now_s))
+            self.seconds.append(second)
         path = (record["tenant"], record["protocol"], kind, zone, endpoint)
         second.paths[path] = second.paths.get(path, 0) + 1
         second.zones[zone] += 1
         self._measure(record, zone, now_s)
-
-    def _second(self, at_s: int) -> Second:
-        if not self.seconds or self.seconds[-1].at_s != at_s:
-            self.seconds.append(Second(at_s))
-        return self.seconds[-1]
 
     def _measure(self, record: Record, zone: str, now_s: float) -> None:
         took_s = record["took_s"] if record["outcome"] == "served" else None
@@ -150,9 +152,11 @@ class Decisions:
 
 def zone_of(record: Record) -> str:
     """Where it was answered, or is."""
-    attempts = record["attempts"]
-    answered = attempts and record["outcome"] in ("served", "streaming")
-    return str(attempts[-1]["zone"]) if answered else "none"
+    attempts, outcome = record["attempts"], record["outcome"]
+    if attempts and (outcome == "served" or outcome == "streaming"):
+        zone: str = attempts[-1]["zone"]
+        return zone
+    return "none"
 
 
 class WatchedLog:

@@ -112,6 +112,7 @@ def _class(record: Mapping[str, Any]) -> str:
     took_told = "" if took is None else f" Reading it took {_ms(took):g} ms."
     how_far = {
         "everything": "",
+        "nothing": " It was not read.",
         "patterns": " It was read as far as was needed for a call that stays.",
     }
     return f"It is {sensitivity}: {why}.{how_far.get(record['looked_for'] or '', '')}{took_told}"

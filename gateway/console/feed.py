@@ -173,16 +173,20 @@ class Feed:
 class Events:
     """The bytes of one looker's stream. Closing twice is harmless."""
 
-    def __init__(self, feed: Feed, looker: Looker) -> None:
+    def __init__(
+        self, feed: Feed, looker: Looker, may_look: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`may_look`: asked before each event, so at least once a second."""
         self._feed = feed
         self._looker = looker
+        self._may_look = may_look
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
         event = await self._looker.queue.get()
-        if event is None:
+        if event is None or not self._may_look():
             raise StopAsyncIteration
         return event
 

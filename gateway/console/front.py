@@ -12,6 +12,8 @@ from starlette.routing import Route
 
 from gateway import strictjson
 from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import RecordUnwritable
+from gateway.audit.actions import Actions
 from gateway.config import LimitSettings
 from gateway.console.explanation import explanation
 from gateway.console.feed import Events, Feed, TooManyLook
@@ -19,11 +21,13 @@ from gateway.console.operators import Operator, Operators
 from gateway.console.page import HEADERS, File
 from gateway.console.picture import Sight
 from gateway.errors import RequestRejected, RouteNotFound, Saturated
-from gateway.fronts.http import ClosingResponse, Front, read_body
+from gateway.fronts.http import ClosingResponse, Front, exchange_of, read_body
 from gateway.fronts.ops import error_response
+from gateway.spill import SpillStop
 
 log = logging.getLogger(__name__)
 _STALL_S = 10.0  # of one who takes nothing more
+_CLOSING = ("drain", "spill_stop")
 
 
 class ConsoleFront:
@@ -35,6 +39,7 @@ class ConsoleFront:
         limits: LimitSettings,
         metrics: Metrics,
         files: Mapping[str, File],
+        actions: Actions,
     ) -> None:
         self._sight = sight
         self._feed = feed
@@ -42,6 +47,7 @@ class ConsoleFront:
         self._limits = limits
         self._metrics = metrics
         self._files = files
+        self._actions = actions
 
     def front(self) -> Front:
         return Front("/console", "ops", self.routes(), error_response)
@@ -87,7 +93,9 @@ class ConsoleFront:
         except TooManyLook:
             raise Saturated("too many look at once", retry_after_s=5.0) from None
         headers = {**HEADERS, "content-type": "text/event-stream; charset=utf-8"}
-        return ClosingResponse(Events(self._feed, looker), 200, headers, _STALL_S)
+        told, peer = dict(request.headers), _peer(request)
+        events = Events(self._feed, looker, lambda: self._operators.knows(told, peer))
+        return ClosingResponse(events, 200, headers, _STALL_S)
 
     async def _decision(self, request: Request) -> Response:
         self._operators.identify(request.headers, _peer(request))
@@ -106,37 +114,58 @@ class ConsoleFront:
         name, drained = asked["endpoint"], asked["drained"]
         if name not in self._sight.fleet.places:
             raise RequestRejected("endpoint: there is none of this name")
-        self._sight.fleet.drain(name, drained)
-        self._done(operator, "drain" if drained else "undrain", f" {name}")
+        if drained:
+            self._sight.fleet.drain(name, True)
+            await self._done(operator, "drain", name)
+        else:
+            await self._done(operator, "undrain", name)
+            self._sight.fleet.drain(name, False)
         return _json({"endpoint": name, "drained": drained})
 
     async def _spill(self, request: Request) -> Response:
         operator = self._operators.acting(request.headers, _peer(request))
         stopped = (await self._asked(request, stopped=bool))["stopped"]
-        stop = self._sight.stop
+        stop = self._sight.stop()
         if stop.file is None:
             raise RequestRejected(
                 "routing.spill_stop_file names no file; without one there is no kill switch"
             )
+        async with self._actions.switching:
+            if stopped:
+                self._turn(stop, True)
+                await self._done(operator, "spill_stop", str(stop.file))
+            else:
+                await self._done(operator, "spill_go", str(stop.file))
+                self._turn(stop, False)
+        return _json({"stopped": stop.on})
+
+    def _turn(self, stop: SpillStop, on: bool) -> None:
+        """If it cannot be opened, the next look at the file puts the records right."""
         try:
-            stop.turn(stopped)
+            stop.turn(on)
         except OSError as exc:
             raise RequestRejected(
                 f"the file of routing.spill_stop_file cannot be changed: {exc.strerror}"
             ) from None
-        self._done(operator, "spill_stop" if stopped else "spill_go", "")
-        return _json({"stopped": stop.on})
 
     async def _asked(self, request: Request, **kinds: type) -> dict[str, Any]:
-        document = strictjson.load_object(await read_body(request, self._limits), 2)
+        document = strictjson.load_object(await read_body(exchange_of(request), self._limits), 2)
         for name, kind in kinds.items():
             if not isinstance(document.get(name), kind):
                 raise RequestRejected(f"{name}: must be a {kind.__name__}")
         return document
 
-    def _done(self, operator: Operator, action: str, to: str) -> None:
+    async def _done(self, operator: Operator, action: str, on: str) -> None:
+        """On record. What closes something is done before, whatever the audit's disk says; what
+        opens something only after. Raises RecordUnwritable."""
+        try:
+            await self._actions.record(action, operator.name, on)
+        except RecordUnwritable as failed:
+            log.error("operator %s: %s %s could not be recorded", operator.name, action, on)
+            done = "it is done" if action in _CLOSING else "it is not done"
+            raise RecordUnwritable(f"{failed.message}; {done}", retry_after_s=1.0) from None
         self._metrics.operator_actions.labels(action).inc()
-        log.warning("operator %s: %s%s", operator.name, action, to)
+        log.warning("operator %s: %s %s", operator.name, action, on)
 
 
 def _peer(request: Request) -> str | None:

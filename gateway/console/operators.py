@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gateway import premises
 from gateway.config import OperatorSettings
-from gateway.errors import Forbidden, Unauthenticated
+from gateway.errors import Forbidden, GatewayError, Unauthenticated
 
 _PORT = re.compile(r":[0-9]*$")
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
@@ -28,23 +28,35 @@ class Operator:
     operates: bool  # else only looks
 
 
+IssuedIds = Callable[[str], tuple[str, ...]]
+"""The ids of an issued key that is in use; empty for anything else."""
+
 LOCAL = Operator("local", operates=True)
 
 
 class Operators:
-    def __init__(self, operators: Mapping[str, OperatorSettings], keys_configured: bool) -> None:
+    def __init__(
+        self,
+        operators: Mapping[str, OperatorSettings],
+        keys_configured: bool,
+        issued_ids: IssuedIds = lambda token: (),
+    ) -> None:
+        named = {name: (Operator(name, o.may == "operate"), o) for name, o in operators.items()}
         self._keys = tuple(
-            (_digest(o.key.get_secret_value().strip()), Operator(name, o.may == "operate"))
-            for name, o in operators.items()
+            (_digest(o.key.get_secret_value().strip()), operator)
+            for operator, o in named.values()
+            if o.key is not None
         )
-        self.development = not self._keys and not keys_configured
+        self._issued = {o.issued_key: operator for operator, o in named.values() if o.issued_key}
+        self._issued_ids = issued_ids
+        self.development = not operators and not keys_configured
 
     def identify(self, headers: Mapping[str, str], peer: str | None) -> Operator:
-        """Raises Unauthenticated, or Forbidden where no key could help."""
+        """Raises Unauthenticated or Unverifiable, or Forbidden where no key could help."""
         if self.development:
             _check_local(headers, peer)
             return LOCAL
-        if not self._keys:
+        if not self._keys and not self._issued:
             raise Forbidden("callers have keys here and nobody may look: name console.operators")
         scheme, _, token = headers.get("authorization", "").partition(" ")
         digest = _digest(token.strip())
@@ -52,9 +64,20 @@ class Operators:
         for known, operator in self._keys:  # all of them, so that time tells nothing
             if hmac.compare_digest(known, digest):
                 found = operator
+        if found is None and self._issued:
+            ids = self._issued_ids(token.strip())
+            found = next((self._issued[i] for i in ids if i in self._issued), None)
         if found is None or scheme.lower() != "bearer" or not token.strip():
             raise Unauthenticated("authorization: send an operator's key as 'Bearer <key>'")
         return found
+
+    def knows(self, headers: Mapping[str, str], peer: str | None) -> bool:
+        """Whether an operator asks."""
+        try:
+            self.identify(headers, peer)
+        except GatewayError:
+            return False
+        return True
 
     def acting(self, headers: Mapping[str, str], peer: str | None) -> Operator:
         """Of a request that changes something; it must come from the page itself."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.accounting.account import Accounts
 from gateway.admission import Admission
 from gateway.catalog import Catalog
 from gateway.console import figures
@@ -25,16 +24,16 @@ _ROUND_MS = 3
 _MEASURE_S = 1.0  # percentiles are sorted for anew
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sight:
-    """What there is to look at."""
+    """What there is to look at: of the settings that are in use."""
 
     fleet: Fleet
     catalog: Catalog
     admission: Admission
-    accounts: Accounts
+    calls: Callable[[], int]  # that have not ended, of all settings
     decisions: Decisions
-    stop: SpillStop
+    stop: Callable[[], SpillStop]
     spend: Spend
     max_waiting: int
     default_budget_s: float
@@ -64,7 +63,7 @@ class Picture:
                 "version": sight.version,
                 "policy": sight.policy(),
                 "draining": sight.admission.draining,
-                "in_flight": sight.accounts.open_calls,
+                "in_flight": sight.calls(),
             },
             "endpoints": [_endpoint(n, p) for n, p in sight.fleet.places.items()],
             "pools": list(self._pools()),
@@ -94,7 +93,7 @@ class Picture:
         }
 
     def _switch(self) -> Section:
-        stop = self._sight.stop
+        stop = self._sight.stop()
         return {"available": stop.file is not None, "on": stop.on}
 
     def _pools(self) -> Iterator[Section]:

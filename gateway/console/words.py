@@ -72,6 +72,7 @@ VERDICTS = {
     "clear": "read in full, and nothing in it restricts",
     "entities": "it holds data that restricts",
     "pseudonymised": "what restricted it was replaced by surrogates before it left",
+    "public_model": "its model is declared public",
     "unmeasured_language": "it is in a language that names are not searched in",
     "labelled": "its caller says that it is restricted",
     "tainted": "it goes on with a conversation that was restricted before",

@@ -9,10 +9,9 @@ its endpoint has gone out, which may only mean that it ends what it has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gateway.config import HealthSettings
 from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
+from gateway.values import value
 
 _DOUBT_FACTOR = 4.0
 _PARTING_FACTOR = 4.0
@@ -22,7 +21,7 @@ _UNSTATED_TOKENS = 4096
 _TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Figures:
     """What is known of service times: median and a high quantile of `sample` answers, or the
     settings' expectation while there are none."""

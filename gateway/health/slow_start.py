@@ -21,6 +21,8 @@ class SlowStart:
 
     def share(self) -> float:
         """Of the usual window that may be used now, in (0, 1]."""
+        if self.began_s == -math.inf:
+            return 1.0
         passed_s = self.clock() - self.began_s
         if passed_s >= self.ramp_s:
             return 1.0

@@ -63,6 +63,10 @@ class Leases:
         self._asking = asyncio.Lock()
         self.down = False  # the store does not answer: nothing may leave
 
+    def allow(self, limits: Mapping[str, Limits]) -> None:
+        """Other amounts for the same scopes: a call pays where it was put aside."""
+        self._limits = {scope: limits[scope] for scope in self._limits}
+
     def _payers(self, tenant: str) -> list[Payer]:
         scopes = (EVERYBODY, tenant)
         return [(s, self._limits[s]) for s in scopes if s in self._limits]

@@ -16,6 +16,7 @@ from gateway.ledger.entry import Entry
 from gateway.ledger.leases import VALID_S, Leases
 from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.ledger.store import Already, Granted, Store, Wanted
+from gateway.types import Zone
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +207,7 @@ def _spent(entries: Iterable[Entry]) -> Mapping[str, int]:
     """By scope: what the store takes off the leases when it commits these."""
     found: dict[str, int] = defaultdict(int)
     for entry in entries:
-        if entry.spent_abroad:
+        if entry.zone is not Zone.ONPREM and entry.spent_abroad:
             found[EVERYBODY] += entry.spent_abroad
             found[entry.tenant] += entry.spent_abroad
     return found

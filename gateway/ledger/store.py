@@ -6,6 +6,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from gateway.ledger import schema
 from gateway.ledger.database import Database, Value, integer
@@ -21,9 +22,12 @@ from gateway.ledger.limits import (
 )
 from gateway.types import Zone
 
-_ADD_ENTRY = """INSERT INTO entries (at_s, owner, call, tenant, model, endpoint, zone, reason,
+_ROW = f"({', '.join('?' * 18)})"
+_ADD_ENTRY = f"""INSERT INTO entries (at_s, owner, call, tenant, model, endpoint, zone, reason,
     result, restricted, nano_usd, input_tokens, output_tokens, cached_tokens, moved_bytes, gpu_ns,
-    cloud_nano_usd, estimated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    cloud_nano_usd, estimated) VALUES {_ROW}"""
+_ROWS = 50  # in one statement: a quarter cheaper than each in its own
+_ADD_ENTRIES = _ADD_ENTRY + f", {_ROW}" * (_ROWS - 1)
 _SUMS = (
     "attempts", "served", "nano_usd", "unserved_nano_usd", "estimated", "tokens", "moved_bytes",
     "gpu_ns", "compared", "compared_nano_usd", "compared_gpu_ns", "cloud_nano_usd",
@@ -37,6 +41,7 @@ _ADD_TO_DAY = (
 )
 _ADD_SPENT = """INSERT INTO spent (scope, kind, at, nano_usd) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope, kind, at) DO UPDATE SET nano_usd = spent.nano_usd + excluded.nano_usd"""
+_DAY_S = 86_400
 _SHARE = 8
 """Of what is left, the part that one process leases at once: two that end up with a slice that they
 do not need keep no more than this from each other, and give it back when they notice."""
@@ -84,7 +89,7 @@ class Store:
         with database.writing():
             if self._last_batch() >= number:
                 return
-            database.write_many(_ADD_ENTRY, (self._row(e) for e in entries))
+            self._add(entries)
             database.write_many(_ADD_TO_DAY, _days(entries))
             self._spend(entries)
             database.write(
@@ -93,13 +98,20 @@ class Store:
                 [self._owner, number],
             )
 
+    def _add(self, entries: Sequence[Entry]) -> None:
+        rows = [self._row(e) for e in entries]
+        whole = len(rows) - len(rows) % _ROWS
+        many = [list(chain(*rows[at : at + _ROWS])) for at in range(0, whole, _ROWS)]
+        self._database.write_many(_ADD_ENTRIES, many)
+        self._database.write_many(_ADD_ENTRY, rows[whole:])
+
     def _last_batch(self) -> int:
         found = self._database.read("SELECT number FROM batches WHERE owner = ?", [self._owner])
         return integer(found[0][0]) if found else 0
 
     def _row(self, e: Entry) -> Sequence[Value]:
         return (
-            e.at_s, self._owner, e.call, e.tenant, e.model, e.endpoint, e.zone.value, e.reason,
+            e.at_s, self._owner, e.call, e.tenant, e.model, e.endpoint, e.zone._value_, e.reason,
             e.result, int(e.restricted), e.nano_usd, e.input_tokens, e.output_tokens,
             e.cached_tokens, e.moved_bytes, e.gpu_ns, e.cloud_nano_usd, int(e.estimated),
         )  # fmt: skip
@@ -109,7 +121,7 @@ class Store:
         by_step: dict[tuple[str, str, int], int] = defaultdict(int)
         by_scope: dict[str, int] = defaultdict(int)
         for entry in entries:
-            if not entry.spent_abroad:
+            if entry.zone is Zone.ONPREM or not entry.spent_abroad:
                 continue
             for scope in (EVERYBODY, entry.tenant):
                 by_step[scope, "step", step_of(entry.at_s)] += entry.spent_abroad
@@ -279,23 +291,30 @@ class _Sharing:
 
 def _days(entries: Iterable[Entry]) -> list[Sequence[Value]]:
     """Their sums, one row for each day and whatever is reported by."""
-    found: dict[tuple[Value, ...], list[int]] = {}
+    found: dict[tuple[Value, ...], list[Entry]] = defaultdict(list)
     for e in entries:
-        key = (
-            day_of(e.at_s), e.tenant, e.model, e.endpoint, e.zone.value, e.reason,
-            int(e.restricted),
-        )  # fmt: skip
-        sums = found.setdefault(key, [0] * len(_SUMS))
-        for at, value in enumerate(_summed(e)):
-            sums[at] += value
-    return [(*key, *sums) for key, sums in sorted(found.items())]
+        day = int(e.at_s // _DAY_S)
+        found[day, e.tenant, e.model, e.endpoint, e.zone._value_, e.reason, e.restricted].append(e)
+    return [
+        (day_of(some[0].at_s), *key[1:-1], int(some[0].restricted), *_summed(some))
+        for key, some in sorted(found.items())
+    ]
 
 
-def _summed(e: Entry) -> Sequence[int]:
-    served = e.result == "served"
-    compared = e.cloud_nano_usd is not None
+def _summed(some: Sequence[Entry]) -> Sequence[int]:
+    """Of entries that are reported as one."""
+    compared = [e for e in some if e.cloud_nano_usd is not None]
     return (
-        1, served, e.nano_usd, 0 if served else e.nano_usd, e.estimated,
-        e.input_tokens + e.output_tokens, e.moved_bytes, e.gpu_ns, compared,
-        e.nano_usd if compared else 0, e.gpu_ns if compared else 0, e.cloud_nano_usd or 0,
-    )  # fmt: skip
+        len(some),
+        sum(e.result == "served" for e in some),
+        sum(e.nano_usd for e in some),
+        sum(e.nano_usd for e in some if e.result != "served"),
+        sum(e.estimated for e in some),
+        sum(e.input_tokens + e.output_tokens for e in some),
+        sum(e.moved_bytes for e in some),
+        sum(e.gpu_ns for e in some),
+        len(compared),
+        sum(e.nano_usd for e in compared),
+        sum(e.gpu_ns for e in compared),
+        sum(e.cloud_nano_usd or 0 for e in compared),
+    )

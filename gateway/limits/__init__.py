@@ -50,23 +50,33 @@ class Limits:
         if not request.quotas:
             return _NOTHING
         now_s = self._clock()
-        holders = [self._holder(quota, now_s) for quota in request.quotas]
-        tokens = estimate.tokens(request) if any(h.tokens for h in holders) else 0.0
-        for holder in holders:
-            if (short := holder.short(tokens, now_s)) is not None:
-                raise self._refused(holder, holders, *short)
+        holders, tokens = self._holders_of(request, now_s)
+        if (short := _short(holders, tokens, now_s)) is not None:
+            self._refusal_told(short[0].quota, short[1])
+            raise self._refused(holders, *short)
         for holder in holders:
             holder.take(tokens, now_s)
         return Share(tuple(holders), tokens, self._clock)
+
+    def check(self, request: InferenceRequest) -> None:
+        """Raises OverLimit if `enter` would now; takes nothing, and nobody is told."""
+        now_s = self._clock()
+        holders, tokens = self._holders_of(request, now_s)
+        if (short := _short(holders, tokens, now_s)) is not None:
+            raise self._refused(holders, *short)
+
+    def _holders_of(self, request: InferenceRequest, now_s: float) -> tuple[list[Holder], float]:
+        """Who pays for the call, and how many tokens it may come to."""
+        holders = [self._holder(quota, now_s) for quota in request.quotas]
+        return holders, estimate.tokens(request) if any(h.tokens for h in holders) else 0.0
 
     def __len__(self) -> int:
         """Of how many keys and tenants something is remembered."""
         return len(self._holders)
 
     def _refused(
-        self, holder: Holder, holders: list[Holder], what: What, wait_s: float
+        self, holders: list[Holder], holder: Holder, what: What, wait_s: float
     ) -> OverLimit:
-        self._refusal_told(holder.quota, what)
         message = _MESSAGES[what].format(kind=holder.quota.kind)
         error = _ERRORS[what](message, retry_after_s=wait_s)
         error.told = _told(holders, self._clock())
@@ -74,11 +84,12 @@ class Limits:
 
     def _holder(self, quota: Quota, now_s: float) -> Holder:
         found = self._holders.get(quota.of)
-        if found is None or found.quota != quota:
+        if found is None:
             if len(self._holders) >= self._sweep_at:
                 self._sweep(now_s)
-            inside = 0 if found is None else found.inside
-            found = self._holders[quota.of] = Holder(quota, now_s, inside)
+            found = self._holders[quota.of] = Holder(quota, now_s)
+        elif found.quota != quota:
+            found.changed(quota, now_s)
         return found
 
     def _sweep(self, now_s: float) -> None:
@@ -92,12 +103,18 @@ class Holder:
 
     __slots__ = ("inside", "policy", "quota", "requests", "tokens")
 
-    def __init__(self, quota: Quota, now_s: float, inside: int = 0) -> None:
+    def __init__(self, quota: Quota, now_s: float) -> None:
+        self.inside = 0
+        self.requests: Bucket | None = None
+        self.tokens: Bucket | None = None
+        self.changed(quota, now_s)
+
+    def changed(self, quota: Quota, now_s: float) -> None:
+        """It may use so much from now on. What it has used stays used, or to change a limit would
+        be to grant it twice."""
         self.quota = quota
-        self.inside = inside
-        requests, tokens = quota.requests_per_minute, quota.tokens_per_minute
-        self.requests = None if requests is None else Bucket(requests, now_s)
-        self.tokens = None if tokens is None else Bucket(tokens, now_s)
+        self.requests = _refilled(self.requests, quota.requests_per_minute, now_s)
+        self.tokens = _refilled(self.tokens, quota.tokens_per_minute, now_s)
         self.policy = _policy(quota)
 
     def short(self, tokens: float, now_s: float) -> tuple[What, float] | None:
@@ -164,6 +181,23 @@ class Share:
 
     def told(self) -> Mapping[str, str]:
         return _told(self.holders, self.clock()) if self.holders else {}
+
+
+def _short(holders: list[Holder], tokens: float, now_s: float) -> tuple[Holder, What, float] | None:
+    """The first that has too little, of what, and for how long."""
+    for holder in holders:
+        if (short := holder.short(tokens, now_s)) is not None:
+            return holder, *short
+    return None
+
+
+def _refilled(before: Bucket | None, most: float | None, now_s: float) -> Bucket | None:
+    if most is None:
+        return None
+    found = Bucket(most, now_s)
+    if before is not None:
+        found.take(before.most - before.level(now_s), now_s)
+    return found
 
 
 def _told(holders: tuple[Holder, ...] | list[Holder], now_s: float) -> Mapping[str, str]:

@@ -18,15 +18,20 @@ class Bucket:
         self._at_s = now_s
 
     def level(self, now_s: float) -> float:
-        passed_s = max(0.0, now_s - self._at_s)
-        self._at_s = max(now_s, self._at_s)
-        self._level = min(self.most, self._level + passed_s * self.most / _MINUTE_S)
+        passed_s = now_s - self._at_s
+        if passed_s > 0.0:
+            self._at_s = now_s
+            level = self._level + passed_s * self.most / _MINUTE_S
+            self._level = level if level < self.most else self.most
         return self._level
 
     def short_s(self, amount: float, now_s: float) -> float:
         """How long until that much is there; 0 when it is. Who needs more than a whole minute's
         worth gets it from a full bucket, and its debt holds up whoever comes next."""
-        missing_s = (min(amount, self.most) - self.level(now_s)) * _MINUTE_S / self.most
+        level = self.level(now_s)
+        if level >= amount:
+            return 0.0
+        missing_s = (min(amount, self.most) - level) * _MINUTE_S / self.most
         return missing_s if missing_s > _ROUNDING_S else 0.0
 
     def take(self, amount: float, now_s: float) -> None:

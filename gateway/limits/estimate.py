@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gateway.types import DocumentCall, InferenceRequest, Operation
+from gateway.types import DocumentCall, InferenceRequest, JsonDocument, Operation
 
 _CHARACTERS_A_TOKEN = 4.0
 _OUT_UNLESS_SAID = 256.0
@@ -16,24 +14,32 @@ def tokens(request: InferenceRequest) -> float:
     call = request.payload
     if not isinstance(call, DocumentCall):
         return 0.0
-    said = (call.document.get(key) for key in _OUT_KEYS)
-    out = next((float(n) for n in said if isinstance(n, int) and n > 0), _OUT_UNLESS_SAID)
-    if call.operation is Operation.EMBEDDINGS:
-        out = 0.0
-    answers = call.document.get("n")
+    document = call.document
+    out = _written(document) if call.operation is not Operation.EMBEDDINGS else 0.0
+    answers = document.get("n")
     if isinstance(answers, int) and answers > 1:
         out *= answers
-    return 1.0 + _characters(call.document) / _CHARACTERS_A_TOKEN + out
+    return 1.0 + _characters(document) / _CHARACTERS_A_TOKEN + out
 
 
-def _characters(document: Any) -> int:
-    found, left = 0, [document]
+def _written(document: JsonDocument) -> float:
+    for key in _OUT_KEYS:
+        said = document.get(key)
+        if isinstance(said, int) and said > 0:
+            return float(said)
+    return _OUT_UNLESS_SAID
+
+
+def _characters(document: JsonDocument) -> int:
+    """Of all strings in it; a parsed document has no types but these."""
+    found, left = 0, list(document.values())
     while left:
         item = left.pop()
-        if isinstance(item, str):
+        kind = type(item)
+        if kind is str:
             found += len(item)
-        elif isinstance(item, dict):
-            left.extend(item.values())
-        elif isinstance(item, list):
-            left.extend(item)
+        elif kind is dict:
+            left += item.values()
+        elif kind is list:
+            left += item
     return found

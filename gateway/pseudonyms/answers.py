@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from typing import Any
 
 from gateway import strictjson
@@ -237,7 +236,7 @@ def _whole(body: bytes, restorer: Restorer) -> bytes:
 
 def _event(event: ServerEvent, made: JsonDocument, came: JsonDocument) -> ServerEvent:
     """As it came, byte for byte, when there was nothing to do."""
-    return event if made == came else replace(event, data=_dumps(made))
+    return event if made == came else event._replace(data=_dumps(made))
 
 
 def _dumps(document: JsonDocument) -> bytes:

@@ -30,12 +30,12 @@ class ServiceTimes:
         self._sorted: list[float] = []
 
     def observe(self, took_s: float) -> None:
-        if len(self._recent) == self._size:
-            oldest = self._recent.popleft()
-            del self._sorted[bisect_left(self._sorted, oldest)]
+        recent, ordered = self._recent, self._sorted
+        if len(recent) == self._size:
+            del ordered[bisect_left(ordered, recent.popleft())]
         self._renewed_s = self._clock()
-        self._recent.append(took_s)
-        insort(self._sorted, took_s)
+        recent.append(took_s)
+        insort(ordered, took_s)
 
     def forget_over(self, took_s: float) -> None:
         """What took longer was of a spell that is over."""
@@ -44,16 +44,21 @@ class ServiceTimes:
 
     @property
     def cold(self) -> bool:
-        return self._clock() - self._renewed_s > _STALE_S
+        return self.cold_at(self._clock())
+
+    def cold_at(self, now_s: float) -> bool:
+        return now_s - self._renewed_s > _STALE_S
 
     @property
     def sample(self) -> int:
         return len(self._sorted)
 
     def quantile_s(self, q: float) -> float:
-        if not self._sorted:
+        found = self._sorted
+        if not found:
             return self._expected_s
-        return self._sorted[min(len(self._sorted) - 1, int(q * len(self._sorted)))]
+        at, count = int(q * len(found)), len(found)
+        return found[at if at < count else count - 1]
 
 
 def completion_s(service_s: float, ahead: int, window: int) -> float:

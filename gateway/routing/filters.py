@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gateway.routing.fit import asked_version, speaks
 from gateway.types import (
+    EVERYWHERE,
     Classification,
     EndpointState,
     InferenceRequest,
@@ -31,6 +32,8 @@ def honours_placement(
     request: InferenceRequest, found: Classification, state: EndpointState
 ) -> str | None:
     """What the caller and its key allow (M5, S6)."""
+    if request.zones is EVERYWHERE:
+        return None
     return None if state.endpoint.zone in request.zones else "placement"
 
 

@@ -16,6 +16,8 @@ from gateway.errors import (
 from gateway.routing.filters import FILTERS, Filter, keeps_restricted_onprem
 from gateway.routing.scorers import expected_cost_usd, late_probability
 from gateway.types import (
+    CLOUD,
+    ONPREM,
     ONPREM_ONLY,
     Classification,
     Decision,
@@ -46,14 +48,15 @@ class Policy:
         if request.deadline.passed():
             raise DeadlineExceeded("the latency budget was used up before the call was placed")
         eligible, vetoes = self._filter(request, found, states)
-        onprem = [s for s in eligible if s.endpoint.zone is Zone.ONPREM]
-        cloud = [s for s in eligible if s.endpoint.zone is Zone.CLOUD]
+        onprem = [s for s in eligible if s.endpoint.zone is ONPREM]
+        cloud = [s for s in eligible if s.endpoint.zone is CLOUD]
         if not eligible:
             refused = self._nowhere(found, vetoes, states)
             refused.vetoes = vetoes
             raise refused
-        late = {s.endpoint.name: late_probability(request, s, self.margin) for s in cloud}
-        critical = bool(onprem and cloud) and all(p >= _LIKELY for p in late.values())
+        critical = bool(onprem and cloud) and all(
+            [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
+        )
         return Decision(
             attempts=(*_nearest(onprem), *self._cheapest(request, cloud)),
             reason=self._reason(found, onprem, cloud, critical, vetoes),
@@ -73,15 +76,19 @@ class Policy:
             if why is None and not self.spill and state.endpoint.zone is Zone.CLOUD:
                 why = "spill_off"
             for rule in self.filters:
-                why = why or rule(request, found, state)
+                if why is not None:
+                    break
+                why = rule(request, found, state)
             if why is None:
                 eligible.append(state)
             else:
                 vetoes.append((state.endpoint.name, why))
         fast = [state for state in eligible if not state.slow]
-        if fast:  # what has become slow is for calls that have no other place
-            vetoes += [(state.endpoint.name, "slow") for state in eligible if state.slow]
-        return fast or eligible, tuple(vetoes)
+        if not fast or len(fast) == len(eligible):
+            return eligible, tuple(vetoes)
+        # what has become slow is for calls that have no other place
+        vetoes += [(state.endpoint.name, "slow") for state in eligible if state.slow]
+        return fast, tuple(vetoes)
 
     def _cheapest(
         self, request: InferenceRequest, cloud: Sequence[EndpointState]
@@ -90,6 +97,8 @@ class Policy:
             usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
             return usd, state.predicted_s
 
+        if len(cloud) < 2:
+            return [state.endpoint for state in cloud]
         return [state.endpoint for state in sorted(cloud, key=cost)]
 
     def _reason(
@@ -142,11 +151,18 @@ class Policy:
 
 
 def _nearest(onprem: Sequence[EndpointState]) -> Sequence[Endpoint]:
+    if len(onprem) < 2:
+        return [state.endpoint for state in onprem]
     return [state.endpoint for state in sorted(onprem, key=lambda s: s.predicted_s)]
 
 
 def leaving(decision: Decision, why: str) -> Decision:
     """The same call, which its queue sends to the cloud."""
-    away = [e for e in decision.attempts if e.zone is Zone.CLOUD]
-    here = [e for e in decision.attempts if e.zone is Zone.ONPREM]
+    away = [e for e in decision.attempts if e.zone is CLOUD]
+    here = [e for e in decision.attempts if e.zone is ONPREM]
     return replace(decision, attempts=(*away, *here), reason=why)
+
+
+def slow_ones(decision: Decision) -> frozenset[str]:
+    """Servers that are left to calls with no other place."""
+    return frozenset(name for name, why in decision.vetoes if why == "slow")

@@ -12,11 +12,13 @@ def late_probability(request: InferenceRequest, state: EndpointState, margin: fl
     the prediction times `margin` fits into what is left of the budget, 1 when not even the median
     does, linear in between.
     """
-    left_s = request.deadline.remaining_s()
-    high_s = max(state.predicted_s * margin, state.p50_s)
+    left_s, p50_s = request.deadline.remaining_s(), state.p50_s
+    high_s = state.predicted_s * margin
+    if high_s < p50_s:
+        high_s = p50_s
     if left_s >= high_s:
         return 0.0
-    low_s = state.p50_s + (state.predicted_s - state.p50_s if state.waiting else 0.0)
+    low_s = p50_s + (state.predicted_s - p50_s if state.waiting else 0.0)
     if left_s <= low_s or high_s <= low_s:
         return 1.0
     return (high_s - left_s) / (high_s - low_s)

@@ -7,10 +7,12 @@ parallel, decoding does not), against the mean of the model's last calls.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+from weakref import ref
 
-from gateway.types import DocumentCall, InferenceRequest, TensorCall
+from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
 
+_EMBEDDINGS: Final = Operation.EMBEDDINGS
 _CHARACTERS_A_TOKEN = 4.0
 _OUT_UNLESS_SAID = 256.0  # tokens
 _IN_WEIGHT = 0.1
@@ -24,6 +26,8 @@ class WorkMeter:
     def __init__(self, batched: bool) -> None:
         self._batched = batched  # the first dimension of its tensors counts rows
         self._mean = 0.0
+        self._counted: ref[DocumentCall] | None = None  # a call is asked about more than once
+        self._tokens = 0.0  # of that one
 
     def rows(self, request: InferenceRequest) -> int:
         """Places that the call takes in a batch."""
@@ -37,9 +41,12 @@ class WorkMeter:
 
     def of(self, request: InferenceRequest) -> float:
         """In average calls."""
-        if isinstance(request.payload, TensorCall):
+        payload = request.payload
+        if isinstance(payload, TensorCall):
             return float(self.rows(request))
-        tokens = _tokens(request.payload)
+        if self._counted is None or self._counted() is not payload:
+            self._counted, self._tokens = ref(payload), _tokens(payload)
+        tokens = self._tokens
         self._mean = self._mean or tokens
         return min(_MOST, max(_LEAST, tokens / self._mean))
 
@@ -49,16 +56,19 @@ class WorkMeter:
 
 
 def _tokens(call: DocumentCall) -> float:
-    document = call.document
-    said = (document.get(k) for k in ("max_completion_tokens", "max_output_tokens", "max_tokens"))
-    out = next((float(n) for n in said if isinstance(n, int) and n > 0), _OUT_UNLESS_SAID)
+    document, out = call.document, _OUT_UNLESS_SAID
+    for limit in ("max_completion_tokens", "max_output_tokens", "max_tokens"):
+        said = document.get(limit)
+        if isinstance(said, int) and said > 0:
+            out = float(said)
+            break
     if _embeds(call):
         out = 0.0
     return _characters(document) / _CHARACTERS_A_TOKEN * _IN_WEIGHT + out + 1.0
 
 
 def _embeds(call: DocumentCall) -> bool:
-    return call.operation.value == "embeddings"
+    return call.operation is _EMBEDDINGS
 
 
 def _characters(value: Any) -> int:
@@ -69,7 +79,7 @@ def _characters(value: Any) -> int:
         if isinstance(item, str):
             found += len(item)
         elif isinstance(item, dict):
-            left.extend(item.values())
+            left += item.values()
         elif isinstance(item, list):
-            left.extend(item)
+            left += item
     return found

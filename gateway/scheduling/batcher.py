@@ -47,6 +47,11 @@ class Batcher:
             del self._places[call.id]
         return tuple(calls)
 
+    def whole(self, call: Call) -> None:
+        """It goes alone, as nobody else waits."""
+        if call.rows >= self.max_batch:
+            self._sent(1.0)
+
     def _take(self, instance: Instance, count: int) -> list[Call]:
         """The first of the line that may go to this instance."""
         line = self._line

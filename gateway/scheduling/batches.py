@@ -9,15 +9,21 @@ tenth of it), so a prediction is never below the measured median, and a cold mod
 from __future__ import annotations
 
 import math
+from array import array
 from collections import deque
 from dataclasses import dataclass
-from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
 
 _FADE = 0.98  # per batch: the last 50 count
 _WINDOW = 64  # batches over which the median is taken
 _COLD = 8  # fewer batches than this prove nothing
 _COLD_CAUTION = 1.3
 _SIGMA_OF_MAD = 1.4826  # of a normal distribution
+_FIXED, _PER_WORK = slice(0, 1), slice(1, 2)  # of an array: numpy is slower to take a number
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,10 @@ class BatchModel:
         self._prior_a, self._prior_b = fixed_s, per_work_s
         self._n = self._w = self._t = self._ww = self._wt = 0.0
         self._seen = 0
-        self._recent: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
+        self._recent = _Recent()
         self._told: deque[tuple[float, float]] = deque(maxlen=_WINDOW)  # predicted, measured
-        self.sigma_s = 0.0
-        """Spread of a batch's time around its prediction."""
+        self._sigma_s: float | None = 0.0  # None: nobody has asked since the last batch
+        self._mean_s, self._middle = 0.0, 1.0  # of the last batches' times; of their ratios
         self.fixed_s = fixed_s * _COLD_CAUTION
         self.per_work_s = per_work_s * _COLD_CAUTION
 
@@ -62,6 +68,26 @@ class BatchModel:
         off = [predicted - took for predicted, took in self._told]
         return BatchError(sum(off) / took_s, sum(map(abs, off)) / took_s, self._seen)
 
+    @property
+    def batches(self) -> int:
+        """That it has been told of."""
+        return self._seen
+
+    def off(self, back: int) -> float:
+        """What the batch so many before the last took, over what would be predicted for it now; 1
+        when there was none. It goes round among the last ones."""
+        if not self._seen:
+            return 1.0
+        work, took_s = self._recent.last(back)
+        return took_s / self.predict_s(work)
+
+    @property
+    def sigma_s(self) -> float:
+        """Spread of a batch's time around its prediction."""
+        if self._sigma_s is None:
+            self._sigma_s = self._recent.spread(self._middle) * _SIGMA_OF_MAD * self._mean_s
+        return self._sigma_s
+
     def predict_s(self, work: float) -> float:
         return self.fixed_s + self.per_work_s * work
 
@@ -70,7 +96,7 @@ class BatchModel:
             return
         self._told.append((self.predict_s(work), took_s))
         self._seen += 1
-        self._recent.append((work, took_s))
+        self._recent.add(work, took_s)
         self._n = self._n * _FADE + 1
         self._w = self._w * _FADE + work
         self._t = self._t * _FADE + took_s
@@ -82,7 +108,7 @@ class BatchModel:
         """What was learnt elsewhere takes the place of what was learnt here; how far predictions
         were off is counted on."""
         self.fixed_s, self.per_work_s = other.fixed_s, other.per_work_s
-        self.sigma_s = other.sigma_s
+        self._sigma_s = other.sigma_s
         self._n, self._w, self._t, self._ww, self._wt = (
             other._n, other._w, other._t, other._ww, other._wt,
         )  # fmt: skip
@@ -100,9 +126,72 @@ class BatchModel:
         else:
             ratio = mean_t / (self._prior_a + self._prior_b * mean_w)
             a, b = self._prior_a * ratio, self._prior_b * ratio
-        ratios = [took_s / (a + b * work) for work, took_s in self._recent]
-        middle = median(ratios)
+        middle = self._recent.middle(a, b)
         scale = max(1.0, middle) * (_COLD_CAUTION if self.cold else 1.0)
         self.fixed_s, self.per_work_s = a * scale, b * scale
-        spread_of_ratios = median(abs(r - middle) for r in ratios) * _SIGMA_OF_MAD
-        self.sigma_s = spread_of_ratios * mean_t
+        self._sigma_s, self._mean_s, self._middle = None, mean_t, middle
+
+
+class _Recent:
+    """The last batches: their work, and their times beside what a fit says of them."""
+
+    __slots__ = (
+        "_fit",
+        "_fit_of",
+        "_ratios",
+        "_seen",
+        "_took_s",
+        "_took_s_of",
+        "_work",
+        "_work_of",
+    )
+
+    def __init__(self) -> None:
+        self._work, self._took_s = array("d", bytes(8 * _WINDOW)), array("d", bytes(8 * _WINDOW))
+        self._fit = array("d", (0.0, 0.0))
+        self._seen = 0
+        self._ratios: Floats = np.zeros(_WINDOW)
+        self._work_of: Floats = np.frombuffer(self._work)  # the same numbers, as numpy sees them
+        self._took_s_of: Floats = np.frombuffer(self._took_s)
+        self._fit_of: Floats = np.frombuffer(self._fit)
+
+    def copy(self) -> _Recent:
+        other = _Recent()
+        other._work[:], other._took_s[:], other._seen = self._work, self._took_s, self._seen
+        other._ratios[:] = self._ratios
+        return other
+
+    def add(self, work: float, took_s: float) -> None:
+        at = self._seen % _WINDOW
+        self._work[at], self._took_s[at] = work, took_s
+        self._seen += 1
+
+    def last(self, back: int) -> tuple[float, float]:
+        """Work and time of the one so many before the last, round among those that are kept."""
+        at = (self._seen - 1 - back % min(self._seen, _WINDOW)) % _WINDOW
+        return self._work[at], self._took_s[at]
+
+    def middle(self, fixed_s: float, per_work_s: float) -> float:
+        """The median of the times, each as a share of what the fit says of its batch."""
+        fit, by_fit, ratios = self._fit, self._fit_of, self._ratios
+        work, took_s = self._work_of, self._took_s_of
+        if (n := self._seen) < _WINDOW:
+            work, took_s, ratios = work[:n], took_s[:n], ratios[:n]
+        fit[0], fit[1] = fixed_s, per_work_s
+        np.multiply(work, by_fit[_PER_WORK], ratios)
+        np.add(ratios, by_fit[_FIXED], ratios)
+        np.divide(took_s, ratios, ratios)
+        ratios.sort()
+        return _median(ratios)
+
+    def spread(self, middle: float) -> float:
+        """The median of how far those shares are from it."""
+        off = np.abs(self._ratios[: self._seen] - middle)
+        off.sort()
+        return _median(off)
+
+
+def _median(ordered: Floats) -> float:
+    count = len(ordered)
+    half = count >> 1
+    return ordered.item(half) if count & 1 else (ordered.item(half - 1) + ordered.item(half)) / 2

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-import math
-from dataclasses import dataclass
-from typing import Protocol
+from math import isfinite
+from typing import Final, Protocol
 
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.latency import Tail
+from gateway.values import value
 
 
 class Leave(enum.Enum):
@@ -19,7 +19,11 @@ class Leave(enum.Enum):
     FREELY = "freely"
 
 
-@dataclass(frozen=True, slots=True)
+FREELY: Final = Leave.FREELY  # to look a member up takes longer than to compare with it
+NEVER: Final = Leave.NEVER
+
+
+@value
 class Call:
     """A call as a scheduler sees it: no content, no endpoint, only what decides."""
 
@@ -40,15 +44,15 @@ class Call:
         return self  # a value
 
     def __post_init__(self) -> None:
-        if self.restricted and self.leave is Leave.FREELY:
+        if self.restricted and self.leave is FREELY:
             raise ValueError("a restricted call may not leave")
-        if not (math.isfinite(self.deadline_s) and self.work > 0 and self.penalty >= 0):
+        if not (isfinite(self.deadline_s) and self.work > 0 and self.penalty >= 0):
             raise ValueError("a call needs a finite deadline, work above 0 and a penalty")
         if self.rows < 1:
             raise ValueError("a call takes a place of a batch")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Release:
     """Send these calls to this server now, together and in this order."""
 
@@ -56,7 +60,7 @@ class Release:
     calls: tuple[Call, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Spill:
     """Send this call to the cloud now. Whoever finds that it may not leave after all brings it
     back with `arrive`, as one that never leaves and with its old arrival."""
@@ -65,7 +69,7 @@ class Spill:
     why: str  # a reason code: 'spill_deadline', 'spill_price', ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refuse:
     """Answer this call now that it cannot be served in time."""
 

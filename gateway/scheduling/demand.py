@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ _CLASSES: Final = 64
 _PER_OCTAVE: Final = 3
 _MOST: Final = 0.95  # of the capacity: something is left for everybody
 _SCARCE: Final = 0.3  # above the capacity: so much is asked for when all of the reserve counts
+_PLENTY: Final = 0.999  # of the capacity is asked for at most: all calls wait alike
 _FADED_AT: Final = 32.0  # memories: e ** 32 is no large number yet
 _REDRAWN: Final = 1 / 24  # of the memory: how long a drawing is good enough
 
@@ -30,6 +32,11 @@ class Stretch:
 
     many: NDArray[np.float64]
     few: list[float]  # the same
+
+
+@lru_cache(maxsize=16)
+def _unreserved(margin: float) -> Stretch:
+    return Stretch(np.full(_CLASSES, margin), [margin] * _CLASSES)
 
 
 class Demand:
@@ -73,6 +80,9 @@ class Demand:
         if now_s - self._drawn_s > memory_s * _REDRAWN:
             self._drawn_s = now_s
             fade = math.exp((self._last_s - now_s) / memory_s - self._aged) / servers
+            if sum(self._offered) * fade < _PLENTY:
+                self._stretch = _unreserved(margin)
+                return self._stretch
             up_to = np.cumsum(self._offered) * fade
             asked_for = float(up_to[-1])
             scarce = min(max((asked_for - 1.0) / _SCARCE, 0.0), 1.0)

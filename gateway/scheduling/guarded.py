@@ -11,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 from gateway.scheduling.arrival import OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Refuse, Release, Scheduling, Spill
 from gateway.scheduling.scheduler import Scheduler
+
+T = TypeVar("T")
 
 
 class Guarded:
@@ -78,43 +81,43 @@ class Guarded:
 
     def arrive(self, call: Call, now_s: float) -> list[Action]:
         self._waiting[call.id] = call
-        return self._happens(lambda its: its.arrive(call, now_s), now_s)
+        return self._happens(self._own.arrive, call, now_s)
 
     def changed(self, call: Call, now_s: float) -> list[Action]:
         if call.id in self._waiting:
             self._waiting[call.id] = call
-        return self._happens(lambda its: its.changed(call, now_s), now_s)
+        return self._happens(self._own.changed, call, now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
         self._left(call_id)
-        return self._happens(lambda its: its.cancelled(call_id, now_s), now_s)
+        return self._happens(self._own.cancelled, call_id, now_s)
 
     def completed(self, call_id: int | str, now_s: float) -> list[Action]:
         self._left(call_id)
-        return self._happens(lambda its: its.completed(call_id, now_s), now_s)
+        return self._happens(self._own.completed, call_id, now_s)
 
     def failed(self, call_id: int | str, now_s: float) -> list[Action]:
         self._left(call_id)
-        return self._happens(lambda its: its.failed(call_id, now_s), now_s)
+        return self._happens(self._own.failed, call_id, now_s)
 
     def tick(self, now_s: float) -> list[Action]:
-        return self._happens(lambda its: its.tick(now_s), now_s)
+        return self._happens(lambda its, at_s: its.tick(at_s), self._own, now_s)
 
     def server_up(self, name: str, now_s: float) -> list[Action]:
         self._up[name] = True
-        return self._happens(lambda its: its.server_up(name, now_s), now_s)
+        return self._happens(self._own.server_up, name, now_s)
 
     def server_down(self, name: str, now_s: float) -> list[Action]:
         self._up[name] = False
-        return self._happens(lambda its: its.server_down(name, now_s), now_s)
+        return self._happens(self._own.server_down, name, now_s)
 
     def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
         self._limits[name] = calls
-        return self._happens(lambda its: its.limit(name, calls, now_s), now_s)
+        return self._happens(lambda its, at_s: its.limit(name, calls, at_s), self._own, now_s)
 
     def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
         self._instances[name] = instances
-        return self._happens(lambda its: its.grow(name, instances, now_s), now_s)
+        return self._happens(lambda its, at_s: its.grow(name, instances, at_s), self._own, now_s)
 
     # What is asked
 
@@ -143,13 +146,16 @@ class Guarded:
         self._waiting.pop(call_id, None)
         self._sent.pop(call_id, None)
 
-    def _happens(self, event: Callable[[Scheduling], list[Action]], now_s: float) -> list[Action]:
-        if self.replaced:
-            actions = event(self._own)
+    def _happens(
+        self, event: Callable[[T, float], list[Action]], of: T, now_s: float
+    ) -> list[Action]:
+        if self._scheduler is None:
+            actions = event(of, now_s)
         else:
             try:
-                actions = event(self._own)
-                self._check(actions)
+                actions = event(of, now_s)
+                if actions:
+                    self._check(actions)
             except Exception as exc:  # noqa: BLE001 - whatever it is, the calls that wait go on
                 actions = self._replace(exc, now_s)
         for action in actions:
@@ -163,7 +169,10 @@ class Guarded:
             for action in actions
             for call in (action.calls if isinstance(action, Release) else (action.call,))
         ]
-        if len(decided) != len(set(decided)) or not self._waiting.keys() >= set(decided):
+        if len(decided) == 1:
+            if decided[0] not in self._waiting:
+                raise UnknownCall
+        elif len(decided) != len(set(decided)) or not self._waiting.keys() >= set(decided):
             raise UnknownCall
 
     def _note(self, action: Action) -> None:

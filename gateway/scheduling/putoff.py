@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gateway.scheduling.calls import Call
 
 _FADE = 0.98  # per outcome: the last 50 count
+_AGAIN_S = 1 / 128  # in binary: sums with it are exact
 _TRIAL = 16  # of so many who have poor prospects one waits, to see whether they are still poor
 
 
@@ -80,18 +81,19 @@ class PutOff:
             heapq.heappop(heap)
         return heap[0][0] if heap else math.inf
 
-    def refuse_if(self, start_s: float, too_late: Callable[[Call], bool]) -> list[Call]:
-        """Those whose last start is before `start_s` and who are `too_late` go; the others are
-        asked about again when a batch cannot begin before then."""
+    def refuse_before(self, start_s: float, last_start_s: Callable[[Call], float]) -> list[Call]:
+        """No batch begins before `start_s`: those go whose last start, as it was when they were put
+        off and as `last_start_s` reckons it now, is earlier. The others are asked about again."""
         gone: list[Call] = []
         while self.next_s < start_s:
             _, _, call_id = heapq.heappop(self._last_start)
             call = self.calls[call_id]
-            if too_late(call):
+            if (last_s := last_start_s(call)) < start_s:
                 del self.calls[call_id]
                 self.late(call_id)
                 gone.append(call)
             else:  # batches have become shorter, or nobody knows how long they are
                 self._serial += 1
-                heapq.heappush(self._last_start, (start_s, self._serial, call_id))
+                again_s = min(last_s, start_s - start_s % _AGAIN_S + _AGAIN_S)
+                heapq.heappush(self._last_start, (again_s, self._serial, call_id))
         return gone

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 
 from gateway.scheduling.batcher import Batcher
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
-from gateway.scheduling.demand import Demand
+from gateway.scheduling.calls import FREELY, Action, Call, Leave, Refuse, Release, Spill
+from gateway.scheduling.demand import Demand, Stretch
 from gateway.scheduling.putoff import PutOff
 from gateway.scheduling.servers import Instance, Servers
 from gateway.scheduling.sharing import SharedGpu
@@ -94,8 +94,34 @@ class Scheduler:
             raise ValueError(f"call {call.id} is waiting already")
         if len(self._places) >= self.tuning.max_waiting:
             return self._turned_away(call, now_s)
-        self._join(call, now_s)
+        place = self._place_of(call, now_s)
+        if not self._places and not call.avoid:
+            actions = self._at_once(call, place, now_s)
+            if actions is not None:
+                return actions
+        self._join(call, place)
         return self._decide(now_s)
+
+    def _at_once(self, call: Call, place: Place, now_s: float) -> list[Action] | None:
+        """What `_decide` comes to for a call that meets nobody, where a server is idle and would
+        answer it in time, as most are met. None: it has to be decided on."""
+        servers = self._servers
+        idle = servers.idle()
+        if idle is None:
+            return None
+        model = idle.model
+        end_s = model.fixed_s + call.work * model.per_work_s
+        if end_s * self._stretch(now_s).few[place.density_class] > place.due_s - now_s:
+            return None
+        instance = servers.at_once(now_s, self.lead_s != 0.0)
+        if instance is None:
+            return None
+        self._batcher.whole(call)
+        calls = (call,)
+        servers.send(instance, calls, now_s)
+        self._put_off.served(call.id)
+        self._rest()
+        return [Release(instance.server, calls)]
 
     def changed(self, call: Call, now_s: float) -> list[Action]:
         """Something else is known of a waiting call: it is cleared, or restricted after all.
@@ -103,7 +129,7 @@ class Scheduler:
         if call.id not in self._places:
             return []
         self._remove(call.id)
-        self._join(call, now_s)
+        self._join(call, self._place_of(call, now_s))
         return self._decide(now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
@@ -167,15 +193,20 @@ class Scheduler:
         up = self._servers.up
         if not up:
             return math.inf
-        ahead = self._line.works()[self._line.dues_s() <= call.deadline_s]
         model = up[0].model
-        ahead_s = len(ahead) * self._fixed_share_s + ahead.sum() * model.per_work_s
         start_s = self._servers.start_s(now_s) - now_s
+        if not self._line.calls:
+            return start_s + model.predict_s(call.work)
+        ahead = self._line.works()[self._line.dues_s() <= call.deadline_s]
+        ahead_s = len(ahead) * self._fixed_share_s + ahead.sum() * model.per_work_s
         return float(start_s + ahead_s / len(up) + model.predict_s(call.work))
 
     # The decision
 
     def _decide(self, now_s: float) -> list[Action]:
+        if not self._places:
+            self._rest()
+            return []
         actions: list[Action] = []
         up = self._servers.up
         if self._line.calls:
@@ -195,6 +226,21 @@ class Scheduler:
         self._wake_s = self._next_wake_s(up, now_s)
         return actions
 
+    def _rest(self) -> None:
+        """Nobody waits: there is nothing to decide before the next event."""
+        self._room_made = self._deferred = False
+        if self._barren:
+            self._barren.clear()
+        if self._servers.shared:
+            self._servers.want_nothing()
+        self._wake_s = math.inf
+
+    def _stretch(self, now_s: float) -> Stretch:
+        reserve, margin = self.tuning.reserve, self.tuning.margin
+        return self._servers.stretch(reserve, margin, now_s) or self._demand.stretch(
+            max(1, len(self._servers.up)), reserve, margin, now_s, self._memory_s
+        )
+
     def _choose(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Until nobody in the line would be late, the least worthy before the first who would be
         goes."""
@@ -203,10 +249,7 @@ class Scheduler:
         slots = [Slot(s.free_s(now_s) - now_s, s.model.fixed_s, s.model.per_work_s) for s in up]
         if len(up) > len(line.calls):
             slots = heapq.nsmallest(len(line.calls), slots, key=_free_in_s)
-        reserve, margin = self.tuning.reserve, self.tuning.margin
-        stretch = self._servers.stretch(reserve, margin, now_s) or self._demand.stretch(
-            max(1, len(up)), reserve, margin, now_s, self._memory_s
-        )
+        stretch = self._stretch(now_s)
         fixed_s, calls = self._fixed_share_s, self._calls_a_batch
         while line.calls:
             last = len(line.calls) - 1
@@ -235,10 +278,10 @@ class Scheduler:
         """Provably late: not even the next batch, with nobody else in it, would be in time."""
         start_s = self._servers.start_s(now_s) if up else now_s
 
-        def too_late(call: Call) -> bool:
-            return call.deadline_s - self._servers.least_s(call.work, now_s) < start_s
+        def last_start_s(call: Call) -> float:
+            return call.deadline_s - self._servers.least_s(call.work, now_s)
 
-        for call in self._put_off.refuse_if(start_s, too_late):
+        for call in self._put_off.refuse_before(start_s, last_start_s):
             actions.append(self._refused(call, up, now_s))
 
     def _bring_back(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
@@ -325,7 +368,8 @@ class Scheduler:
         share = min(1.0, call.rows / self._max_batch)
         return self._model.fixed_s * share + self._model.per_work_s * call.work
 
-    def _join(self, call: Call, now_s: float) -> None:
+    def _place_of(self, call: Call, now_s: float) -> Place:
+        """Where a call belongs that comes now, which counts as asked for from here on."""
         t = self.tuning
         if call.rows != self._rows:
             self._rows += _ROWS_SHARE * (call.rows - self._rows)
@@ -339,7 +383,10 @@ class Scheduler:
         if self._servers.shared:
             self._servers.asked(worth / gpu_s, gpu_s, now_s, self._memory_s)
         key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
-        self._places[call.id] = place = Place(key, due_s, density_class)
+        return Place(key, due_s, density_class)
+
+    def _join(self, call: Call, place: Place) -> None:
+        self._places[call.id] = place
         self._line.add(call, place)
 
     def _remove(self, call_id: int | str) -> None:
@@ -354,7 +401,7 @@ class Scheduler:
         return self._decide(now_s)
 
     def _may_spill(self, call: Call) -> bool:
-        return call.leave is Leave.FREELY and call.cloud is not None and self.cloud_room >= 1
+        return call.leave is FREELY and call.cloud is not None and self.cloud_room >= 1
 
     def _cloud_is_worth_it(self, call: Call, now_s: float) -> bool:
         return self._may_spill(call) and self._cloud_cost(call, now_s) < call.penalty

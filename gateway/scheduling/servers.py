@@ -10,6 +10,7 @@ begin a round trip after it was sent.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from gateway.scheduling.demand import Stretch
 from gateway.scheduling.sharing import ALONE, SharedGpu
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)
-_ANY = 1 << 30
+_ANY = _NONE = 1 << 30
 _STALE_S = 30.0  # figures that nobody renewed for so long prove nothing
 _LONGER, _SHORTER = (
     0.125,
@@ -28,6 +29,7 @@ _LONGER, _SHORTER = (
 )  # the lead, after a burst that was split and after one that was not
 _SPLIT = 0.5  # of a batch of one call: answers that lie so far apart are of two batches
 _OVERDUE = 0.1  # of its time: how much longer than now a batch is taken to last that should be done
+_LEAST_LOOK_S = 1e-3  # a batch of half a millisecond that hangs is no reason to do nothing else
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class Standing:
     gpu: SharedGpu = field(default_factory=SharedGpu)
     number: int = 0  # of this model there
     running: int = 0  # instances that have a batch
+    idle: list[int] = field(default_factory=list)  # its instances that have none, as a heap
     turns: bool = False  # what is known of its batches is of those that had the GPU for themselves
     round_trip_s: float = 0.0  # the network's part of an answer's time: as assumed, until disproved
 
@@ -60,8 +63,16 @@ class Standing:
         return not self.in_turns or self.gpu.may(self.number, due_s)
 
     @property
+    def alone(self) -> bool:
+        """Whether no other model keeps it from sending a batch now, nor waits to send one."""
+        return not self.gpu.shared or self.gpu.clear_for(self.number)
+
+    @property
     def room(self) -> int:
-        return int(max(0.0, self.most - self.in_flight)) if self.most < _ANY else _ANY
+        if self.most >= _ANY:
+            return _ANY
+        left = self.most - self.in_flight
+        return int(left) if left > 0.0 else 0
 
 
 @dataclass(slots=True)
@@ -100,6 +111,7 @@ class Lead:
 class Instance:
     """One of those of a server that execute its batches."""
 
+    number: int  # of those of the group
     server: str
     model: BatchModel
     standing: Standing = field(default_factory=Standing)
@@ -118,18 +130,26 @@ class Instance:
         return self.model.predict_s(work) if sure else 0.0
 
     def send(self, calls: tuple[Call, ...], now_s: float) -> None:
-        earliest_s = now_s + self.standing.round_trip_s
-        work = sum(call.work for call in calls)
-        ids = {call.id for call in calls}
+        standing = self.standing
+        earliest_s = now_s + standing.round_trip_s
+        if len(calls) == 1:
+            work, ids = calls[0].work, {calls[0].id}
+        else:
+            work, ids = sum([call.work for call in calls]), {call.id for call in calls}
         idle = not self.bursts
         late = now_s == self.ended_s
-        self.bursts.append(Burst(work, earliest_s, len(ids), ids, ahead=not idle, late=late))
+        self.bursts.append(Burst(work, earliest_s, len(ids), ids, not idle, late))
         self.standing.in_flight += len(calls)
-        self.standing.gpu.sent()
+        standing.gpu.sent()
         if idle:
-            self.standing.running += 1
+            standing.running += 1
+            if standing.idle[0] == self.number:
+                heapq.heappop(standing.idle)
+            else:
+                standing.idle.remove(self.number)
+                heapq.heapify(standing.idle)
             self._begin(earliest_s, now_s)
-        elif self.standing.gpu.shared:
+        elif standing.gpu.shared:
             self._tell(now_s)
 
     def _begin(self, at_s: float, now_s: float) -> None:
@@ -179,17 +199,20 @@ class Instance:
         if not self.bursts:
             return math.inf
         took_s = self.model.predict_s(self.bursts[0].work)
-        return max(self.began_s + took_s, now_s) + _OVERDUE * took_s
+        return max(self.began_s + took_s, now_s) + max(_OVERDUE * took_s, _LEAST_LOOK_S)
 
     def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """One of its calls ended. True: a batch has ended with it."""
         self.standing.in_flight -= 1
         for at, burst in enumerate(self.bursts):
-            if call_id in burst.left:
-                burst.left.discard(call_id)
-                burst.whole &= answered
-                burst.first_end_s = min(burst.first_end_s, now_s)
-                if burst.left:
+            left = burst.left
+            if call_id in left:
+                left.discard(call_id)
+                if not answered:
+                    burst.whole = False
+                if now_s < burst.first_end_s:
+                    burst.first_end_s = now_s
+                if left:
                     return False
                 self._ended(at, burst, now_s)
                 return True
@@ -201,7 +224,7 @@ class Instance:
         more, whatever became of the calls that were not answered."""
         if burst.whole and at == 0:
             self._learn(burst, now_s)
-        for earlier in self.bursts[:at]:
+        for earlier in self.bursts[:at] if at else ():
             self.overtaken |= earlier.left
         del self.bursts[: at + 1]
         if self.bursts:
@@ -210,6 +233,7 @@ class Instance:
         self.ended_s = now_s
         standing = self.standing
         standing.running -= 1
+        heapq.heappush(standing.idle, self.number)
         if standing.gpu.shared and not standing.running:
             standing.gpu.idle(standing.number, now_s)
 
@@ -261,12 +285,20 @@ class Servers:
         self._on_gpus = bool(gpus)
         for name, gpu in (gpus or {}).items():
             self._standings[name].gpu, self._standings[name].number = gpu, gpu.join()
-        self._instances = [Instance(n, m, self._standings[n]) for n, m in models.items()]
+        self._instances: list[Instance] = []
+        for name, model in models.items():
+            self._add(name, model)
         self._first = self._instances[0].standing
         self.demand = self._first.gpu.demand
         """By which the worth of calls is classed: that of the first server's GPU."""
         self._with: dict[int | str, Instance] = {}
-        self.up = list(self._instances)
+        self._find_up()
+
+    def _add(self, name: str, model: BatchModel) -> None:
+        """One more instance; an idle one."""
+        standing, number = self._standings[name], len(self._instances)
+        self._instances.append(Instance(number, name, model, standing))
+        heapq.heappush(standing.idle, number)
 
     @property
     def model(self) -> BatchModel:
@@ -286,7 +318,7 @@ class Servers:
         """So many of a server's instances execute batches side by side. It only grows."""
         own = [i for i in self._instances if i.server == name]
         for _ in range(instances - len(own)):
-            self._instances.append(Instance(name, own[0].model, self._standings[name]))
+            self._add(name, own[0].model)
         self._find_up()
 
     def limit(self, name: str, calls: float) -> None:
@@ -309,6 +341,12 @@ class Servers:
         """By the arrivals of all models of the first server, where they take turns."""
         gpu = self._first.gpu
         return gpu.stretch(reserve, margin, now_s) if gpu.turns and self._first.up else None
+
+    def want_nothing(self) -> None:
+        """Nobody waits."""
+        for standing in self._standings.values():
+            if standing.gpu.shared:
+                standing.gpu.wants(standing.number, math.inf)
 
     def want(
         self,
@@ -349,11 +387,41 @@ class Servers:
         instance = self._with.pop(call_id, None)
         return instance is not None and instance.gone(call_id, now_s, answered)
 
+    def idle(self) -> Instance | None:
+        """The first of those that could begin a batch now, if no other model has its turn."""
+        if len(self._standings_up) == 1:
+            standing = self._standings_up[0]
+            return self._instances[standing.idle[0]] if standing.idle and standing.alone else None
+        found = _NONE
+        for standing in self._standings_up:
+            if not standing.alone:
+                return None
+            if standing.idle and standing.idle[0] < found:
+                found = standing.idle[0]
+        return None if found == _NONE else self._instances[found]
+
+    def at_once(self, now_s: float, ahead: bool) -> Instance | None:
+        """Which one a call that meets nobody is sent to, idle by what `idle` says: the first to
+        end a batch of one. None where batches that are sent `ahead` may stand before it."""
+        found, least_s = None, math.inf
+        for standing in self._standings_up:
+            if ahead and standing.running:
+                return None
+            if standing.idle and standing.room:
+                instance = self._instances[standing.idle[0]]
+                end_s = now_s + instance.model.predict_s(1.0)
+                first = found is None or instance.number < found.number
+                if end_s < least_s or (end_s == least_s and first):
+                    found, least_s = instance, end_s
+        return found
+
     def start_s(self, now_s: float) -> float:
         """When the next batch could begin; inf: no server is up."""
         up = self.up
         if len(up) == 1:
             return up[0].free_s(now_s)
+        if self.idle() is not None:
+            return now_s
         return min((instance.free_s(now_s) for instance in up), default=math.inf)
 
     def least_s(self, work: float, now_s: float) -> float:
@@ -362,3 +430,4 @@ class Servers:
 
     def _find_up(self) -> None:
         self.up = [i for i in self._instances if i.standing.up]
+        self._standings_up = [s for s in self._standings.values() if s.up]

@@ -13,6 +13,7 @@ then a few batches go the other way, so that the figure stays true.
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,6 +34,7 @@ _CLEAR_TURNS, _CLEAR_APART = 0.9, 0.6  # contention beyond which nothing is in d
 _UNSURE: Final = 8  # batches, of which half go either way, until enough is known
 _SHORT_S: Final = 0.01  # batches of such models take no turns: each costs a network time or two
 _OVERDUE: Final = 0.1  # of its time: how much longer a batch is taken to last that should be done
+_STALE: Final = 4  # lengths of memory that are kept for each model, of which one holds
 _GIVEN_UP: Final = 1.0  # of its time: one that is overdue by so much holds up its own model alone
 
 
@@ -73,6 +75,9 @@ class Contention:
         found = self._needs.get(model)
         return None if found is None or found.model.cold else found.model
 
+    def forget(self, model: int) -> None:
+        self._needs.pop(model, None)
+
     def observe(
         self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
     ) -> None:
@@ -97,10 +102,8 @@ class Contention:
 class _Model:
     """One of those on the GPU."""
 
-    due_s: float = math.inf  # of the first call that it could send now; inf: it has none
     until_s: float = -math.inf  # when what it has there should be done
     needs_s: float = 0.0  # of the batch that is running
-    busy: bool = False
     memory_s: float = 0.0  # over which its arrivals are counted
     batch_s: float = 0.0  # what its batches take of late
 
@@ -113,20 +116,47 @@ class SharedGpu:
     demand: Demand = field(default_factory=Demand)  # of all of them
     shared: bool = False  # there is more than one
     _models: list[_Model] = field(default_factory=list)
+    _vacant: list[int] = field(default_factory=list)  # numbers of those that have left
+    _busy: dict[int, _Model] = field(default_factory=dict)  # that have a batch there
+    _wanting: dict[int, float] = field(default_factory=dict)  # due times of what could be sent now
+    _memories: list[tuple[float, int]] = field(default_factory=list)  # heap: the longest first
+    _slow: set[int] = field(default_factory=set)  # whose batches are worth a turn
     _turns: bool = False
     _long: bool = False  # batches of one of them are worth a turn
     _sent: int = 0  # batches
     _period: int = _PERIOD
     _trial: int = _PERIOD  # after so many batches
-    _busy: int = 0
     _beside_s: float = 0.0
     _seen_s: float = 0.0
     _passed: bool = False  # the turn, from one model to another
 
+    @property
+    def vacant(self) -> int:
+        """The number that the next one gets."""
+        return self._vacant[-1] if self._vacant else len(self._models)
+
     def join(self) -> int:
-        self._models.append(_Model())
-        self.shared = len(self._models) > 1
-        return len(self._models) - 1
+        number = self.vacant
+        if self._vacant:
+            self._vacant.pop()
+        else:
+            self._models.append(_Model())
+        self._count()
+        return number
+
+    def leave(self, model: int) -> None:
+        """It has no calls any more and gets none."""
+        self._busy.pop(model, None)
+        self._wanting.pop(model, None)
+        self._slow.discard(model)
+        self._models[model] = _Model()
+        self.contention.forget(model)
+        self._vacant.append(model)
+        self._count()
+
+    def _count(self) -> None:
+        self.shared = len(self._models) - len(self._vacant) > 1
+        self._long = self.shared and bool(self._slow)
 
     @property
     def turns(self) -> bool:
@@ -146,14 +176,25 @@ class SharedGpu:
 
     def wants(self, model: int, due_s: float) -> None:
         """The first call that it could send now is due then; inf: there is none."""
-        self._models[model].due_s = due_s
+        if due_s < math.inf:
+            self._wanting[model] = due_s
+        else:
+            self._wanting.pop(model, None)
 
     def asked(
         self, model: int, density: float, gpu_s: float, now_s: float, memory_s: float
     ) -> None:
         """A call of it came, which needs so much of this GPU. The longest memory holds for all."""
-        self._models[model].memory_s = memory_s
+        if memory_s != self._models[model].memory_s:
+            self._models[model].memory_s = memory_s
+            self._remembers(model, memory_s)
         self.demand.arrived(self.demand.class_of(density), gpu_s, now_s, self._memory_s)
+
+    def _remembers(self, model: int, memory_s: float) -> None:
+        if len(self._memories) > _STALE * len(self._models):
+            self._memories = [(-m.memory_s, n) for n, m in enumerate(self._models)]
+            heapq.heapify(self._memories)
+        heapq.heappush(self._memories, (-memory_s, model))
 
     def sent(self) -> None:
         self._sent += 1
@@ -165,19 +206,16 @@ class SharedGpu:
     def runs(self, model: int, needs_s: float, until_s: float, now_s: float) -> None:
         """A batch of it has begun, or another was sent behind it."""
         found = self._models[model]
-        if not found.busy:
+        if model not in self._busy:
             self._advance(now_s)
-            found.busy = True
-            self._busy += 1
+            self._busy[model] = found
         found.needs_s, found.until_s = needs_s, until_s
 
     def idle(self, model: int, now_s: float) -> None:
-        found = self._models[model]
-        if found.busy:
+        if model in self._busy:
             self._advance(now_s)
-            found.busy = False
+            del self._busy[model]
             self._passed |= self.shared
-            self._busy -= 1
 
     def told(
         self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
@@ -185,7 +223,11 @@ class SharedGpu:
         """A batch ended that worked beside others for so long."""
         found = self._models[model]
         found.batch_s += _LATELY * (took_s - found.batch_s) if found.batch_s else took_s
-        self._long = self.shared and any(m.batch_s > _SHORT_S for m in self._models)
+        if found.batch_s > _SHORT_S:
+            self._slow.add(model)
+        else:
+            self._slow.discard(model)
+        self._long = self.shared and bool(self._slow)
         self.contention.observe(model, expected, work, took_s, beside_s)
         value = self.contention.value
         if value is not None:
@@ -212,24 +254,31 @@ class SharedGpu:
 
     @property
     def _memory_s(self) -> float:
-        return max(m.memory_s for m in self._models)
+        """The longest; 0 until a call came."""
+        memories, models = self._memories, self._models
+        while memories and models[memories[0][1]].memory_s != -memories[0][0]:
+            heapq.heappop(memories)
+        return -memories[0][0] if memories else 0.0
 
     def taken_until_s(self, model: int, now_s: float) -> float:
         """When the others that are there should be done."""
-        return max(
-            (self._until_s(m, now_s) for m in self._others(model) if m.busy), default=-math.inf
-        )
+        others = (m for number, m in self._busy.items() if number != model)
+        return max((self._until_s(m, now_s) for m in others), default=-math.inf)
 
     def given_up_s(self, model: int) -> float:
         """When nobody waits any more for what the others have there."""
-        return max(
-            (m.until_s + _GIVEN_UP * m.needs_s for m in self._others(model) if m.busy),
-            default=-math.inf,
-        )
+        others = (m for number, m in self._busy.items() if number != model)
+        return max((m.until_s + _GIVEN_UP * m.needs_s for m in others), default=-math.inf)
+
+    def clear_for(self, model: int) -> bool:
+        """Whether the others have nothing to send, nor their turn."""
+        if len(self._wanting) > (model in self._wanting):
+            return False
+        return len(self._busy) == (model in self._busy) or not self.one_at_a_time
 
     def may(self, model: int, due_s: float) -> bool:
         """Whether no other's call is due before. If one is, that model is to be told."""
-        first = all(due_s <= m.due_s for m in self._others(model))
+        first = all(due_s <= s for number, s in self._wanting.items() if number != model)
         self._passed |= not first
         return first
 
@@ -238,11 +287,7 @@ class SharedGpu:
         if not self._passed:
             return None
         self._passed = False
-        due_s, model = min((m.due_s, n) for n, m in enumerate(self._models))
-        return model if due_s < math.inf else None
-
-    def _others(self, model: int) -> list[_Model]:
-        return [*self._models[:model], *self._models[model + 1 :]]
+        return min(((due_s, model) for model, due_s in self._wanting.items()), default=(0, None))[1]
 
     @staticmethod
     def _until_s(model: _Model, now_s: float) -> float:
@@ -253,5 +298,5 @@ class SharedGpu:
 
     def _advance(self, now_s: float) -> None:
         if now_s > self._seen_s:
-            self._beside_s += (now_s - self._seen_s) * max(0, self._busy - 1)
+            self._beside_s += (now_s - self._seen_s) * max(0, len(self._busy) - 1)
             self._seen_s = now_s

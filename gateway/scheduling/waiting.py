@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.calls import FREELY, Call
 from gateway.scheduling.demand import Stretch
 from gateway.scheduling.latency import GRID, Tail
 
@@ -97,7 +97,7 @@ class Line:
         self._penalty.insert(at, call.penalty)
         self._price.insert(at, call.price)
         self._class.insert(at, place.density_class)
-        leaves = call.leave is Leave.FREELY and call.cloud is not None
+        leaves = call.leave is FREELY and call.cloud is not None
         self._tail.insert(at, self._tails.index(call.cloud) if leaves and call.cloud else 0)
         self.calls.insert(at, call)
 

@@ -55,6 +55,11 @@ class SpillBudgets:
         self._everybody = _Budget(everybody, clock, self._wall_s)
         self._of = {tenant: _Budget(own, clock, self._wall_s) for tenant, own in of_tenants.items()}
 
+    def allow(self, limits: Mapping[str, Limits]) -> None:
+        """Other amounts for the same; what was spent stays spent."""
+        for scope, budget in ((EVERYBODY, self._everybody), *self._of.items()):
+            budget.limits = limits.get(scope, budget.limits)
+
     @property
     def limits(self) -> Mapping[str, Limits]:
         of = {tenant: budget.limits for tenant, budget in self._of.items()}
@@ -108,15 +113,31 @@ class SpillBudgets:
 
 
 class _Budget:
-    __slots__ = ("_at", "_clock", "_in_day", "_in_month", "_month", "_steps", "_total", "_wall_s",
-                 "_was_open", "limits", "reserved")  # fmt: skip
+    __slots__ = (
+        "_at",
+        "_clock",
+        "_in_day",
+        "_in_month",
+        "_month",
+        "_mosts",
+        "_step_ends_s",
+        "_steps",
+        "_total",
+        "_wall_s",
+        "_was_open",
+        "limits",
+        "reserved",
+    )  # fmt: skip
 
     def __init__(self, limits: Limits, clock: Clock, wall_s: Callable[[], float]) -> None:
         self.limits = limits
+        stated = (limits.day, limits.month, limits.total)
+        self._mosts = [(at, most) for at, most in enumerate(stated) if most is not None]
         self._clock, self._wall_s = clock, wall_s
         self._steps: list[int] | None = None  # most of ten thousand tenants spend nothing
         self._in_day = 0
         self._at = int(clock() // STEP_S)
+        self._step_ends_s = (self._at + 1) * STEP_S
         self._month, self._in_month, self._total = month_of(wall_s()), 0, 0
         self._was_open = True
         self.reserved = 0
@@ -132,10 +153,13 @@ class _Budget:
 
     @property
     def open(self) -> bool:
-        self._was_open = all(
-            most * 9 > used * 10 or (self._was_open and most > used) for most, used in self._used()
-        )
-        return self._was_open
+        was_open = self._was_open
+        for most, used in self._used():
+            if not (most * 9 > used * 10 or (was_open and most > used)):
+                self._was_open = False
+                return False
+        self._was_open = True
+        return True
 
     def affords(self, nano_usd: int) -> bool:
         return self.open and all(used + nano_usd <= most for most, used in self._used())
@@ -164,18 +188,18 @@ class _Budget:
     def _used(self) -> list[tuple[int, int]]:
         """Each limit, and how much of it is used or put aside."""
         self._pass_time()
-        its, by = self.limits, (self._in_day, self._in_month, self._total)
-        pairs = zip((its.day, its.month, its.total), by, strict=True)
-        return [(most, used + self.reserved) for most, used in pairs if most is not None]
+        by = (self._in_day, self._in_month, self._total)
+        return [(most, by[at] + self.reserved) for at, most in self._mosts]
 
     def _pass_time(self) -> None:
-        now = int(self._clock() // STEP_S)
-        if now == self._at:
+        if (now_s := self._clock()) < self._step_ends_s:
             return
+        now = int(now_s // STEP_S)
         if self._steps is not None:
             for step in range(self._at + 1, min(now, self._at + STEPS) + 1):
                 self._in_day -= self._steps[step % STEPS]
                 self._steps[step % STEPS] = 0
         self._at = max(self._at, now)
+        self._step_ends_s = (self._at + 1) * STEP_S
         if (month := month_of(self._wall_s())) != self._month:
             self._month, self._in_month = month, 0

@@ -39,6 +39,8 @@ class AdaptiveLimit:
     @property
     def closed_s(self) -> float:
         """Seconds for which the endpoint takes nothing; 0 when it does."""
+        if not self._closed_until_s:
+            return 0.0
         return max(0.0, self._closed_until_s - self._clock())
 
     def room(self, in_flight: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Protocol
 
 from gateway.deadline import Clock, Deadline
@@ -24,6 +25,7 @@ class Leased(Protocol):
     def has(self, tenant: str, nano_usd: int) -> bool: ...
     async def take(self, tenant: str, nano_usd: int) -> str: ...
     def settle(self, tenant: str, reserved: int, spent: int) -> None: ...
+    def allow(self, limits: Mapping[str, Limits]) -> None: ...
 
 
 class Reservation:
@@ -56,6 +58,14 @@ class SpillControl:
     @property
     def stop(self) -> SpillStop:
         return self._stop
+
+    def follow(self, stop: SpillStop, limits: Mapping[str, Limits]) -> None:
+        """Another switch, and other amounts for those who have a budget: for calls under way too,
+        as it is the operator who closes the cloud and not the policy of a call."""
+        self._stop = stop
+        self.budgets.allow(limits)
+        if self.leases is not None:
+            self.leases.allow(limits)
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""

@@ -1,0 +1,103 @@
+"""What differs between two versions of the settings, and what of it a running gateway cannot take.
+
+Keys alone are told, never values: secrets are among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gateway.config.section import Section
+from gateway.config.settings import Settings
+
+_FIXED = (
+    "listen",
+    "cluster",
+    "audit",
+    "ledger",
+    "console",
+    "telemetry",
+    "log",
+    "classify.memory",
+    "limits.max_body_bytes",
+    "limits.max_latency_budget_ms",
+    "health.embedded_silent_s",
+)
+"""What sockets, files and processes were opened with: they are the process's, not a policy's."""
+
+_OF_SERVERS = (
+    "limits", "queue", "routing", "health", "endpoints", "tls", "models", "undeclared_models",
+    "costs",
+)  # fmt: skip
+"""What gateways that share servers must agree on while they run."""
+
+_EMBEDDED = ("embedded", "repository", "reload")
+_BUDGETS = ("spill_budget_usd_per_day", "spill_budget_usd_per_month", "spill_budget_usd_total")
+
+
+def changed(before: Settings, after: Settings) -> list[str]:
+    """The keys whose values differ, as `endpoints.gpu.url`."""
+    return list(_differing(before, after, ()))
+
+
+def needs_restart(before: Settings, after: Settings) -> list[str]:
+    """Those of them that count from the next start only."""
+    keys = changed(before, after)
+    fixed = _FIXED if before.cluster is None else (*_FIXED, *_OF_SERVERS)
+    found = [key for key in keys if _below(key, fixed)]
+    found += [key for key in keys if _of_embedded(key, before, after)]
+    found += _budgets_of_others(before, after)
+    if after.anybody and not before.anybody:
+        found.append("keys")  # whoever reaches the ports could call: nobody means that by a reload
+    return list(dict.fromkeys(found))
+
+
+def _differing(before: Any, after: Any, where: tuple[str, ...]) -> Iterator[str]:
+    if before == after:
+        return
+    inside = _inside(before), _inside(after)
+    if inside[0] is None or inside[1] is None or len(where) >= 3:
+        yield ".".join(where)
+        return
+    for key in dict.fromkeys((*inside[0], *inside[1])):
+        if key not in inside[0] or key not in inside[1]:
+            yield ".".join((*where, key))
+        else:
+            yield from _differing(inside[0][key], inside[1][key], (*where, key))
+
+
+def _inside(value: Any) -> Mapping[str, Any] | None:
+    if isinstance(value, Section):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    return value if isinstance(value, Mapping) else None
+
+
+def _below(key: str, some: tuple[str, ...]) -> bool:
+    return any(key == one or key.startswith(f"{one}.") for one in some)
+
+
+def _of_embedded(key: str, before: Settings, after: Settings) -> bool:
+    section, _, rest = key.partition(".")
+    if section != "endpoints":
+        return False
+    for settings in (before, after):
+        for name, endpoint in settings.endpoints.items():
+            if endpoint.embedded and rest in (name, *(f"{name}.{k}" for k in _EMBEDDED)):
+                return True
+    return False
+
+
+def _budgets_of_others(before: Settings, after: Settings) -> Iterator[str]:
+    """Amounts may change. Who has a budget at all may not: a call under way would be paid for out
+    of one that it was never put aside in."""
+    if _has_budget(before.routing) != _has_budget(after.routing):
+        yield f"routing.{_BUDGETS[0]}"
+    for name in dict.fromkeys((*before.tenants, *after.tenants)):
+        had, has = before.tenants.get(name), after.tenants.get(name)
+        if _has_budget(had) != _has_budget(has):
+            yield f"tenants.{name}.{_BUDGETS[0]}"
+
+
+def _has_budget(section: object) -> bool:
+    return any(getattr(section, key, None) is not None for key in _BUDGETS)

@@ -1,0 +1,88 @@
+"""The endpoints that may serve a model, each with what of it stays the same from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from gateway.catalog import Catalog, CatalogModel
+from gateway.place import Lane, Place
+from gateway.routing.fit import able, asked_version
+from gateway.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
+
+_EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
+
+
+class Way:
+    """One of them."""
+
+    __slots__ = ("endpoint", "lane", "name", "onprem", "place", "price_usd", "served")
+
+    def __init__(self, endpoint: Endpoint, model: str, place: Place, lane: Lane) -> None:
+        self.endpoint, self.name = endpoint, endpoint.name
+        self.served = endpoint.models[model]
+        self.place, self.lane = place, lane
+        self.onprem = endpoint.zone is ONPREM
+        self.price_usd = price_usd(self.served, None)
+
+
+class _OfModel:
+    """Those of one model, and the servers that its calls queue for."""
+
+    __slots__ = ("_groups", "abroad", "all", "model", "prices_usd")
+
+    def __init__(self, model: CatalogModel, ways: tuple[Way, ...]) -> None:
+        self.model, self.all = model, ways
+        self.abroad = tuple(way.name for way in ways if not way.onprem)
+        self.prices_usd = {way.name: way.price_usd for way in ways}
+        self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
+
+    def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
+        if asked_version(request):  # which a caller may choose: nothing is kept by it
+            return self._able(request)
+        documents = isinstance(request.payload, DocumentCall)
+        found = self._groups.get(documents)
+        if found is None:
+            found = self._groups[documents] = self._able(request)
+        return found
+
+    def _able(self, request: InferenceRequest) -> tuple[str, ...]:
+        onprem = (way.endpoint for way in self.all if way.onprem)
+        return tuple(endpoint.name for endpoint in able(request, onprem))
+
+
+class Ways:
+    def __init__(
+        self, catalog: Catalog, places: Mapping[str, Place], lane: Callable[[str, str], Lane]
+    ) -> None:
+        self._catalog, self._places, self._lane = catalog, places, lane
+        self._found: dict[str, _OfModel] = {}
+
+    def of(self, model: str) -> _OfModel:
+        """As the catalog has them now. Raises UnknownModel."""
+        known, endpoints = self._catalog.find(model), self._catalog.endpoints
+        found = self._found.get(model)
+        if found is not None and found.model is known:
+            for way in found.all:
+                if endpoints[way.name] is not way.endpoint:
+                    break
+            else:
+                return found
+        ways = [
+            Way(endpoints[name], model, self._places[name], self._lane(name, model))
+            for name in known.endpoints
+        ]
+        made = self._found[model] = _OfModel(known, tuple(ways))
+        return made
+
+
+def price_usd(served: ServedModel, total_tokens: int | None) -> float:
+    """Price of one call in US dollars; an estimate until its tokens are known."""
+    tokens = _EXPECTED_TOKENS if total_tokens is None else total_tokens
+    given, written = served.price_usd_per_1k_input_tokens, served.price_usd_per_1k_output_tokens
+    per_1k = served.price_usd_per_1k_tokens
+    if given is not None or written is not None:  # half of each, which only ranks endpoints
+        per_1k = (
+            (per_1k if given is None else given) + (per_1k if written is None else written)
+        ) / 2
+    return served.price_usd + per_1k * tokens / 1000
