@@ -13,11 +13,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -25,6 +24,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.audit.journal import Journal, Keeping
 from gateway.audit.verify import public_key, records, verify
 from gateway.audit.writer import AuditWriter
+from loadtests.audit.killing import killed
 
 _CALLERS = 24
 _SEGMENT_BYTES = 64 * 1024
@@ -61,39 +61,11 @@ async def _record(directory: Path, round_number: int, told: int) -> None:
     await asyncio.gather(*map(caller, range(_CALLERS)))
 
 
-def _forked(directory: Path, round_number: int) -> tuple[int, int]:
-    reading, told = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(told)
-        return pid, reading
-    try:
-        asyncio.run(_record(directory, round_number, told))
-    finally:
-        os._exit(1)
-
-
-def _killed(directory: Path, round_number: int, rng: Random) -> bytes:
-    """What it had acknowledged."""
-    pid, reading = _forked(directory, round_number)
-    try:
-        time.sleep(rng.random() * _LONGEST_S)
-        os.kill(pid, signal.SIGKILL)
-        told = b""
-        while some := os.read(reading, 65536):
-            told += some
-    finally:
-        os.close(reading)
-        _, status = os.waitpid(pid, 0)
-    if not os.WIFSIGNALED(status):
-        raise SystemExit(f"round {round_number}: the writer ended by itself")
-    return told
-
-
 def kills(directory: Path, rounds: int, seed: int) -> Outcome:
     rng, outcome = Random(seed), Outcome()
     for number in range(rounds):
-        told = _killed(directory, number, rng).decode()
+        work = partial(_record, directory, number)
+        told = killed(work, rng.random() * _LONGEST_S).decode()
         outcome.acknowledged.update(told.splitlines())
         outcome.rounds += 1
     last = Journal(Keeping(directory, "kills"))

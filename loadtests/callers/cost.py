@@ -31,7 +31,7 @@ from gateway.callers.key_store import KeyRecord
 from gateway.callers.tokens import IssuerTokens
 from gateway.config import TenantSettings
 from gateway.fronts import Services, kserve, openai
-from gateway.fronts.http import build_app
+from gateway.fronts.http import App
 from gateway.limits import Limits
 from gateway.types import InferenceReply, InferenceRequest
 from tests.unit.callers import issuer as issuers
@@ -129,7 +129,7 @@ async def _calls(callers: Callers, credential: str, limits: Limits) -> tuple[flo
         clients = []
         for known in (Callers({}), callers):
             services = _services(known, limits)
-            app = build_app(services, [openai.front(services), kserve.front(services)])
+            app = App(services, [openai.front(services), kserve.front(services)])
             port = await stack.enter_async_context(http_rig.serving(app))
             client = await http_rig.Client.to(port)
             stack.callback(client.close)
@@ -169,7 +169,7 @@ def _request() -> InferenceRequest:
 
     async def one() -> None:
         made = replace(http_rig.services(http_rig.Pipeline()), handle=handle, catalog=catalog())
-        async with http_rig.serving(build_app(made, [kserve.front(made)])) as port:
+        async with http_rig.serving(App(made, [kserve.front(made)])) as port:
             json_type = [("content-type", "application/json")]
             await http_rig.ask(port, "POST", f"/v2/models/{MODEL}/infer", _BODY, json_type)
 

@@ -1,0 +1,1 @@
+"""What each stage of a call costs the processor."""

@@ -1,0 +1,128 @@
+"""Spillway, run as its users do: `spillway serve` with a key, the audit and the ledger on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from loadtests.peers import Absent, Running, Site
+from loadtests.peers.process import Process
+
+_KEY = "spillway-under-load"
+_START_S = 180.0
+
+# Declares a model public, so that its calls are not read; versions without it have no such peer.
+_PUBLIC_KEY = "public"
+
+_SETTINGS = """
+listen: {{http_port: 0, grpc_port: 0}}
+classify: {{profile: patterns}}
+keys:
+  load: {{key: "${{SPILLWAY_LOAD_KEY}}", tenant: load}}
+endpoints:
+  provider: {{kind: openai, zone: cloud, url: "{url}/v1", expected_ms: 2, max_in_flight: 1024}}
+  own: {{kind: openai, zone: onprem, url: "{url}/v1", expected_ms: 2, max_in_flight: 1024,
+        canary: false}}
+  tensors: {{kind: kserve, zone: cloud, url: "{url}", expected_ms: 2, max_in_flight: 1024}}
+  tensors-grpc: {{kind: kserve, zone: cloud, grpc: "127.0.0.1:{grpc_port}", expected_ms: 2,
+                 max_in_flight: 1024}}
+models:
+  inspected:
+    task: generate
+    served_by: [{{endpoint: provider, model: echo, price_usd: 0.000001}}]
+  onprem:
+    task: generate
+    max_batch: 64
+    served_by: [{{endpoint: own, model: echo}}]
+  tensors:
+    tensors: clear
+    served_by: [{{endpoint: tensors, model: echo, price_usd: 0.000001}}]
+  tensors-grpc:
+    tensors: clear
+    served_by: [{{endpoint: tensors-grpc, model: echo, price_usd: 0.000001}}]
+{public}
+audit: {{directory: "{scratch}/audit"}}
+ledger: {{path: "{scratch}/ledger.db"}}
+log: {{level: warning}}
+"""
+_PUBLIC = """
+  public:
+    task: generate
+    public: true
+    public_reason: prompts of made-up words
+    served_by: [{endpoint: provider, model: echo, price_usd: 0.000001}]
+"""
+
+
+class Spillway:
+    """A process of its own for each name, so that one is not measured in what another left."""
+
+    def __init__(self, name: str, model: str, note: str, *, tensors: bool = False) -> None:
+        self.name, self.note = name, note
+        self._model, self._tensors = model, tensors
+        self._process: Process | None = None
+
+    def start(self, site: Site) -> Running:
+        scratch = site.scratch / self.name
+        scratch.mkdir()
+        public = ""
+        if self._model == "public":
+            if not _has_public():
+                raise Absent("this version has no setting that declares a model public")
+            public = _PUBLIC
+        settings = scratch / "spillway.yaml"
+        settings.write_text(
+            _SETTINGS.format(url=site.url, grpc_port=site.grpc_port, scratch=scratch, public=public)
+        )
+        ready = scratch / "ready.json"
+        self._process = Process(
+            [
+                *(sys.executable, "-m", "gateway", "serve"),
+                *("--config", settings, "--ready-file", ready),
+            ],
+            scratch / "log",
+            {"SPILLWAY_LOAD_KEY": _KEY},
+        )
+        self._process.await_file(ready, _START_S)
+        ports = json.loads(ready.read_text())
+        headers = {"authorization": f"Bearer {_KEY}"}
+        body = {"model": self._model, "messages": [{"role": "user", "content": "ready?"}]}
+        self._process.await_answer(
+            ports["http_port"], "/v1/chat/completions", 30, json.dumps(body).encode(), headers
+        )
+        url = f"http://127.0.0.1:{ports['http_port']}"
+        return Running(
+            pids=(self._process.pid,),
+            chat_url=url,
+            chat_model=self._model,
+            v2_url=url if self._tensors else None,
+            v2_model="tensors",
+            grpc_model="tensors-grpc",
+            grpc_target=f"127.0.0.1:{ports['grpc_port']}" if self._tensors else None,
+            headers=headers,
+        )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+
+
+def _has_public() -> bool:
+    said = subprocess.run(
+        [sys.executable, "-m", "gateway", "schema"], capture_output=True, text=True, check=True
+    )
+    return _PUBLIC_KEY in json.loads(said.stdout)["$defs"]["ModelSettings"]["properties"]
+
+
+def peers() -> list[Spillway]:
+    return [
+        Spillway(
+            "spillway_inspected",
+            "inspected",
+            "every call read by patterns, audit and ledger on disk, cloud endpoint",
+            tensors=True,
+        ),
+        Spillway("spillway_public", "public", "the same, for a model declared public"),
+        Spillway("spillway_onprem", "onprem", "inspected, through the queue of an on-prem model"),
+    ]
