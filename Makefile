@@ -22,18 +22,20 @@ SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
 # Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
 DATA := $(wildcard ../shared/data/pii)
 
-.PHONY: help run test check format models patterns lock clean debian bench-classify simulate-seeds
+.PHONY: help run test check format models patterns lock clean debian bench load peers \
+  bench-classify simulate-seeds
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  ARGS=...      go on to spillway demo (run) or pytest (test); e.g. make run ARGS=--once"
+	@echo "  ARGS=...      go on to what is run, pytest or a module of loadtests; e.g. make run ARGS=--once"
+	@echo "  JOBS=...      as many processes run the tests (3: most of them wait most of the time)"
 	@echo "  PYTHON=...    the interpreter of a new $(VENV); by default the first that fits"
 
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
 
 test: $(STAMPS)/dev models patterns debian ## install what tests need and run all of them
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(ARGS)
 
 check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the settings that ship
 	$(BIN)/ruff format --check .
@@ -42,6 +44,15 @@ check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the setting
 	$(BIN)/hadolint Dockerfile deploy/triton.Dockerfile
 	@for file in gateway/default.yaml deploy/spillway.yaml; do \
 	  echo "spillway check $$file"; $(SECRETS) $(BIN)/spillway check $$file || exit; done
+
+bench: $(STAMPS)/dev ## what each stage of a call costs by itself, in microseconds
+	@$(BIN)/python -m loadtests.bench $(ARGS)
+
+load: $(STAMPS)/dev ## load on a gateway of yours: ARGS="--url http://127.0.0.1:8080 --model chat"
+	@$(BIN)/python -m loadtests.load $(ARGS)
+
+peers: $(STAMPS)/dev patterns ## Spillway beside other gateways, in turns; ARGS="--rounds 1 --only ..."
+	@$(BIN)/python -m loadtests.peers $(ARGS)
 
 bench-classify: $(STAMPS)/dev ## what classification costs and finds; DATA=folder of annotated texts
 	$(BIN)/python -m loadtests.classify.engine

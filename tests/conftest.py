@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gateway.demo.cloud.process import SimulatedCloud
+from tests import processes
 from tests.live import (
     MODELS,
     LiveGateway,
@@ -19,6 +20,22 @@ from tests.live import (
     simulated_cloud,
     wait_until,
 )
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Where several processes run the tests; `--dist` can name another way."""
+    return processes.shared_out(config, log) if config.option.dist == "load" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """After they were shuffled."""
+    items.sort(key=lambda item: processes.rank(item.nodeid))
 
 
 def pytest_collection_finish() -> None:

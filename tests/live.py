@@ -54,9 +54,20 @@ class LiveGateway:
     client: httpx.Client = field(repr=False)
 
     def records(self) -> list[dict[str, Any]]:
-        """Of calls: what the audit notes of itself is left out."""
-        lines = self.audited().splitlines()
+        """Of calls, once no more come: an error does not wait for its record. What the audit notes
+        of itself is left out."""
+        lines = self._settled().splitlines()
         return [r for r in map(json.loads, lines) if r["kind"] in ("call", "end")]
+
+    def _settled(self) -> bytes:
+        """As it is when nothing has been added for a moment; at the latest after a few of them."""
+        found = self.audited()
+        for _ in range(20):
+            time.sleep(0.03)
+            before, found = found, self.audited()
+            if found == before:
+                break
+        return found
 
     def audited(self) -> bytes:
         return b"".join(p.read_bytes() for p in sorted(self.audit.glob("*.jsonl")))

@@ -42,7 +42,7 @@ _RECORDED = (
     ),
     guard(
         "it waits no longer than its budget", "accounting/account.py",
-        "asyncio.timeout(max(0.0, self._request.deadline.remaining_s()))", "asyncio.timeout(1e5)",
+        "patience.within(self._request.deadline.remaining_s())", "patience.within(1e5)",
         _ACCOUNT + "test_a_disk_that_hangs_holds_no_call_longer_than_its_budget",
     ),
     guard(
@@ -74,6 +74,11 @@ _RECORDED = (
     guard(
         "and tells who waits", "audit/writer.py",
         "            failed = self._unwritable()\n", "            failed = None\n", _FULL,
+    ),
+    guard(
+        "what is gathered goes at the end, too", "audit/writer.py",
+        "        self._hand_over_rest()\n", "",
+        _WRITER + "test_what_is_gathered_at_the_end_is_durable_too",
     ),
     guard(
         "what could not be recorded is told when it can be", "audit/writer.py",
@@ -275,4 +280,151 @@ B5 = Behaviour(
     ),
 )  # fmt: skip
 
+_ACTIONS = "unit/audit/test_actions.py::"
+_CONSOLE = "unit/console/test_front.py::"
+
+B7 = Behaviour(
+    "B7",
+    "What operators do (draining, the kill switch, keys) is on record with who, what and when, in "
+    "the chain of calls: on the console before it is acknowledged, elsewhere as soon as the "
+    "gateway sees it. What opens something is done only once that is on record; what closes "
+    "something is done whatever the audit's disk says.",
+    (
+        guard(
+            "an action is acknowledged when its record is durable", "audit/actions.py",
+            "                failed = await durable\n", "                failed = None\n",
+            _ACTIONS + "test_a_record_says_who_did_what_and_is_awaited",
+            _ACTIONS + "test_a_record_that_is_not_durable_is_none",
+        ),
+        guard(
+            "and not where it failed", "audit/actions.py",
+            "        if failed is not None:\n            raise failed\n", "",
+            _ACTIONS + "test_a_record_that_is_not_durable_is_none",
+        ),
+        guard(
+            "an endpoint is drained although nothing can be recorded", "console/front.py",
+            "            self._sight.fleet.drain(name, True)\n"
+            '            await self._done(operator, "drain", name)\n',
+            '            await self._done(operator, "drain", name)\n'
+            "            self._sight.fleet.drain(name, True)\n",
+            _CONSOLE + "test_what_closes_is_done_without_a_record_and_what_opens_is_not",
+        ),
+        guard(
+            "and taken back only once that is on record", "console/front.py",
+            '            await self._done(operator, "undrain", name)\n'
+            "            self._sight.fleet.drain(name, False)\n",
+            "            self._sight.fleet.drain(name, False)\n"
+            '            await self._done(operator, "undrain", name)\n',
+            _CONSOLE + "test_what_closes_is_done_without_a_record_and_what_opens_is_not",
+        ),
+        guard(
+            "nothing leaves again before that is on record", "console/front.py",
+            '                await self._done(operator, "spill_go", str(stop.file))\n'
+            "                self._turn(stop, False)\n",
+            "                self._turn(stop, False)\n"
+            '                await self._done(operator, "spill_go", str(stop.file))\n',
+            _CONSOLE + "test_what_closes_is_done_without_a_record_and_what_opens_is_not",
+        ),
+        guard(
+            "the file of the switch is noticed", "audit/actions.py",
+            "            if (stopped := stop.on) is not self._actions.spill_stopped:\n",
+            "            stopped = stop.on\n            if False:\n",
+            _ACTIONS + "test_the_file_of_the_switch_is_noticed_once_whoever_made_it",
+        ),
+        guard(
+            "what operators turn is not told as somebody else's", "console/front.py",
+            "        async with self._actions.switching:\n", "        if True:\n",
+            _CONSOLE + "test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile",
+        ),
+        guard(
+            "every change of a key is kept with it", "callers/key_store.py",
+            '            self._note("key_revoke", key_id, now_s)\n', "",
+            _ACTIONS + "test_keys_that_are_issued_rotated_and_revoked_are_told_with_who_did_it",
+        ),
+        guard(
+            "also one that was made while no gateway ran", "audit/actions.py",
+            "            return self._keys.changes(self._since_s)\n",
+            "            return self._keys.changes(ambient.wall_s())\n",
+            _ACTIONS + "test_what_was_done_while_no_gateway_ran_is_told_at_the_next_start",
+        ),
+        guard(
+            "one that could not be recorded is not forgotten", "audit/actions.py",
+            "            change = self._to_tell[0]\n",
+            "            change = self._to_tell.pop(0)\n",
+            _ACTIONS + "test_what_could_not_be_recorded_is_told_as_soon_as_it_can_be",
+        ),
+        guard(
+            "the page of a quarter shows them", "audit/figures.py",
+            "        self.actions += [action for action in actions(did) "
+            "if action.time_s in self.span]\n", "",
+            _ACTIONS + "test_they_are_on_the_page_of_the_quarter",
+        ),
+    ),
+    also=(
+        "scenarios/test_who_may.py::test_what_operators_do_is_in_the_audit_and_survives_a_kill",
+    ),
+)  # fmt: skip
+
+_LEAVING = "unit/test_before_dispatch.py::"
+
+B8 = Behaviour(
+    "B8",
+    "Whatever is sent to the cloud is on record first (`audit.before_dispatch`), under the id that "
+    "the cloud sees: every line in a provider's log is found in the audit, also where the gateway "
+    "was killed in between.",
+    (
+        guard(
+            "nothing leaves before it is on record", "attempt.py",
+            "        await self.log.leaves(self.endpoint.name, str(self.sent_as))\n", "",
+            _LEAVING + "test_nothing_is_sent_to_the_cloud_before_it_is_on_record",
+            "simulation/test_seeds.py::test_no_world_breaks_a_rule",
+        ),
+        guard(
+            "on record is what is durable", "accounting/account.py",
+            "        await self._until(self._write(record))\n", "        self._write(record)\n",
+            _LEAVING + "test_nothing_is_sent_to_the_cloud_before_it_is_on_record",
+            _LEAVING + "test_without_that_record_nothing_is_sent_and_the_caller_is_told",
+        ),
+        guard(
+            "it is looked again whether the cloud takes it", "attempt.py",
+            "                await self._prepare_to_leave()\n            self._still_available()\n",
+            "                await self._prepare_to_leave()\n",
+            _LEAVING + "test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call",
+        ),
+        guard(
+            "the id is the one that the cloud sees", "attempt.py",
+            "Cleared(request, self.found, self.decision, self.sent_as)",
+            "Cleared(request, self.found, self.decision)",
+            _LEAVING + "test_every_try_in_the_cloud_has_a_record_of_its_own",
+        ),
+        guard(
+            "canaries are on record, too", "canaries.py",
+            "        if durable is not None and (failed := await durable) is not None:\n"
+            "            raise failed\n", "",
+            _LEAVING + "test_a_canary_to_the_cloud_is_on_record_too",
+        ),
+        guard(
+            "what was never settled is found", "audit/calls.py",
+            "        yield _call(record, origin)\n"
+            "    yield from (_sent(intent, origin) for intent in leaving.values())\n",
+            "        yield _call(record, origin)\n",
+            _QUERY + "test_one_that_is_under_way_is_found_and_so_is_a_canary",
+        ),
+        guard(
+            "and not taken for another call of its id", "audit/calls.py",
+            "            yield from (_sent(intent, origin) for intent in leaving.values())\n"
+            "            leaving.clear()\n",
+            "            leaving.clear()\n",
+            _QUERY
+            + "test_a_call_that_was_sent_and_never_settled_is_found_and_counts_for_the_cloud",
+        ),
+    ),
+    also=(
+        "unit/audit/test_writer.py::test_no_call_that_a_cloud_saw_is_missing_over_twenty_kills",
+        "scenarios/test_audit.py::"
+        "test_a_call_that_a_cloud_has_and_a_killed_gateway_never_settled_is_found",
+    ),
+)  # fmt: skip
+
 AUDIT = (B4, B5)
+PROOF = (B7, B8)

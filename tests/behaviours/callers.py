@@ -216,8 +216,8 @@ B6 = Behaviour(
         ),
         guard(
             "in constant time, also of a key of the settings", "callers/configured.py",
-            "        same = self._same(digest, digest_of(token))\n",
-            "        same = digest == digest_of(token)\n",
+            "        same = self._same(_NOBODY if known is None else known[0], given)\n",
+            "        same = known is not None and known[0] == given\n",
             _CALLERS + "test_one_whole_comparison_is_made_whichever_key_matches",
         ),
         guard(
@@ -249,9 +249,9 @@ B6 = Behaviour(
         ),
         guard(
             "each call of an open stream is asked for its key", "fronts/grpc_stream.py",
-            "            self._head.caller(self._services),",
+            "            self._head.caller(services),",
             "            self._caller if hasattr(self, '_caller') else "
-            "setattr(self, '_caller', self._head.caller(self._services)) or self._caller,",
+            "setattr(self, '_caller', self._head.caller(services)) or self._caller,",
             _FRONTS + "test_a_key_that_is_revoked_ends_with_the_next_call_of_an_open_stream",
         ),
         guard(
@@ -266,8 +266,7 @@ B6 = Behaviour(
         ),
         guard(
             "a priority that a key may not use", "fronts/intake.py",
-            "priority=max(caller.most_urgent, _priority(headers.get(\"x-spillway-priority\"))),",
-            "priority=_priority(headers.get(\"x-spillway-priority\")),",
+            "priority=max(caller.most_urgent, priority),", "priority=priority,",
             _ALIKE,
         ),
         guard(
@@ -325,4 +324,45 @@ B6 = Behaviour(
     ),
 )  # fmt: skip
 
+_OPS = "unit/fronts/test_ops.py::"
+
+B9 = Behaviour(
+    "B9",
+    "A caller sees the costs of its own tenant and the models that it may use; what names other "
+    "tenants is for operators.",
+    (
+        guard(
+            "its costs are those of its tenant", "fronts/ops.py",
+            "            question = replace(question, tenant=own)\n", "",
+            _OPS + "test_a_caller_sees_the_costs_of_its_tenant_and_an_operator_all",
+        ),
+        guard(
+            "another tenant's are refused", "fronts/ops.py",
+            "            if question.tenant not in (None, own):\n", "            if False:\n",
+            _OPS + "test_a_caller_that_asks_for_another_tenants_costs_is_refused",
+        ),
+        guard(
+            "no refusal names another", "fronts/ops.py",
+            "            why = str(bad) if operator else ", "            why = str(bad) or ",
+            _OPS + "test_a_tenant_without_costs_learns_of_no_other",
+        ),
+        guard(
+            "nor do the metrics", "accounting/series.py",
+            '            if not any("tenant" in sample.labels for sample in family.samples):\n',
+            "            if True:\n",
+            _OPS + "test_the_metrics_name_tenants_to_operators_alone",
+        ),
+        guard(
+            "the status names no model that is not its own", "fronts/ops.py",
+            '[name for name in status["models"] if caller.may_use(name)]', 'status["models"]',
+            _OPS + "test_the_status_names_no_model_that_a_key_may_not_use",
+        ),
+    ),
+    also=(
+        "scenarios/test_who_may.py::"
+        "test_tenants_see_their_own_costs_and_an_operator_those_of_all",
+    ),
+)  # fmt: skip
+
 CALLERS = (B6, M5)
+SEEING = (B9,)

@@ -46,7 +46,8 @@ P1 = Behaviour(
 
 P2 = Behaviour(
     "P2",
-    "Only operators look at the page, and only those who may act act, from the page itself. "
+    "Only operators look at the page, and only those who may act act, from the page itself; an "
+    "operator's key makes no calls, and opens nothing once it is revoked. "
     "Without any keys it is for whoever sits at this machine.",
     (
         guard(
@@ -66,7 +67,7 @@ P2 = Behaviour(
         ),
         guard(
             "keys for callers do not leave the page open", "console/operators.py",
-            "not self._keys and not keys_configured", "not self._keys",
+            "not operators and not keys_configured", "not operators",
             _OPERATORS
             + "test_where_callers_have_keys_nobody_looks_until_an_operator_is_named",
         ),
@@ -85,6 +86,16 @@ P2 = Behaviour(
             "what a form of another site can send", "console/operators.py",
             "return json and own", "return own",
             _OPERATORS + "test_to_act_takes_the_right_operator_and_the_page_itself",
+        ),
+        guard(
+            "an operator's issued key makes no calls", "callers/issued.py",
+            '            raise NotAccepted("operator")\n', "            pass\n",
+            _OPERATORS + "test_an_operators_key_makes_no_calls",
+        ),
+        guard(
+            "one that is revoked sees nothing more", "console/feed.py",
+            "        if event is None or not self._may_look():\n", "        if event is None:\n",
+            "unit/console/test_front.py::test_a_stream_ends_when_its_operator_is_one_no_more",
         ),
         guard(
             "what comes from another site", "console/operators.py",

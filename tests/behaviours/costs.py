@@ -72,8 +72,8 @@ B1 = Behaviour(
         ),
         guard(
             "a budget has a day, a month and a total", "spill/budget.py",
-            "zip((its.day, its.month, its.total), by, strict=True)",
-            "zip((its.day, None, None), by, strict=True)",
+            "stated = (limits.day, limits.month, limits.total)",
+            "stated = (limits.day, None, None)",
             _VIEW + "test_a_budget_is_for_its_stretch_of_time",
         ),
         guard(
@@ -141,8 +141,9 @@ B2 = Behaviour(
         ),
         guard(
             "a closed cloud closes nothing else", "fleet.py",
-            "        if endpoint.zone is Zone.CLOUD:\n            why = why or self._spill.closed",
-            "        if True:\n            why = why or self._spill.closed",
+            "            why = unavailable_why(place, lane)\n            if way.onprem:\n",
+            "            why = unavailable_why(place, lane) or self._spill.closed(request.tenant)\n"
+            "            if way.onprem:\n",
             _ATTEMPTS + "test_a_used_up_budget_never_blocks_the_premises",
             _ATTEMPTS + "test_while_the_ledger_is_down_all_calls_are_served_on_the_premises",
         ),
@@ -156,7 +157,7 @@ B3 = Behaviour(
     (
         guard(
             "every attempt is entered", "accounting/account.py",
-            "            self._accounts.ledger.post(self._entry(attempt))\n", "            pass\n",
+            "            accounts.ledger.post(self._entry(attempt))\n", "            pass\n",
             _ATTEMPTS + "test_both_of_two_tries_are_paid_for",
         ),
         guard(

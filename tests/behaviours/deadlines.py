@@ -22,8 +22,7 @@ D1 = Behaviour(
     (
         guard(
             "the wait for the answer", "attempt.py",
-            "asyncio.timeout(max(0.0, self._patience_s())) as limit",
-            "asyncio.timeout(1e5) as limit",
+            "patience.within(self._patience_s())", "patience.within(1e5)",
             _DISPATCH + "test_a_call_to_an_endpoint_that_hangs_ends_at_its_deadline",
         ),
         guard(
@@ -33,13 +32,12 @@ D1 = Behaviour(
         ),
         guard(
             "the wait in the queue", "group.py",
-            "asyncio.timeout(max(0.0, deadline.remaining_s()))", "asyncio.timeout(1e5)",
+            "patience.within(deadline.remaining_s())", "patience.within(1e5)",
             _GROUP + "test_a_wait_ends_with_its_deadline_whatever_is_decided",
         ),
         guard(
             "the look for personal data", "pipeline.py",
-            "asyncio.timeout(max(0.0, self._request.deadline.remaining_s()))",
-            "asyncio.timeout(1e5)",
+            "patience.within(left_s)", "patience.within(1e5)",
             _DOOR + "test_a_look_that_never_ends_takes_no_longer_than_the_budget",
         ),
         guard(
@@ -54,7 +52,7 @@ D1 = Behaviour(
         ),
         guard(
             "a body that trickles in", "fronts/http.py",
-            "asyncio.timeout(_reading_s(request.headers, limits))", "asyncio.timeout(1e5)",
+            "asyncio.timeout(reading_s)", "asyncio.timeout(1e5)",
             _FRONT + "test_a_body_that_trickles_costs_the_budget",
         ),
         guard(
@@ -65,8 +63,8 @@ D1 = Behaviour(
         ),
         guard(
             "the tightest of what is stated counts", "fronts/intake.py",
-            "return min(s for s in stated if s is not None)",
-            "return max(s for s in stated if s is not None)",
+            "return min([s for s in stated if s is not None])",
+            "return max([s for s in stated if s is not None])",
             "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
         ),
     ),
@@ -140,9 +138,8 @@ D3 = Behaviour(
             _GRPC + "test_closing_a_stream_cancels_it_upstream_at_once",
         ),
         guard(
-            "an HTTP caller who leaves", "fronts/http.py",
-            "        self.left = True\n        self._task.cancel()\n",
-            "        self.left = False\n",
+            "an HTTP caller who leaves", "http/exchange.py",
+            "            self.task.cancel()\n", "            pass\n",
             _FRONT + "test_a_caller_that_leaves_cancels_its_call",
             _FRONT + "test_a_stream_is_closed_when_its_caller_leaves",
         ),
@@ -187,7 +184,7 @@ D4 = Behaviour(
         ),
         guard(
             "only a call that may leave", "scheduling/scheduler.py",
-            "return call.leave is Leave.FREELY and call.cloud is not None and",
+            "return call.leave is FREELY and call.cloud is not None and",
             "return call.cloud is not None and",
             _LINE + "test_only_a_call_that_may_leave_leaves",
         ),
@@ -199,8 +196,8 @@ D4 = Behaviour(
         ),
         guard(
             "who is late for certain is refused at once", "scheduling/scheduler.py",
-            "return call.deadline_s - self._servers.least_s(call.work, now_s) < start_s",
-            "return call.deadline_s < now_s",
+            "return call.deadline_s - self._servers.least_s(call.work, now_s)",
+            "return -math.inf if call.deadline_s < now_s else math.inf",
             _GROUP
             + "test_a_call_that_is_provably_late_is_told_at_once_and_when_there_will_be_room",
             _LINE + "test_a_call_is_refused_when_it_is_provably_late_and_not_before",
@@ -279,7 +276,7 @@ D6 = Behaviour(
         ),
         guard(
             "old figures prove nothing", "routing/estimate.py",
-            "        return self._clock() - self._renewed_s > _STALE_S\n", "        return False\n",
+            "        return now_s - self._renewed_s > _STALE_S\n", "        return False\n",
             "unit/test_estimate.py::"
             "test_what_was_not_seen_again_for_half_a_minute_proves_nothing_but_still_ranks",
         ),

@@ -14,7 +14,7 @@ _TENDING = "unit/test_tending.py::"
 
 _BROKEN = (
     "        except GatewayError as exc:\n            await self._finish(exc)\n"
-    "            raise\n\n    async def served_whole"
+    "            raise\n\n    def ready"
 )
 
 A4 = Behaviour(
@@ -27,14 +27,14 @@ A4 = Behaviour(
             "no second attempt after the first frame", "attempt.py", _BROKEN,
             "        except GatewayError as exc:\n"
             "            attempt.stream = await attempt._open()\n"
-            "            return await anext(attempt.stream)\n\n    async def served_whole",
+            "            return await anext(attempt.stream)\n\n    def ready",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),
         guard(
             "a broken stream is no whole one", "attempt.py", _BROKEN,
             "        except GatewayError as exc:\n            await self._finish(exc)\n"
-            "            raise StopAsyncIteration from None\n\n    async def served_whole",
+            "            raise StopAsyncIteration from None\n\n    def ready",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),
@@ -60,8 +60,8 @@ A4 = Behaviour(
         ),
         guard(
             "who waits for a frame of an endpoint that goes out is told", "attempt.py",
-            "            with fleet.waiting_for(attempt.endpoint, waiting, t):\n",
-            "            if waiting:\n",
+            "        with limit, fleet.waiting_for(attempt.endpoint, waiting, limit):\n",
+            "        with limit:\n",
             _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
         ),
         guard(

@@ -124,7 +124,7 @@ V2 = Behaviour(
             _VERIFY + "test_what_was_measured_of_other_bytes_is_not_known_of_these",
         ),
     ),
-    also=(_QUANTIZE + "test_minilm_in_8_bits_is_small_fast_and_nearly_as_good",),
+    also=(_QUANTIZE + "test_minilm_in_8_bits_is_small_and_nearly_as_good",),
 )  # fmt: skip
 
 V3 = Behaviour(

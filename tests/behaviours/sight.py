@@ -30,7 +30,7 @@ T1 = Behaviour(
         ),
         guard(
             "what is over the cap is not remembered", "accounting/series.py",
-            "            if admitted == values:", "            if True:",
+            "made = self._made[admitted] = found", "made = self._made[values] = found",
             _SERIES + "test_what_came_late_is_not_remembered_by_name",
         ),
         guard(
@@ -49,7 +49,7 @@ T2 = Behaviour(
     (
         guard(
             "figures that are old are left out", "accounting/triton.py",
-            "return told if self._clock() - at_s <= self._stale_s[endpoint] else None",
+            "return told if self._clock() - at_s <= self._stale_s.get(endpoint, 0.0) else None",
             "return told",
             _FOLDING + "test_what_is_old_is_stale_and_has_no_series",
             _FOLDING + "test_a_server_that_was_never_read_is_stale",

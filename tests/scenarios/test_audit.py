@@ -10,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,65 @@ def test_what_was_answered_is_on_record_after_a_kill_and_the_chain_goes_on(tmp_p
     found = verify(second.audit, public_key(second.audit))
     assert found.holds
     assert found.stopped
+
+
+@contextlib.contextmanager
+def holding_cloud() -> Iterator[tuple[str, list[str]]]:
+    """Its URL, and the traceparent of each call that it got. It is healthy, and answers no call."""
+    got: list[str] = []
+    over = threading.Event()
+
+    class Cloud(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            got.append(self.headers["traceparent"])
+            over.wait(60)
+            self.close_connection = True
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Cloud) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", got
+        over.set()
+        server.shutdown()
+
+
+def test_a_call_that_a_cloud_has_and_a_killed_gateway_never_settled_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with holding_cloud() as (url, got):
+        settings = document(tmp_path)
+        settings["endpoints"] = {"cloud": {"kind": "kserve", "zone": "cloud", "url": url}}
+        settings["models"]["simple"]["served_by"] = [{"endpoint": "cloud"}]
+        with contextlib.suppress(httpx.TransportError), serving(settings, tmp_path) as gateway:
+            path = f"{gateway.http_url}/v2/models/simple/infer"
+
+            def call() -> None:
+                with contextlib.suppress(httpx.TransportError):
+                    httpx.post(path, json=BODY, timeout=60, trust_env=False)
+
+            calling = threading.Thread(target=call)
+            calling.start()
+            wait_until(lambda: got != [], 20)
+            gateway.process.send_signal(signal.SIGKILL)
+            gateway.process.wait(10)
+            calling.join(10)
+    asked = ["audit", "query", "--directory", str(tmp_path / "audit"), "--zone", "cloud", "--json"]
+    assert main(asked) == 0
+    (told,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (told["outcome"], told["sensitivity"], told["model"]) == ("sent", "clear", "simple")
+    (sent_as,) = told["sent_as"]
+    assert got == [seen for seen in got if sent_as.replace("-", "") in seen]
+    assert main([*asked, "--sent-as", sent_as]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_a_gateway_does_not_start_on_a_chain_that_was_changed(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from gateway.demo.run import CALLS_PER_S, SEED
 from tests.live import MODELS, ROOT, wait_until
 
 SECONDS = 4
+PATIENCE_S = 120.0  # for a slow machine that does other things too
 
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 13), reason="the embedded Triton needs Python 3.11 or 3.12"
@@ -79,7 +80,7 @@ def planned() -> list[Call]:
 def test_the_numbers_of_a_run_add_up_and_nothing_is_left(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     with demo(directory, "--once", "--json") as process:
-        out, _ = process.communicate(timeout=90)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, progress(directory)
     told: dict[str, Any] = json.loads(out)
     calls = planned()
@@ -124,9 +125,9 @@ def test_a_restricted_marker_in_the_cloud_fails_the_run(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     victim = next(call for call in planned() if call.restricted and call.text)
     with demo(directory, "--once", "--json") as process:
-        wait_until(lambda: "calm:" in progress(directory) or process.poll() is not None, 60)
+        wait_until(lambda: "calm:" in progress(directory) or process.poll() is not None, PATIENCE_S)
         _plant(directory / "cloud-bytes.jsonl", victim.text)
-        out, _ = process.communicate(timeout=90)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     told = json.loads(out)
     assert told["restricted_in_cloud"] == 1
@@ -143,13 +144,13 @@ def _plant(log: Path, text: str) -> None:
 def test_after_the_summary_it_serves_until_ctrl_c(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     with demo(directory) as process:
-        wait_until(lambda: "cloud's byte log" in progress(directory), 90)
+        wait_until(lambda: "cloud's byte log" in progress(directory), PATIENCE_S)
         found = re.search(r"state, metrics +(\S+)/status", progress(directory))
         assert found is not None
         state = httpx.get(f"{found[1]}/status", trust_env=False).json()
         assert {e["zone"] for e in state["endpoints"] if e["up"]} == {"onprem", "cloud"}
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=40)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert "restricted calls in the cloud: 0" in out
     assert "\x1b[" not in out + progress(directory)  # colour is for terminals
@@ -160,9 +161,9 @@ def test_after_the_summary_it_serves_until_ctrl_c(tmp_path: Path) -> None:
 def test_ctrl_c_on_the_way_stops_everything(tmp_path: Path, moment: str) -> None:
     directory = tmp_path / "demo"
     with demo(directory, "--once") as process:
-        wait_until(lambda: moment in progress(directory), 60)
+        wait_until(lambda: moment in progress(directory), PATIENCE_S)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=40)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert out == ""
     assert "Traceback" not in progress(directory)
@@ -172,7 +173,7 @@ def test_ctrl_c_on_the_way_stops_everything(tmp_path: Path, moment: str) -> None
 def test_a_killed_demo_takes_all_its_processes_with_it(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     with demo(directory, "--once") as process:
-        wait_until(lambda: "calm:" in progress(directory), 60)
+        wait_until(lambda: "calm:" in progress(directory), PATIENCE_S)
         process.kill()
         process.wait(10)
     wait_until(lambda: not left_behind(directory), 30)
@@ -181,14 +182,14 @@ def test_a_killed_demo_takes_all_its_processes_with_it(tmp_path: Path) -> None:
 def test_a_gateway_that_dies_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     with demo(directory, "--once") as process:
-        wait_until(lambda: "calm:" in progress(directory), 60)
+        wait_until(lambda: "calm:" in progress(directory), PATIENCE_S)
         (gateway,) = [
             pid
             for pid in left_behind(directory)
             if b"gateway\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
         ]
         os.kill(int(gateway), signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     told = progress(directory)
     assert "the gateway ended by itself (exit code -9)" in told

@@ -20,6 +20,9 @@ class SimulatedClassifier:
     def __init__(self, witness: Witness) -> None:
         self._witness = witness
 
+    def classify_now(self, request: InferenceRequest) -> None:
+        """There is always something to wait for."""
+
     async def classify(self, request: InferenceRequest) -> Classification:
         plan = self._witness.calls[number_of(request)].plan
         why = await self._look(request, plan, plan.first)

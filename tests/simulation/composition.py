@@ -16,11 +16,18 @@ from gateway.accounting.account import Accounts
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.admission import Admission
+from gateway.assembly import shadows
 from gateway.backends import OnPremDoor
 from gateway.backends.egress import CloudDoor
-from gateway.canaries import infer as send_canary
+from gateway.canaries import CanaryDoors
 from gateway.catalog import Catalog, CatalogModel
-from gateway.config import EndpointSettings, LimitSettings, QueueSettings, RoutingSettings
+from gateway.config import (
+    EndpointSettings,
+    LimitSettings,
+    QueueSettings,
+    RoutingSettings,
+    ShadowSettings,
+)
 from gateway.deadline import Clock
 from gateway.dispatch import Dispatcher
 from gateway.fleet import Fleet
@@ -35,6 +42,7 @@ from gateway.place import Place
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
 from gateway.schedulers import new_scheduler, weights
+from gateway.shadows.shadows import Shadows
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.tending import Tending
 from gateway.types import Endpoint, Payload, ServedModel, Zone
@@ -51,6 +59,11 @@ METRICS = Metrics()
 """One for all worlds of a process, which run one after the other: it takes longer to make than a
 world to run."""
 
+_SHADOWS = {
+    "same": ShadowSettings(),
+    "never": ShadowSettings(spill=False),
+    "always": ShadowSettings(spill=True, policy="static_split", max_waiting=2),
+}
 _SYNC_S = 0.0005  # what a write and its sync take a disk
 
 
@@ -68,6 +81,7 @@ class Composed:
     classifier: SimulatedClassifier
     pseudonyms: SimulatedPseudonyms
     dispatcher: Dispatcher
+    shadows: Shadows | None
     ledger: Ledger
     kept: Database  # the ledger's
     gauge_before: float  # a world that was halted leaves it up
@@ -82,6 +96,7 @@ class Composed:
             self.accounts,
             block_unknown=self.plan.block_unknown,
             pseudonyms=self.pseudonyms,
+            shadows=self.shadows,
         )
 
     async def look_after(self) -> None:
@@ -146,6 +161,7 @@ def _log(plan: WorldPlan, witness: Witness) -> WitnessedLog:
 
 
 def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
+    log = _log(plan, witness)
     endpoints = [SimulatedEndpoint(e, witness) for e in plan.endpoints]
     catalog = Catalog(
         {m: CatalogModel(m, "infer", tuple(e.name for e in plan.endpoints),
@@ -155,8 +171,9 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
     places = {e.plan.name: _place(e, plan.probe_s) for e in endpoints}
     queue = QueueSettings(max_waiting=plan.max_waiting)
     routing = RoutingSettings(
-        policy=plan.policy, margin=plan.margin, miss_penalty_usd=plan.miss_penalty_usd
-    )
+        policy=plan.policy, margin=plan.margin, miss_penalty_usd=plan.miss_penalty_usd,
+        shadows=_SHADOWS if plan.shadows else {},
+    )  # fmt: skip
     limits = LimitSettings(
         max_concurrent=plan.max_concurrent, max_concurrent_per_tenant=plan.max_per_tenant
     )
@@ -173,9 +190,9 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         spill,
     )  # fmt: skip
     for model in MODELS:
-        for place in places.values():
+        for name in places:
             told = Execution(plan.max_batch, plan.instances, plan.one_by_one)
-            place.on_execution(model, told)
+            fleet.learnt(name, model, told)
     policy = Policy(
         spill=plan.spill,
         margin=plan.margin,
@@ -186,9 +203,9 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         plan=plan,
         fleet=fleet,
         admission=Admission(limits),
-        accounts=Accounts(_log(plan, witness), METRICS, clock, lambda: "policy", ledger),
+        accounts=Accounts(log, METRICS, clock, lambda: "policy", ledger, witness.before_dispatch),
         watch=Watch(places, _learn_nothing, METRICS),
-        tending=Tending(fleet, catalog, _canary, send_canary, METRICS, clock),
+        tending=Tending(fleet, catalog, _canary, CanaryDoors(log).infer, METRICS, clock),
         budgets=budgets,
         policy=policy,
         pipelines=[],
@@ -197,6 +214,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         dispatcher=Dispatcher(
             fleet, clock, RetryBudget(clock, reserve=plan.retry_reserve), plan.hedge
         ),
+        shadows=shadows(routing, queue, fleet, METRICS, clock),
         ledger=ledger,
         kept=kept,
         gauge_before=_value_of(METRICS.in_flight),

@@ -121,8 +121,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _one("who leaves a stream is settled", "A2", "pipeline.py",
          '            self._settle(Outcome.CANCELLED, "caller_left")\n', "            pass\n"),
     _one("the upstream is closed", "A3", "attempt.py",
-         "closing = None if self.stream is None else asyncio.ensure_future(self.stream.aclose())",
-         "closing = None"),
+         "    return asyncio.ensure_future(stream.aclose())\n", "    return None\n"),
     _one("a record before the answer", "B4", "accounting/account.py",
          "            self._accounts.metrics.record_failures.inc()\n            raise\n",
          "            self._accounts.metrics.record_failures.inc()\n            return None\n"),
@@ -134,28 +133,27 @@ MUTATIONS: tuple[Mutation, ...] = (
          "        self._recorded = True\n"),
     # Time
     _one("the deadline of the first frame", "D1", "attempt.py",
-         "asyncio.timeout(max(0.0, self._patience_s())) as limit", "asyncio.timeout(1e5) as limit"),
+         "patience.within(self._patience_s())", "patience.within(1e5)"),
     _one("the deadline of later frames", "D1", "attempt.py",
-         "asyncio.timeout(max(0.0, min(request.deadline.remaining_s(), patience_s)))",
-         "asyncio.timeout(1e5)"),
+         "patience.within(min(request.deadline.remaining_s(), patience_s))",
+         "patience.within(1e5)"),
     _one("the deadline of the look", "D1", "pipeline.py",
-         "asyncio.timeout(max(0.0, self._request.deadline.remaining_s()))",
-         "asyncio.timeout(1e5)"),
+         "patience.within(left_s)", "patience.within(1e5)"),
     _one("streams are cut at the end of a drain", "D1 A2", "pipeline.py",
-         "            stream.cut(_stopping())\n", "            pass\n"),
+         "            stream.cut(why())\n", "            pass\n"),
     _one("no caller waits for a slow close", "D1", "attempt.py",
          "asyncio.wait((closing,), timeout=_CLOSES_IN_S)", "asyncio.wait((closing,))"),
     # Attempts
     _one("the commit point", "A4", "attempt.py",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise\n\n    async def served_whole",
+         "            raise\n\n    def ready",
          "        except GatewayError as exc:\n            attempt.stream = await attempt._open()\n"
-         "            return await anext(attempt.stream)\n\n    async def served_whole"),
+         "            return await anext(attempt.stream)\n\n    def ready"),
     _one("a broken stream is no whole one", "A4 A2", "attempt.py",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise\n\n    async def served_whole",
+         "            raise\n\n    def ready",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise StopAsyncIteration from None\n\n    async def served_whole"),
+         "            raise StopAsyncIteration from None\n\n    def ready"),
     _one("second tries are few", "A5", "retries.py",
          "        if self._left < 1.0:\n            return False\n", ""),
     _one("no hedge of what has failed", "A2 A4", "dispatch.py",
@@ -172,8 +170,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "the close goes out before who waits is sent", frozenset({"S2"}),
         (_LEAVES_AT_ONCE, Change(
             "attempt.py",
-            "None if self.stream is None else asyncio.ensure_future(self.stream.aclose())",
-            "None if self.stream is None else self.stream.aclose()",
+            "    return asyncio.ensure_future(stream.aclose())\n",
+            "    return stream.aclose()\n",
         )),
     ),
     Mutation(

@@ -153,6 +153,7 @@ class WorldPlan:
     drain_s: float
     reload_at_s: float | None  # another policy from here on, with the cloud closed or open
     unwritable: tuple[float, float] | None  # from, until: nothing can be recorded
+    shadows: bool  # policies that are asked about every call, and change nothing
 
 
 _RULES = tuple(name for name in get_args(PolicyName) if name != "best_set")
@@ -189,6 +190,7 @@ def planned(seed: int) -> WorldPlan:
         drain_s=rng.choice((0.0, 0.05, 0.5)),
         reload_at_s=rng.uniform(0.0, horizon_s) if sometimes() < 0.2 else None,
         unwritable=_unwritable(rng, horizon_s) if sometimes() < 0.05 else None,
+        shadows=seed % 2 == 0,
     )
 
 

@@ -20,7 +20,7 @@ SAMPLE, PART = 200, 40
 
 @pytest.mark.parametrize("first", range(0, SAMPLE, PART))
 def test_no_world_breaks_a_rule(first: int) -> None:
-    """M1, M2, A1 to A5, D1, S2, S5, S7 and O3, after every step of each of these worlds."""
+    """M1, M2, A1 to A5, B8, D1, S2, S5, S7 and O3, after every step of each of these worlds."""
     found = tally(range(first, first + PART))
     assert found.violations == [], "python -m tests.simulation --trace --replay SEED shows it"
 
@@ -90,3 +90,20 @@ def test_what_another_gateway_did_counts_for_nothing(tmp_path: Path) -> None:
     kept.write_text(kept.read_text().replace('"revision": "', '"revision": "0'))
     assert Progress(kept).total.seeds == 0
     assert Progress(kept).left(range(0, 250)) == [range(0, 250)]
+
+
+def test_shadow_policies_change_nothing() -> None:
+    """O4: each of these worlds takes the same course, to the last record, with shadows and
+    without."""
+    asked = 0
+    for seed in range(12):
+        digests = set()
+        for shadows in (True, False):
+            world = World(replace(planned(seed), shadows=shadows))
+            with collected_by_hand():
+                world.run()
+            assert world.ran().violations == ()
+            digests.add(world.ran().digest)
+            asked += world.witness.shadowed
+        assert len(digests) == 1, f"seed {seed}"
+    assert asked > 300, "nobody asked them: this test could not fail"

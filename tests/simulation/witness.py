@@ -59,6 +59,7 @@ class CallStory:
     error: BaseException | None = None
     left_s: float | None = None
     ended_s: float | None = None
+    intents: int = 0  # to send it to the cloud, that are durable
     settled: list[str] = field(default_factory=list)  # outcomes
     settled_s: float = math.inf
 
@@ -91,6 +92,12 @@ class Witness:
         self._attempts: dict[int, list[tuple[str, int]]] = {}  # as recorded: where, nano-dollars
         self.calls: dict[int, CallStory] = {}
         self.violations: list[Violation] = []
+        self.shadowed = 0  # what records told of shadows
+
+    @property
+    def before_dispatch(self) -> bool:
+        """In two of three worlds."""
+        return self._plan.seed % 3 > 0
 
     @property
     def now_s(self) -> float:
@@ -138,6 +145,9 @@ class Witness:
             self.broken("M1", f"{who}: nobody has cleared it")
         if not story.spill:
             self.broken("S5", f"{who}: the cloud is closed")
+        story.intents -= 1
+        if self.before_dispatch and story.intents < 0:
+            self.broken("B8", f"{who}: nothing on record says that it was to be sent")
         self._spent_usd += endpoint.price_usd
         budget_usd = self._plan.spill_budget_usd
         if budget_usd is not None and self._spent_usd > budget_usd + 1e-9:
@@ -185,6 +195,7 @@ class Witness:
             and "cloud" in record.get("zones", ())
         ):
             self.broken("M2", f"call {number}: restricted, and decided on with the cloud")
+        self._no_shadow_sends_away(number, record)
         if record["outcome"] == "streaming":
             return
         story = self.calls[number]
@@ -198,6 +209,15 @@ class Witness:
             (attempt["endpoint"], round(attempt["price_usd"] * 1e9))
             for attempt in record["attempts"]
         ]
+
+    def _no_shadow_sends_away(self, number: int, record: Mapping[str, Any]) -> None:
+        shadows = record.get("shadows", {}).items()
+        self.shadowed += len(shadows)
+        for name, its in shadows:
+            if its["zone"] == "cloud" and record["sensitivity"] == "restricted":
+                self.broken("O4", f"call {number}: restricted, and in the cloud for {name}")
+            if its["reason"] == "shadow_failed":
+                self.broken("O4", f"call {number}: {name} failed")
 
     def _zones_only_shrink(self, number: int, attempts: list[dict[str, Any]]) -> None:
         before: set[str] | None = None
@@ -330,6 +350,8 @@ class WitnessedLog:
 
     def append(self, record: Mapping[str, Any]) -> asyncio.Future[RecordUnwritable | None] | None:
         number = int(record["id"])
+        if record["kind"] == "intent":
+            return self._intended(number)
         if not self._takes_s:
             if (failed := self._kept(number)) is not None:
                 raise failed
@@ -341,18 +363,43 @@ class WitnessedLog:
         self._witness.recorded(record)
         return durable
 
+    def _intended(self, number: int) -> asyncio.Future[RecordUnwritable | None] | None:
+        durable: asyncio.Future[RecordUnwritable | None] | None = None
+        story = self._witness.calls[number]
+
+        def settle() -> None:
+            failed = self._failure()
+            story.intents += failed is None
+            if durable is not None and not durable.done():
+                durable.set_result(failed)
+            elif durable is None and failed is not None:
+                raise failed
+
+        if self._takes_s:
+            loop = asyncio.get_running_loop()
+            durable = loop.create_future()
+            loop.call_later(self._takes_s, settle)
+            return durable
+        settle()
+        return None
+
     def _durable(self, durable: asyncio.Future[RecordUnwritable | None], number: int) -> None:
         failed = self._kept(number)
         if not durable.done():
             durable.set_result(failed)
 
     def _kept(self, number: int) -> RecordUnwritable | None:
-        from_s, until_s = self._unwritable
-        story = self._witness.calls[number]
-        if not from_s <= self._witness.now_s - START_S < until_s:
+        story, failed = self._witness.calls[number], self._failure()
+        if failed is None:
             story.recorded = True
             return None
         story.lost = True
         story.settled_s = min(story.settled_s, self._witness.now_s)
         story.settled.clear()  # the call is told of again, as whatever it is without an answer
-        return RecordUnwritable("the audit cannot be written")
+        return failed
+
+    def _failure(self) -> RecordUnwritable | None:
+        from_s, until_s = self._unwritable
+        if from_s <= self._witness.now_s - START_S < until_s:
+            return RecordUnwritable("the audit cannot be written")
+        return None

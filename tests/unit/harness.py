@@ -17,6 +17,7 @@ from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.admission import Admission
+from gateway.assembly import shadows
 from gateway.backends import OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.catalog import Catalog, CatalogModel
@@ -208,6 +209,9 @@ class ScriptedClassifier:
         self._takes_s, self._reason = takes_s, reason
         self.inside: set[str] = set()
 
+    def classify_now(self, request: InferenceRequest) -> None:
+        """There is always something to wait for."""
+
     async def classify(self, request: InferenceRequest) -> Classification:
         self.inside.add(request.id)
         try:
@@ -256,13 +260,13 @@ class MemoryLog:
         return None
 
     def of(self, call: str) -> list[Mapping[str, Any]]:
-        return [line for line in self.lines if line["id"] == call]
+        return [line for line in self.lines if line.get("id") == call]
 
     def ends(self) -> dict[str, list[str]]:
         """Every way in which each call ended: one, when all is well."""
         found: dict[str, list[str]] = {}
         for line in self.lines:
-            if line["outcome"] != "streaming":
+            if line.get("outcome", "streaming") != "streaming":
                 found.setdefault(line["id"], []).append(line["outcome"])
         return found
 
@@ -276,6 +280,7 @@ class Site:
     expected_ms: float = 10.0
     max_in_flight: int = 256
     kind: str = "triton"
+    address: str = "localhost:1"
 
 
 def onprem(*plans: Plan, name: str = "gpu") -> Site:
@@ -317,30 +322,46 @@ class Ended:
 class Rig:
     """The composition root of the tests. Build it inside a running loop."""
 
-    def __init__(self, *sites: Site, setup: Setup | None = None) -> None:
+    def __init__(
+        self, *sites: Site, setup: Setup | None = None, before: Rig | None = None,
+        same: frozenset[str] = frozenset(), same_queues: bool = True, policy: str = "policy",
+        follows: bool = True,
+    ) -> None:  # fmt: skip
+        """`before`: whose calls go on under the settings of before, as a reload leaves them; the
+        sites named in `same` are what they were. One that does not follow never serves."""
         setup = setup or Setup()
         self.sites = {site.name: site for site in sites}
         self.catalog = Catalog(
             {MODEL: CatalogModel(MODEL, "infer", tuple(self.sites), max_batch=setup.max_batch)},
             {s.name: _endpoint(s) for s in sites},
         )
-        self.metrics, self.log = Metrics(), MemoryLog()
-        places = {site.name: _place(site) for site in sites}
-        self.fleet = Fleet(
+        self.metrics: Metrics = Metrics() if before is None else before.metrics
+        self.log: MemoryLog = MemoryLog() if before is None else before.log
+        places = {
+            site.name: before.fleet.places[site.name]
+            if before is not None and site.name in same
+            else _place(site)
+            for site in sites
+        }
+        self.fleet: Fleet = Fleet(
             self.catalog, places, self.metrics, now_s,
             weights(setup.queue, setup.routing), new_scheduler(setup.queue, setup.routing),
             setup.spill,
         )  # fmt: skip
         self.fleet.assume_up()
-        self.admission = Admission(setup.limits)
-        self.limits = Limits(now_s)
-        self.accounts = Accounts(self.log, self.metrics, now_s, lambda: "policy")
+        self.admission: Admission = Admission(setup.limits) if before is None else before.admission
+        self.limits: Limits = Limits(now_s) if before is None else before.limits
+        self.accounts = Accounts(self.log, self.metrics, now_s, lambda: policy)
         self.classifier = setup.classifier
         self.dispatcher = Dispatcher(self.fleet, now_s, setup.retries, setup.hedging)
+        self.shadows = shadows(setup.routing, setup.queue, self.fleet, self.metrics, now_s)
         self.pipeline = Pipeline(
             self.admission, self.classifier, self.fleet, setup.policy,
             self.dispatcher, self.accounts, setup.block_unknown, limits=self.limits,
+            shadows=self.shadows,
         )  # fmt: skip
+        if before is not None and follows:
+            self.fleet.follow(before.fleet, same_queues)
 
     @property
     def cloud_seen(self) -> list[InferenceRequest]:
@@ -412,7 +433,7 @@ def _endpoint(site: Site) -> Endpoint:
 
 def _place(site: Site) -> Place:
     settings = EndpointSettings(
-        kind="triton", zone=site.zone, grpc="localhost:1",
+        kind="triton", zone=site.zone, grpc=site.address,
         expected_ms=site.expected_ms, max_in_flight=site.max_in_flight,
     )  # fmt: skip
     away = site.zone is Zone.CLOUD

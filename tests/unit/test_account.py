@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gateway.accounting.account import Accounts, CallAccount
+from gateway import strictjson
+from gateway.accounting.account import Accounts, CallAccount, _rounded
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
 from gateway.deadline import Deadline
@@ -235,9 +239,14 @@ def test_quiet_is_when_no_call_is_open() -> None:
         books = Books()
         await books.accounts.quiet()
         accounts = [books.open() for _ in range(2)]
+        waiting = [asyncio.create_task(books.accounts.quiet()) for _ in range(2)]
+        await asyncio.sleep(0)
         accounts[0].settle(Outcome.SERVED, "served")
-        assert not books.accounts._quiet.is_set()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in waiting)
         accounts[1].settle(Outcome.SERVED, "served")
+        await asyncio.gather(*waiting)
         await books.accounts.quiet()
 
     run(main())
@@ -253,3 +262,19 @@ def test_a_call_that_may_go_everywhere_says_so_in_its_record() -> None:
         assert books.log.lines[0]["zones"] == ["cloud", "onprem"]
 
     run(main())
+
+
+@given(st.floats(0.0, 1e5), st.sampled_from([1e3, 1e6]))
+@settings(max_examples=500, deadline=None)
+def test_seconds_are_rounded_as_python_would(seconds: float, parts: float) -> None:
+    digits = 3 if parts == 1e3 else 6
+    found = _rounded(seconds, parts)
+    assert abs(found - round(seconds, digits)) <= 1.001 / parts, "but for halves"
+    assert abs(found - seconds) <= 0.501 / parts + 1e-10
+    assert found == round(found, digits), "it has no more digits than that"
+
+
+@pytest.mark.parametrize("never", [math.inf, -math.inf])
+def test_a_time_that_never_comes_can_be_recorded(never: float) -> None:
+    assert _rounded(never, 1e6) == never
+    assert strictjson.dumps(_rounded(never, 1e6)) == b"null"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,3 +140,58 @@ def test_lots_are_spread_over_their_range() -> None:
     assert 0.45 < sum(drawn) / len(drawn) < 0.55
     assert {lots.randrange(5) for _ in range(200)} == set(range(5))
     assert all(lots.getrandbits(3) < 8 for _ in range(200))
+
+
+def test_ids_are_uuids_of_version_4_and_none_comes_twice() -> None:
+    ids = {ambient.new_id() for _ in range(5000)}
+    assert len(ids) == 5000
+    found = [uuid.UUID(text) for text in ids]
+    assert all(str(one) in ids for one in found), "in the form of RFC 9562"
+    assert {(one.version, one.variant) for one in found} == {(4, uuid.RFC_4122)}
+    each = [sum(one.int >> bit & 1 for one in found) for bit in range(128) if bit not in _FIXED]
+    assert all(2150 < count < 2850 for count in each), "every other bit is a lot of its own"
+
+
+_FIXED = {62, 63, *range(76, 80)}
+"""The bits of version and variant."""
+
+
+def test_many_ids_are_drawn_from_the_system_at_once() -> None:
+    asked: list[int] = []
+
+    def counted(count: int) -> bytes:
+        asked.append(count)
+        return os.urandom(count)
+
+    with drawn_from(Sources(random_bytes=counted)):
+        drawn = {ambient.random_hex(8) for _ in range(1000)} | {ambient.random_hex(16)}
+        assert len(drawn) == 1001
+        assert len(asked) < 5
+        ambient.random_bytes(32)
+        assert asked[-1] == 32, "keys are of nothing that was in memory before"
+
+
+def test_what_was_drawn_before_is_no_part_of_a_simulation() -> None:
+    ambient.random_hex(8)
+    with drawn_from(Sources(random_bytes=lambda count: b"\x07" * count)):
+        assert ambient.random_hex(8) == "07" * 8
+    assert ambient.random_hex(8) != "07" * 8
+
+
+def test_a_fork_does_not_draw_what_its_parent_draws() -> None:
+    ambient.random_hex(8)  # there is a block to share
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.write(writing, " ".join(ambient.random_hex(8) for _ in range(600)).encode())
+        os._exit(0)
+    os.close(writing)
+    told = b""
+    while some := os.read(reading, 65536):
+        told += some
+    os.close(reading)
+    os.waitpid(pid, 0)
+    ours = {ambient.random_hex(8) for _ in range(600)}
+    theirs = set(told.decode().split())
+    assert len(theirs) == 600
+    assert not ours & theirs

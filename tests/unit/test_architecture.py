@@ -21,11 +21,11 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         frozenset,
         (
             {""},  # the package itself: its version
-            {"ambient"},  # clocks and chance
-            {"deadline", "tracing"},
+            {"ambient", "values"},  # clocks and chance; what is made for every call
+            {"deadline", "patience", "tracing"},
             {"types"},
             {"errors"},
-            {"configfile", "coredumps", "premises", "repository"},
+            {"configfile", "coredumps", "http", "premises", "repository"},
             {"strictjson", "config", "logs"},
             {"oip", "tls", "catalog", "callers", "budget", "scheduling", "pricing"},
             {"ledger"},
@@ -45,14 +45,16 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             },
             {"health", "groups", "audit", "models"},
             {"place", "priors", "schedulers"},
-            {"clouds"},
+            {"clouds", "shadows", "ways"},
             {"fleet", "pseudonyms", "status"},
             {"attempt", "watch", "census", "canaries", "tending", "scraping", "folding", "otlp"},
             {"dispatch", "cluster"},
             {"pipeline"},
             {"fronts"},
             {"console"},
-            {"keeper", "listeners", "assembly"},
+            {"keeper", "listeners", "assembly", "reloading", "scanning"},
+            {"site"},
+            {"core"},
             {"app"},
             {"demo", "simulate", "imports", "top"},
             {"commands"},
@@ -229,7 +231,7 @@ def test_only_the_composition_root_makes_doors_to_endpoints() -> None:
     """Whoever could wrap a connector in a door of the wrong zone could send a call past both
     guards; the one who does it is the one who reads the zone from the settings."""
     makers = {"backends.egress", REGISTRY}
-    assert {i.importer for i in IMPORTS if i.imported in makers} == {"app"}
+    assert {i.importer for i in IMPORTS if i.imported in makers} == {"site"}
 
 
 def test_nothing_but_its_command_knows_the_demo() -> None:

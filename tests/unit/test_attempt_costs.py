@@ -219,6 +219,9 @@ class _Down:
     def settle(self, tenant: str, reserved: int, spent: int) -> None:
         raise AssertionError("nothing was reserved")
 
+    def allow(self, limits: object) -> None:
+        raise AssertionError("nothing is reloaded")
+
 
 @pytest.mark.parametrize("which", ["clear", "restricted"])
 def test_while_the_ledger_is_down_all_calls_are_served_on_the_premises(which: str) -> None:

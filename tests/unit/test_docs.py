@@ -37,12 +37,14 @@ from gateway import config
 from gateway.accounting import triton
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
+from gateway.audit.actions import ACTIONS, Actions
 from gateway.classify import NoScan, extract, taint
 from gateway.errors import GatewayError
 from gateway.fronts import kserve, openai, openai_errors, ops
 from gateway.pseudonyms import DOUBTS
 from gateway.pseudonyms.pseudonymiser import PSEUDONYMISED
-from gateway.types import Attempt, Outcome, Zone
+from gateway.shadows import comparison
+from gateway.types import PUBLIC_MODEL, Attempt, Outcome, Zone
 from tests.live import LiveGateway
 from tests.unit import harness
 from tests.unit.console.console_rig import Desk
@@ -319,12 +321,17 @@ def test_every_verdict_is_documented() -> None:
     every_module()
     verdicts = {NoScan.reason, *(e.reason for e in descendants(NoScan)), "clear", "entities"}
     verdicts |= {extract.OVER_CAP, extract.TENSOR_CLASS, extract.UNDECLARED}
-    verdicts |= {taint.LABELLED, taint.TAINTED, taint.TAINT_LOST, PSEUDONYMISED}
+    verdicts |= {taint.LABELLED, taint.TAINTED, taint.TAINT_LOST, PSEUDONYMISED, PUBLIC_MODEL}
     assert codes_of("Verdicts") == verdicts | {"unscannable:<what>"}
 
 
 def test_every_doubt_about_pseudonyms_is_documented() -> None:
     assert codes_of("Why a call was not pseudonymised") == set(DOUBTS)
+
+
+def test_every_code_of_a_shadow_is_documented() -> None:
+    own = {comparison.PENDING, comparison.SKIPPED, comparison.FAILED}
+    assert codes_of("What a shadow makes of a call") == own
 
 
 def test_everything_that_cannot_be_scanned_is_documented() -> None:
@@ -335,7 +342,7 @@ def test_everything_that_cannot_be_scanned_is_documented() -> None:
 def test_every_refusal_is_documented_with_its_status() -> None:
     every_module()
     table = {code: row for row in rows(REASONS["Refusals"]) for code in _CODE.findall(row[0])}
-    assert "malformed_head" in strings("fronts")
+    assert "malformed_head" in strings("http")
     assert set(table) == error_codes()
     kinds: list[type[GatewayError]] = [GatewayError, *descendants(GatewayError)]
     for kind in kinds:
@@ -379,7 +386,8 @@ def test_every_end_is_documented() -> None:
 
 def test_every_route_is_documented() -> None:
     services = http_rig.services(http_rig.Pipeline())
-    routes = [*kserve.routes(services), *openai.routes(services)]
+    fronts = [kserve.front(services), openai.front(services)]
+    routes = [r for front in fronts for r in front.routes if isinstance(r, Route)]
     routes += ops.OpsFront(services, bytes, dict, _never).routes()
     routes += harness.run(_console_routes())
     documented = {
@@ -393,6 +401,9 @@ def test_every_route_is_documented() -> None:
         path = _plain(route.path.replace("/versions/{version}", ""))
         (method,) = methods if len(methods) == 1 else ("every",)
         assert (method, path) in documented, route.path
+    for path in ("/v2/models/{}/infer", *openai.CALLS):
+        assert any(front.call(path) for front in fronts), path
+        assert ("POST", _plain(path)) in documented, path
 
 
 async def _console_routes() -> list[Route]:
@@ -452,6 +463,24 @@ def test_every_field_of_a_record_is_documented() -> None:
     assert set(end) <= set(_CODE.findall(tables['"kind": "end"']))
 
 
+def test_every_field_of_what_leaves_and_of_what_operators_do_is_documented() -> None:
+    log = _Lines()
+
+    async def record() -> None:
+        accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy", before_dispatch=True)
+        account = accounts.open(harness.request())
+        await account.leaves("cloud", "id")
+        account.settle(Outcome.FAILED, "upstream_failed")
+        await Actions(log).record("key_create", "by", "on", "keys", at=0.0, tenant="t")
+
+    harness.run(record())
+    intent, _, action = log.lines
+    tables = sections(page("audit.md"))
+    assert set(intent) <= set(_CODE.findall(tables['"kind": "intent"']))
+    assert first_codes(tables['"kind": "action"']) == list(action)
+    assert set(ACTIONS) <= set(_CODE.findall(tables['"kind": "action"']))
+
+
 # --- commands ---
 
 
@@ -498,7 +527,7 @@ def test_every_make_target_that_a_page_shows_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     for path in PAGES:
         for line in _command_lines(path.read_text(), "make"):
-            for word in line.split("#")[0].split()[1:]:
+            for word in shlex.split(line, comments=True)[1:]:
                 if "=" not in word:
                     assert word in targets, f"{path.name}: {line}"
 

@@ -160,8 +160,8 @@ def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
     async def knock() -> None:
         call = request("clear", **chosen)
         calls.append(call)
-        cleared = Cleared(call, clear(call), CLEAR)
         for _ in range(2):
+            cleared = Cleared(call, clear(call), CLEAR)
             await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
 
     run(knock())

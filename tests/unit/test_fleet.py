@@ -16,12 +16,12 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamUnreachable,
 )
-from gateway.fleet import price_usd
 from gateway.groups import Execution
 from gateway.place import Place
 from gateway.scheduling.batches import BatchModel
 from gateway.types import EndpointState, ServedModel
 from gateway.watch import Watch
+from gateway.ways import price_usd
 from tests.unit.harness import (
     MODEL,
     Plan,
@@ -283,7 +283,7 @@ def test_a_batch_size_learned_late_widens_the_queue_that_is_already_there() -> N
         calls = [asyncio.create_task(rig.call(request("restricted", 9.0))) for _ in range(10)]
         await asyncio.sleep(0)
         await asyncio.sleep(0.01)
-        rig.fleet.place("gpu").on_execution(MODEL, Execution(rows=4))
+        rig.fleet.learnt("gpu", MODEL, Execution(rows=4))
         await asyncio.sleep(1.05)
         assert state_of(rig, "gpu").in_flight == 4
         await asyncio.gather(*calls)

@@ -183,6 +183,9 @@ def test_a_call_with_an_effect_is_sent_once(what: str) -> None:
 class _RestrictedAtTheDoor:
     """What is looked for only in a call that would leave is found then."""
 
+    def classify_now(self, request: InferenceRequest) -> None:
+        """There is always something to wait for."""
+
     async def classify(self, request: InferenceRequest) -> Classification:
         return Classification(request.id, Sensitivity.CLEAR, "clear")
 

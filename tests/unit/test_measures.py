@@ -13,11 +13,13 @@ from gateway.deadline import Deadline
 from gateway.types import (
     ONPREM_ONLY,
     Attempt,
+    Cost,
     DocumentCall,
     InferenceRequest,
     Operation,
     Outcome,
     TensorCall,
+    Usage,
     WireProtocol,
     Zone,
 )
@@ -126,3 +128,72 @@ def test_calls_are_told_by_who_called() -> None:
     told = "spillway_tenant_calls_total"
     assert books.value(told, tenant="billing", zone="onprem", outcome="served") == 1
     assert books.value(told, tenant="billing", zone="none", outcome="shed") == 1
+
+
+TOLD = replace(SERVED, usage=Usage(input_tokens=120, output_tokens=9))
+OF = {"gen_ai_operation_name": "chat", "gen_ai_provider_name": "gpu", "gen_ai_request_model": "m"}
+
+
+def test_tokens_are_told_by_model_zone_and_direction_as_they_were_counted() -> None:
+    books = Books()
+    account = books.open()
+    account.attempted(replace(SERVED, cost=Cost(usage=Usage(7, 7), estimated=True)))
+    account.attempted(TOLD)
+    for direction, tokens in (("input", 120), ("output", 9)):
+        of = {**OF, "gen_ai_token_type": direction, "zone": "onprem"}
+        assert books.value("gen_ai_client_token_usage_sum", **of) == tokens
+        assert books.value("gen_ai_client_token_usage_count", **of) == 1, "no estimate"
+        assert books.value("gen_ai_client_token_usage_bucket", **of, le="64.0") == (tokens < 65)
+
+
+def test_the_time_of_each_token_is_that_after_the_first_event() -> None:
+    books = Books()
+    account = books.open()
+    books.now_s += 0.25
+    asyncio.run(account.record_before_release(TOLD))
+    books.now_s += 0.4
+    account.attempted(TOLD)
+    account.settle(Outcome.SERVED, "onprem_room")
+    each = "gen_ai_server_time_per_output_token_seconds"
+    assert books.value(f"{each}_sum", **OF) == pytest.approx(0.4 / 8)
+
+
+@pytest.mark.parametrize("usage", [None, Usage(120, 1), Usage(120, 0)])
+@pytest.mark.parametrize("outcome", [Outcome.SERVED, Outcome.FAILED])
+def test_of_a_stream_without_counted_tokens_no_time_of_each_is_told(
+    usage: Usage | None, outcome: Outcome
+) -> None:
+    books = Books()
+    told = replace(SERVED, usage=usage if outcome is Outcome.SERVED else TOLD.usage)
+    account = books.open()
+    asyncio.run(account.record_before_release(told))
+    account.attempted(told)
+    account.settle(outcome, "onprem_room")
+    assert not [n for n in books.names() if n.startswith("gen_ai_server_time_per_output_token_se")]
+
+
+def test_series_that_are_kept_bound_have_a_bound_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.accounting.measures._MOST_BOUND", 3)
+    books = Books()
+    for turn in range(2):
+        for number in range(7):
+            account = books.open()
+            account.attempted(replace(SERVED, endpoint=f"gpu{number}"))
+            account.settle(Outcome.SERVED, f"why{number}")
+            measures = books.accounts.measures
+            assert len(measures._of_attempts) <= 3
+            assert len(measures._of_calls) <= 3
+        for number in range(7):
+            count = books.value("spillway_attempts_total", endpoint=f"gpu{number}", zone="onprem",
+                                result="served")  # fmt: skip
+            assert count == turn + 1, "a series that is bound anew goes on"
+
+
+def test_what_costs_nothing_is_no_series_of_money() -> None:
+    books = Books()
+    books.open().attempted(SERVED)
+    assert "spillway_spend_usd_total" not in books.names()
+    books.open().attempted(replace(SERVED, price_usd=0.5))
+    assert books.value("spillway_spend_usd_total", endpoint="gpu", zone="onprem") == 0.5

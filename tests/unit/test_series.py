@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import prometheus_client
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
+from gateway.accounting import series
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.series import (
     MOST_VALUES,
@@ -55,7 +58,8 @@ def test_what_came_late_is_not_remembered_by_name() -> None:
     metric = Counter("x", "X.", ["tenant"], registry=Registry())
     for number in range(TENANTS):
         metric.labels(f"t{number}")
-    assert len(metric._made) == MOST_VALUES
+    assert len(metric._made) == MOST_VALUES + 1
+    assert (OTHER,) in metric._made
 
 
 def test_each_label_has_a_cap_of_its_own() -> None:
@@ -105,3 +109,54 @@ def test_what_is_rendered_is_one_series_a_line() -> None:
     registry = Registry()
     Counter("x", "X.", ["tenant"], registry=registry).labels('a"\nspillway_fake 1').inc()
     assert b"\nspillway_fake" not in generate_latest(registry)
+
+
+# The library's own kinds are the reference
+
+_AMOUNTS = st.floats(0, 1e6) | st.integers(0, 1000)
+_LABELS = st.sampled_from(["a", "b", ""])
+_COUNTED = st.lists(st.tuples(_LABELS, _AMOUNTS), max_size=30)
+
+
+def rendered(registry: prometheus_client.CollectorRegistry) -> list[bytes]:
+    """But for when a series began."""
+    lines = generate_latest(registry).splitlines()
+    return [line for line in lines if line.startswith(b"#") or b"_created" not in line]
+
+
+@given(_COUNTED, _COUNTED, _COUNTED)
+@settings(max_examples=100, deadline=None)
+def test_what_is_counted_is_shown_as_the_library_would(
+    counted: list[tuple[str, float]],
+    levels: list[tuple[str, float]],
+    observed: list[tuple[str, float]],
+) -> None:
+    buckets = (0.001, 0.5, 1, 10, 1000)
+    registries = (Registry(), prometheus_client.CollectorRegistry())
+    for registry, kinds in zip(registries, (series, prometheus_client), strict=True):
+        counter = kinds.Counter("c", "C.", ["x"], registry=registry)
+        gauge = kinds.Gauge("g", "G.", ["x"], registry=registry)
+        histogram = kinds.Histogram("h", "H.", ["x"], buckets=buckets, registry=registry)
+        bare = kinds.Counter("bare", "B.", registry=registry)
+        for label, amount in counted:
+            counter.labels(label).inc(amount)
+            bare.inc()
+        for label, amount in levels:
+            gauge.labels(label).inc(amount)
+            gauge.labels(label).dec(1)
+            gauge.labels(label + "!").set(amount)
+        for label, amount in observed:
+            histogram.labels(label).observe(amount)
+    ours, theirs = map(rendered, registries)
+    assert ours == theirs
+
+
+def test_a_bound_is_within_its_bucket() -> None:
+    histogram = Histogram("h", "H.", buckets=(1, 2), registry=(registry := Registry()))
+    histogram.observe(1)
+    assert registry.get_sample_value("h_bucket", {"le": "1.0"}) == 1
+
+
+def test_a_counter_only_goes_up() -> None:
+    with pytest.raises(ValueError, match="up"):
+        Counter("x", "X.", registry=Registry()).inc(-1)

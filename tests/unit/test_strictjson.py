@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import strictjson
@@ -82,7 +83,7 @@ def test_a_body_that_two_parsers_could_read_apart_is_refused(body: bytes) -> Non
         (b'{"a":1,"A":2,"a ":3}', {"a": 1, "A": 2, "a ": 3}),
         (b'[{"a":1},{"a":1}]', [{"a": 1}, {"a": 1}]),
         (b"[1e308, 1e-400, 0e999]", [1e308, 0.0, 0.0]),
-        (b"[18446744073709551616]", [2**64]),
+        (b"[18446744073709551617]", [2**64 + 1]),
         (b'"\\u0000"', "\x00"),
         (b"[" * 64 + b"]" * 64, None),
         (b"1", 1),
@@ -134,6 +135,24 @@ def test_a_refusal_says_where() -> None:
         strictjson.loads(b'{"a":"\xff"}')
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"\"":1,"\"":2}',
+        rb'{"a\\":1,"a\\":2}',
+        rb'{"\\\"":1,"\\\"":2}',
+        rb'{"a":"\\","a":"\\"}',
+        b'{"a":{"b":[{"c":1,"c":[]}]}}',
+        b'{"":"\\u0022","":""}',
+        b'{"a":"b","a":{"a":"\\"\\"\\""}}',
+        b'[{"x":[' + b"1," * 20 + b'1],"x":[]}]',
+    ],
+)
+def test_a_key_twice_is_seen_among_escaped_quotation_marks(body: bytes) -> None:
+    with pytest.raises(MalformedBody, match="same key twice"):
+        strictjson.loads(body)
+
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
     st.none()
@@ -146,6 +165,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_what_is_sent_is_what_was_read(value: Any) -> None:
     sent = strictjson.dumps(value)
@@ -153,6 +173,7 @@ def test_what_is_sent_is_what_was_read(value: Any) -> None:
     assert json.loads(sent) == value
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400), st.integers(-500, 500))
 def test_no_number_becomes_an_infinity(digits: int, exponent: int) -> None:
     body = b"[%se%d]" % (b"7" * digits, exponent)
@@ -162,3 +183,52 @@ def test_no_number_becomes_an_infinity(digits: int, exponent: int) -> None:
         assert digits + exponent > 300
     else:
         assert math.isfinite(found)
+
+
+STRINGS = st.text(st.sampled_from('ab"\\\\:,{}[] \n\u00fc\U0001f600'), max_size=4)
+NUMBERS = st.sampled_from(
+    ["0", "-0", "1", "1.5", "1e5", "-0.0", "9" * 17, str(2**63), str(2**64), "-" + str(2**63 + 1)]
+) | st.floats(allow_nan=False, allow_infinity=False).map(repr)
+BLANKS = st.sampled_from(["", " ", "\n", "\t "])
+
+
+@st.composite
+def objects(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
+    """As JSON text, in which a key may stand twice, once escaped perhaps."""
+    keys = [json.dumps(k, ensure_ascii=draw(st.booleans())) for k in draw(st.lists(STRINGS))]
+    blank = draw(BLANKS)
+    return "{" + ",".join(f"{blank}{k}{blank}:{blank}{draw(inner)}" for k in keys) + "}"
+
+
+WRITTEN = st.recursive(
+    st.sampled_from(["null", "true", "[]", "{}"])
+    | NUMBERS
+    | st.builds(json.dumps, STRINGS, ensure_ascii=st.booleans()),
+    lambda inner: (
+        st.lists(inner, max_size=20).map(lambda items: f"[{' ,'.join(items)}]") | objects(inner)
+    ),
+    max_leaves=12,
+)
+
+
+def outcome(read: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return repr(read(body))
+    except MalformedBody as exc:
+        return str(exc)
+
+
+@settings(max_examples=300, deadline=None)
+@given(WRITTEN, st.integers(1, 5))
+def test_the_fast_way_reads_what_the_wary_one_reads(text: str, depth: int) -> None:
+    body = text.encode()
+    assert outcome(lambda b: strictjson.loads(b, depth), body) == outcome(
+        lambda b: strictjson.read_warily(b, depth), body
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(WRITTEN.map(str.encode), st.integers(0, 500), st.binary(max_size=3))
+def test_the_fast_way_refuses_what_the_wary_one_refuses(body: bytes, at: int, put: bytes) -> None:
+    broken = body[:at] + put + body[at + 1 :]
+    assert outcome(strictjson.loads, broken) == outcome(strictjson.read_warily, broken)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway import canaries
+from gateway.canaries import CanaryDoors
 from gateway.errors import ModelDead, ModelFailed, OnpremUnavailable
 from gateway.place import Place
 from gateway.tending import Tending
@@ -64,8 +64,9 @@ class Ward:
         self.rig.catalog.models[MODEL] = replace(self.rig.catalog.models[MODEL], canary=True)
         self.health = self.rig.fleet.lane("gpu", MODEL).health
         self.tending = Tending(
-            self.rig.fleet, self.rig.catalog, a_payload, canaries.infer, self.rig.metrics, now_s
-        )
+            self.rig.fleet, self.rig.catalog, a_payload, CanaryDoors(self.rig.log).infer,
+            self.rig.metrics, now_s,
+        )  # fmt: skip
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Ward]:

@@ -96,3 +96,48 @@ def test_a_quarter_is_three_months() -> None:
 def test_another_time_is_refused(read: Any) -> None:
     with pytest.raises(AuditError, match="write a"):
         read("yesterday")
+
+
+def intent(number: int, sent_as: str, **changes: Any) -> dict[str, Any]:
+    of_call = {key: call(number)[key] for key in ("time", "id", "tenant", "model", "policy")}
+    sent = {"sent_as": sent_as, "endpoint": "provider", "sensitivity": "clear"}
+    return {"kind": "intent", **of_call, **sent, **changes}
+
+
+def sent(number: int, *ids: str) -> dict[str, Any]:
+    (attempt,) = in_cloud()
+    attempts = [{**attempt, "sent_as": one} for one in ids]
+    return call(number, sensitivity="clear", attempts=attempts)
+
+
+def test_a_call_that_was_sent_and_never_settled_is_found_and_counts_for_the_cloud() -> None:
+    """Also where its caller sent it again, under the same id, after the kill."""
+    start = {"kind": "start", "time": JULY_S}
+    lines = [intent(1, "a"), start, intent(1, "b"), sent(1, "b"), intent(2, "c"), sent(2, "c")]
+    told = list(calls([{"seq": at, **line} for at, line in enumerate(lines)]))
+    assert [(c.id, c.outcome, c.zones, c.sent_as) for c in told] == [
+        ("call-1", "sent", ("cloud",), ("a",)),
+        ("call-1", "served", ("cloud",), ("b",)),
+        ("call-2", "served", ("cloud",), ("c",)),
+    ]
+    assert told[0] in Wanted(zone="cloud", sent_as="a")
+    assert told[1] not in Wanted(sent_as="a")
+
+
+def test_one_that_is_under_way_is_found_and_so_is_a_canary() -> None:
+    lines = [intent(1, "a"), intent(2, "b", kind="canary", tenant=""), sent(3, "c", "d")]
+    told = list(calls([{"seq": at, **line} for at, line in enumerate(lines)]))
+    assert sorted((c.outcome, c.sent_as) for c in told) == [
+        ("sent", ("a",)), ("sent", ("b",)), ("served", ("c", "d")),
+    ]  # fmt: skip
+
+
+def test_one_that_was_sent_and_is_not_clear_is_told_as_any_other() -> None:
+    (of_call,) = calls([{"seq": 0, **intent(1, "a", sensitivity=None)}])
+    assert of_call.in_cloud_unclear
+
+
+def test_many_that_are_under_way_are_all_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.audit.calls._HELD", 10)
+    told = calls({"seq": at, **intent(at, str(at))} for at in range(40))
+    assert len(list(told)) == 40

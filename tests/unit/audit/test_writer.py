@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import logging
 import subprocess
 import sys
@@ -13,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from gateway import logs
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
 from gateway.audit.journal import Journal, Keeping
 from gateway.audit.segments import segments
 from gateway.audit.spool import Spool
+from gateway.audit.verify import public_key
 from gateway.audit.writer import AuditWriter
 from tests.simulation.mutations import ROOT
 from tests.unit.audit.rig import call, checked, kinds, lines
@@ -32,8 +36,13 @@ class WatchedJournal(Journal):
     commits = 0
     bugs = 0  # that it has yet to show
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.groups: list[int] = []  # records in each commit
+
     def commit(self, records: Any) -> None:
         self.commits += 1
+        self.groups.append(len(records))
         if self.bugs:
             self.bugs -= 1
             raise KeyError("quoted")
@@ -110,6 +119,95 @@ def test_checkpoints_are_signed_while_records_come_and_at_the_end(tmp_path: Path
         found = checked(tmp_path)
         assert found.checkpoints > 4
         assert found.unsigned == 0
+
+    run(main())
+
+
+def test_the_log_says_which_new_key_signs_and_of_an_old_one_nothing(tmp_path: Path) -> None:
+    out = io.StringIO()
+    logs.configure("info", "json", out)
+
+    async def main() -> None:
+        for _ in range(2):
+            async with writing(tmp_path):
+                pass
+
+    run(main())
+    (line,) = (json.loads(line) for line in out.getvalue().splitlines())
+    assert line["message"].endswith(f"cannot change it: {public_key(tmp_path)}")
+
+
+# Groups
+
+
+async def handed_over(writer: AuditWriter, *counts: int) -> list[int]:
+    """So many records at once, each time when the ones before are durable; how many then went
+    together."""
+    journal = writer.journal
+    assert isinstance(journal, WatchedJournal)
+    before = len(journal.groups)
+    for count in counts:
+        await asyncio.gather(*(writer.append(call(n)) for n in range(count)))
+    return journal.groups[before:]
+
+
+def test_a_record_without_company_goes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.audit.writer._GATHERED_S", 1e5)
+
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            assert await handed_over(writer, 1, 1, 1) == [1, 1, 1]
+
+    run(main())
+
+
+def test_records_in_company_are_gathered_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.audit.writer._GATHERED_S", 0.5)
+
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            await handed_over(writer, 20, 20)  # from here on much is known to come
+            journal = writer.journal
+            assert isinstance(journal, WatchedJournal)
+            before = len(journal.groups)
+            tickets = []
+            for number in range(5):
+                tickets.append(writer.append(call(number)))
+                await asyncio.sleep(0.01)
+            await asyncio.gather(*tickets)
+            assert journal.groups[before:] == [5]
+
+    run(main())
+
+
+def test_a_group_has_a_bound_and_its_rest_goes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.audit.writer._MOST_IN_ONE", 4)
+
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            assert await handed_over(writer, 10) == [4, 4, 2]
+        assert [r["id"] for r in lines(tmp_path) if "id" in r] == [f"call-{n}" for n in range(10)]
+
+    run(main())
+
+
+def test_what_is_gathered_at_the_end_is_durable_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.audit.writer._GATHERED_S", 1e5)
+
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            await handed_over(writer, 20)
+            tickets = [writer.append(call(n)) for n in range(3)]
+            await writer.aclose()
+            assert await asyncio.gather(*tickets) == 3 * [None]
 
     run(main())
 
@@ -249,3 +347,15 @@ def test_no_acknowledged_record_is_lost_over_twenty_kills() -> None:
     assert told.returncode == 0, told.stdout + told.stderr
     assert " 0 of them lost" in told.stdout
     assert int(told.stdout.split(": ")[1].split()[0]) > 100, "records that were acknowledged"
+
+
+def test_no_call_that_a_cloud_saw_is_missing_over_twenty_kills() -> None:
+    """`python -m loadtests.audit.dispatch_kills --rounds 1000` is the long one."""
+    told = subprocess.run(
+        [sys.executable, "-m", "loadtests.audit.dispatch_kills", "--rounds", "20", "--seed", "5"],
+        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert " 0 of them not on record" in told.stdout
+    assert int(told.stdout.split("saw ")[1].split()[0]) > 100
+    assert int(told.stdout.split("; of ")[1].split()[0]) > 10, "calls that no record ever ended"

@@ -33,6 +33,7 @@ from gateway.types import (
     ServerEvent,
     TensorCall,
     WireProtocol,
+    ready_of,
 )
 from tests.laps import within
 
@@ -166,13 +167,26 @@ def streamed(operation: Operation = Operation.CHAT, within_s: float = 10.0) -> I
     return request(SAID | {"stream": True}, operation, within_s)
 
 
+@pytest.fixture(autouse=True, params=[False, True])
+def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether what has come already is asked for at once: it may change nothing."""
+    monkeypatch.setitem(READING, "eager", request.param)
+
+
+READING = {"eager": False}
+
+
 async def frames(stream: ReplyStream) -> list[Frame]:
-    return [frame async for frame in stream]
+    seen: list[Frame] = []
+    await collect(stream, seen)
+    return seen
 
 
 async def collect(stream: ReplyStream, seen: list[Frame]) -> None:
     async for frame in stream:
         seen.append(frame)
+        if READING["eager"]:
+            seen.extend(ready_of(stream)())
 
 
 async def ask(provider: Provider, call: InferenceRequest, **more: Any) -> list[Frame]:

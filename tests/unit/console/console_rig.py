@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gateway.audit.actions import Actions
 from gateway.config import LimitSettings, OperatorSettings
 from gateway.console import page
 from gateway.console.decisions import Decisions, WatchedLog
 from gateway.console.feed import Feed
 from gateway.console.front import ConsoleFront
-from gateway.console.operators import Operators
+from gateway.console.operators import IssuedIds, Operators
 from gateway.console.picture import Picture, Sight
 from gateway.console.spend import BudgetSpend
-from gateway.fronts.http import build_app
+from gateway.fronts.http import App
 from gateway.ledger.limits import Limits
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from tests.unit.fronts.http_rig import Pipeline, services
@@ -58,6 +59,7 @@ class Desk:
         stop_file: Path | None = None,
         operators: Mapping[str, OperatorSettings] | None = None,
         keys_configured: bool = False,
+        issued_ids: IssuedIds = lambda token: (),
     ) -> None:
         stop, budgets = SpillStop(stop_file, now_s), SpillBudgets(Limits.usd(day=5.0), {}, now_s)
         setup = Setup(spill=SpillControl(stop, budgets))
@@ -68,9 +70,9 @@ class Desk:
             fleet=self.rig.fleet,
             catalog=self.rig.catalog,
             admission=self.rig.admission,
-            accounts=self.rig.accounts,
+            calls=lambda: self.rig.accounts.open_calls,
             decisions=self.decisions,
-            stop=stop,
+            stop=lambda: stop,
             spend=BudgetSpend(budgets),
             max_waiting=512,
             default_budget_s=60.0,
@@ -78,14 +80,15 @@ class Desk:
             version="0",
             clock=now_s,
         )
+        self.actions = Actions(self.rig.log)
         self.feed = Feed(self.decisions, Picture(self.sight))
         self.front = ConsoleFront(
-            self.sight, self.feed, Operators(operators or {}, keys_configured), LimitSettings(),
-            self.rig.metrics, page.files(),
+            self.sight, self.feed, Operators(operators or {}, keys_configured, issued_ids),
+            LimitSettings(), self.rig.metrics, page.files(), self.actions,
         )  # fmt: skip
 
     def app(self) -> Any:
-        return build_app(services(Pipeline()), [self.front.front()])
+        return App(services(Pipeline()), [self.front.front()])
 
 
 def told(event: bytes) -> tuple[str, str, dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from gateway.accounting.records import Durable
+from gateway.audit.actions import Noticed
 from gateway.config import OperatorSettings
 from tests.unit.console.console_rig import Desk, told
 from tests.unit.fronts.http_rig import Answer, Client, serving
@@ -210,3 +212,94 @@ def test_a_switch_whose_file_cannot_be_made_says_why(tmp_path: Path) -> None:
         assert "spill_stop_file" in answer.error
 
     served(lambda: Desk(stop_file=tmp_path / "no" / "such" / "stop"), test)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_what_closes_is_done_without_a_record_and_what_opens_is_not(
+    tmp_path: Path, closes: bool
+) -> None:
+    file = tmp_path / "stop"
+
+    async def test(desk: Desk, client: Client) -> None:
+        if not closes:
+            file.touch()
+            desk.rig.fleet.drain("gpu", True)
+        desk.rig.log.full = True
+        for path, document in (
+            ("drain", {"endpoint": "gpu", "drained": closes}), ("spill", {"stopped": closes}),
+        ):  # fmt: skip
+            answer = await post(client, f"/console/{path}", document)
+            assert answer.status == 503
+            assert ("it is done" if closes else "it is not done") in answer.error
+        assert drained(desk)
+        assert file.exists()
+        counted = desk.rig.metrics.registry.get_sample_value
+        assert counted("spillway_operator_actions_total", {"action": "drain"}) is None
+
+    served(lambda: Desk(stop_file=file), test)
+
+
+def test_each_action_is_on_record_with_its_operator(tmp_path: Path) -> None:
+    file = tmp_path / "stop"
+
+    async def test(desk: Desk, client: Client) -> None:
+        for drain in (True, False):
+            await post(client, "/console/drain", {"endpoint": "gpu", "drained": drain}, ONCALL)
+        for stopped in (True, False):
+            await post(client, "/console/spill", {"stopped": stopped}, ONCALL)
+        await post(client, "/console/spill", {"stopped": True}, WALL)
+        told = [(line["action"], line["by"], line["on"]) for line in desk.rig.log.lines]
+        assert told == [
+            ("drain", "oncall", "gpu"), ("undrain", "oncall", "gpu"),
+            ("spill_stop", "oncall", str(file)), ("spill_go", "oncall", str(file)),
+        ]  # fmt: skip
+
+    served(lambda: Desk(stop_file=file, operators=OPERATORS), test)
+
+
+def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile(tmp_path: Path) -> None:
+    """While the record of its turning waits for the disk."""
+
+    class Slow:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def check(self) -> None:
+            pass
+
+        def append(self, record: Mapping[str, Any]) -> Durable:
+            self.told.append(f"{record['action']} {record['via']}")
+            loop = asyncio.get_running_loop()
+            durable: Durable = loop.create_future()
+            loop.call_later(0.05, durable.set_result, None)
+            return durable
+
+    async def test(desk: Desk, client: Client) -> None:
+        log = Slow()
+        desk.actions._records = log
+        noticed = Noticed(desk.actions, desk.sight.stop, None, 0.0)
+        for stopped in (True, False):
+            turning = asyncio.create_task(post(client, "/console/spill", {"stopped": stopped}))
+            while not turning.done():
+                await noticed.look()
+                await asyncio.sleep(0.01)
+            await noticed.look()
+        assert log.told == ["spill_stop console", "spill_go console"]
+
+    served(lambda: Desk(stop_file=tmp_path / "stop"), test)
+
+
+def test_a_stream_ends_when_its_operator_is_one_no_more() -> None:
+    """A key that is revoked is refused in five seconds, and so is what it has open."""
+    ids = ["hk3v5zqx2b7a"]
+
+    async def test(desk: Desk, client: Client) -> None:
+        async with stream(client, ("authorization", "Bearer sk-spw-x")) as told_now:
+            await anext(told_now)
+            ids.clear()
+            async with asyncio.timeout(10):
+                async for _ in told_now:
+                    pass
+
+    operators = {"alma": OperatorSettings(issued_key=ids[0])}
+    served(lambda: Desk(operators=operators, issued_ids=lambda token: tuple(ids)), test)

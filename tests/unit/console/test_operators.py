@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import SecretStr
 
-from gateway import config
+from gateway import ambient, config
+from gateway.callers.issued import TRUSTED_S
+from gateway.callers.key_form import digest_of, new_key
+from gateway.callers.key_store import KeyRecord
 from gateway.config import OperatorSettings
 from gateway.console.operators import LOCAL, Operators
-from gateway.errors import Forbidden, GatewayError, Unauthenticated
+from gateway.errors import Forbidden, GatewayError, Unauthenticated, Unverifiable
+from tests.unit.callers.rig import Vault
 
 LOCALLY = {"host": "127.0.0.1:8080"}
 FROM_PAGE = {"content-type": "application/json", "host": "gw:8080", "origin": "http://gw:8080",
@@ -126,4 +132,94 @@ keys: {billing: {key: "${ONE_KEY}", tenant: billing}}
 console: {operators: {wall: {key: "${ONE_KEY}"}}}
 """
     with pytest.raises(config.ConfigError, match=r"is the key of keys\.billing too"):
+        config.parse(text, "spillway.yaml")
+
+
+# Issued keys
+
+
+class Keys:
+    """A key store, and operators of which one is known by an issued key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.vault = Vault(folder)
+        self.key = self.vault.create("operations")
+        named = OperatorSettings(issued_key=self.key[7:19], may="operate")
+        self.operators = Operators(
+            {"wall": WALL, "alma": named}, True, self.vault.callers.issued_ids
+        )
+        self.vault.issued._operators = frozenset({self.key[7:19]})
+        self.vault.issued.look()
+
+    def name(self, key: str) -> str:
+        return self.operators.identify({"authorization": f"Bearer {key}"}, "10.0.0.9").name
+
+
+def test_an_issued_key_that_is_named_is_an_operators_until_it_is_revoked(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    assert (keys.name(keys.key), keys.name("wall-key")) == ("alma", "wall")
+    for wrong in (keys.vault.create("acme"), keys.key[:-1] + "0", "sk-spw-", ""):
+        keys.vault.issued.look()
+        with pytest.raises(Unauthenticated):
+            keys.name(wrong)
+    keys.vault.store.revoke(keys.key[7:19], keys.vault.times.wall_s)
+    keys.vault.issued.look()
+    with pytest.raises(Unauthenticated):
+        keys.name(keys.key)
+    assert keys.vault.refusals == [], "it never was a caller's"
+
+
+def test_a_store_that_cannot_be_read_lets_no_operator_in(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    keys.vault.times.pass_s(TRUSTED_S + 0.1)
+    with pytest.raises(Unverifiable):
+        keys.name(keys.key)
+    assert keys.name("wall-key") == "wall"
+
+
+def test_a_rotated_key_is_the_same_operators(tmp_path: Path) -> None:
+    keys, now_s = Keys(tmp_path), 1_800_000_000.0
+    new, new_id = new_key(ambient.random_bytes)
+    old = keys.key[7:19]
+    record = KeyRecord(new_id, digest_of(new), "operations", "", "{}", now_s, replaces=old)
+    keys.vault.store.rotate(old, record, now_s)
+    keys.vault.issued.look()
+    assert keys.name(new) == "alma"
+    with pytest.raises(Unauthenticated):
+        keys.name(keys.key)
+    with pytest.raises(Unauthenticated):
+        keys.vault.tenant_of(new)
+
+
+def test_an_operators_key_makes_no_calls(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    with pytest.raises(Unauthenticated):
+        keys.vault.tenant_of(keys.key)
+    assert keys.vault.refusals == [("issued", "operator")]
+
+
+GATEWAY = """
+endpoints: {gpu: {kind: triton, zone: onprem, grpc: "localhost:8001"}}
+models: {m: {served_by: [{endpoint: gpu}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operators", "said"),
+    [
+        ("{a: {may: operate}}", "either a key or an issued_key"),
+        ('{a: {key: "${HOME}", issued_key: hk3v5zqx2b7a}}', "either a key or an issued_key"),
+        ("{a: {issued_key: sk-spw-hk3v5zqx2b7a}}", "issued_key"),
+        ("{a: {issued_key: hk3v5zqx2b7a}, b: {issued_key: hk3v5zqx2b7a}}", "operators.a too"),
+    ],
+)
+def test_an_operator_is_known_by_one_thing_alone(operators: str, said: str) -> None:
+    text = f"{GATEWAY}key_store: keys.db\nconsole: {{operators: {operators}}}"
+    with pytest.raises(config.ConfigError, match=said):
+        config.parse(text, "spillway.yaml")
+
+
+def test_an_issued_key_needs_a_store() -> None:
+    text = f"{GATEWAY}console: {{operators: {{a: {{issued_key: hk3v5zqx2b7a}}}}}}"
+    with pytest.raises(config.ConfigError, match="add a key_store"):
         config.parse(text, "spillway.yaml")

@@ -123,7 +123,7 @@ def test_what_is_back_gets_its_calls_by_degrees(zone: Zone) -> None:
     async def main() -> None:
         site = onprem(Plan(open_s=60.0)) if zone is Zone.ONPREM else cloud(Plan(open_s=60.0))
         rig = Rig(replace(site, max_in_flight=20), setup=Setup(max_batch=10))
-        rig.fleet.place(site.name).on_execution(MODEL, Execution(10, one_by_one=True))
+        rig.fleet.learnt(site.name, MODEL, Execution(10, one_by_one=True))
         rig.fleet.lane(site.name, MODEL)
         await asyncio.sleep(10)
         rig.fleet.returned(site.name, MODEL)
@@ -199,7 +199,9 @@ def test_a_canary_that_this_process_was_too_late_to_read_says_nothing() -> None:
         async def payload(name: str, place: Place, model: str) -> Payload:
             return DocumentCall(Operation.CHAT, {})
 
-        async def late(place: Place, call: InferenceRequest, served: ServedModel) -> None:
+        async def late(
+            name: str, place: Place, call: InferenceRequest, served: ServedModel
+        ) -> None:
             await asyncio.sleep(0.5)
             leap(3.0)
             await asyncio.Event().wait()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gateway.ledger.entry import Entry
 from gateway.pricing import nano
 from gateway.types import Zone
@@ -30,7 +28,7 @@ _ABROAD = Entry(
 
 
 def abroad(usd: float = 1.0, **other: object) -> Entry:
-    return replace(_ABROAD, nano_usd=nano(usd), **other)  # type: ignore[arg-type]
+    return _ABROAD._replace(nano_usd=nano(usd), **other)  # type: ignore[arg-type]
 
 
 def at_home(usd: float = 0.1, busy_s: float = 1.0, **other: object) -> Entry:
@@ -41,4 +39,4 @@ def at_home(usd: float = 0.1, busy_s: float = 1.0, **other: object) -> Entry:
         "gpu_ns": int(busy_s * 1e9),
         **other,
     }
-    return replace(_ABROAD, nano_usd=nano(usd), **told)  # type: ignore[arg-type]
+    return _ABROAD._replace(nano_usd=nano(usd), **told)  # type: ignore[arg-type]

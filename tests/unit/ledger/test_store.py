@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -257,8 +256,22 @@ def test_who_holds_a_lease_is_known_to_be_gone_once_it_has_ended() -> None:
     assert owner.is_gone(reused), "the number is another process's now"
 
 
+def test_a_group_of_any_size_is_entered_whole_and_in_order(place: Where) -> None:
+    store = place.store()
+    entered = 0
+    for number, count in enumerate((1, 49, 50, 51, 130), 1):
+        store.commit(number, [abroad(1.0)._replace(call=f"c{entered + n}") for n in range(count)])
+        entered += count
+        assert sums(place, "entries") == sums(place, "days") == (entered, nano(entered))
+    store.close()
+    database = place.database()
+    calls = database.read("SELECT call FROM entries ORDER BY id")
+    database.close()
+    assert [call for (call,) in calls] == [f"c{n}" for n in range(entered)]
+
+
 def test_no_entry_is_too_large_for_the_tables(place: Where) -> None:
     store = place.store()
-    store.commit(1, [replace(abroad(1e6), input_tokens=10**9, output_tokens=10**9)] * 3)
+    store.commit(1, [abroad(1e6)._replace(input_tokens=10**9, output_tokens=10**9)] * 3)
     store.close()
     assert sums(place, "days") == (3, nano(3e6))

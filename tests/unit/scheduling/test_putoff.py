@@ -62,10 +62,25 @@ def test_the_first_who_will_be_too_late_is_asked_about_and_kept_if_it_is_not() -
     put_off.add(late, 2.0)
     put_off.add(early, 1.0)
     assert put_off.next_s == 1.0
-    assert put_off.refuse_if(1.5, lambda call: False) == []
-    assert put_off.next_s == 1.5
-    assert put_off.refuse_if(3.0, lambda call: call is early) == [early]
+    assert put_off.refuse_before(1.5, lambda call: 4.0) == []
+    assert 1.5 < put_off.next_s < 1.6
+    assert put_off.refuse_before(3.0, lambda call: 2.9 if call is early else 4.0) == [early]
     assert list(put_off.calls.values()) == [late]
+
+
+def test_those_who_are_kept_are_asked_about_together_and_not_without_a_pause() -> None:
+    """A batch could begin now, whenever that is: no server is up."""
+    put_off = PutOff(0.2)
+    for number in range(50):
+        put_off.add(restricted(), 1.0 + number / 1e4)
+    now_s, times, gone = 1.006, 0, 0
+    while put_off.calls:
+        gone += len(put_off.refuse_before(now_s, lambda call: 2.0005))
+        times += 1
+        assert now_s <= 2.0005 or gone == 50
+        now_s = put_off.next_s + 1e-6
+    assert times <= 130
+    assert gone == 50
 
 
 def test_three_times_too_much_that_cannot_leave_is_mostly_refused_at_once() -> None:

@@ -1,0 +1,102 @@
+"""How several processes share the suite (`pytest -n 2`): what stays together, and what comes when.
+
+A file is run by one process, so that what its module starts is started once. Files that take long
+come first, or one of them could be the last and alone. Files that need the machine to themselves
+come last, one after the other, when the other processes have ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
+    from xdist.workermanage import WorkerController
+
+# What these begin with shares a server that a session starts: once, if one process has them all.
+TOGETHER: Final = (
+    "tests/clients/",
+    "tests/models/",
+    "tests/scenarios/test_fidelity",
+    "tests/unit/models/registry/",
+)
+
+# More than ten seconds on a machine that does nothing else.
+LONG: Final = frozenset(
+    {
+        "tests/scenarios/test_audit.py",
+        "tests/scenarios/test_bad_input.py",
+        "tests/scenarios/test_cluster.py",
+        "tests/scenarios/test_demo.py",
+        "tests/scenarios/test_healing.py",
+        "tests/scenarios/test_lifecycle.py",
+        "tests/scenarios/test_names_on_triton.py",
+        "tests/scenarios/test_no_content.py",
+        "tests/scenarios/test_scan_failures.py",
+        "tests/unit/classify/test_classify_classifier.py",
+        "tests/unit/classify/test_classify_pool.py",
+        "tests/unit/classify/test_names_presidio.py",
+        "tests/unit/classify/test_patterns_equivalence.py",
+        "tests/unit/classify/test_patterns_shortcuts.py",
+        "tests/unit/classify/test_prepare.py",
+        "tests/unit/test_embedded_triton.py",
+    }
+)
+
+# They hold the gateway to milliseconds (tests/laps.py), which a neighbour could cost.
+ALONE: Final = frozenset(
+    {
+        "tests/scenarios/test_triton_clients.py",
+        "tests/unit/backends/test_oip_grpc.py",
+        "tests/unit/backends/test_openai_connector.py",
+        "tests/unit/backends/test_wire.py",
+        "tests/unit/fronts/test_grpc_front.py",
+        "tests/unit/fronts/test_grpc_stream.py",
+        "tests/unit/fronts/test_http.py",
+        "tests/unit/fronts/test_openai_front.py",
+        "tests/unit/test_laps.py",
+    }
+)
+
+
+def unit_of(test: str) -> str:
+    """What is run by one process: the beginning of the names of some files, or a file."""
+    file = test.partition("::")[0]
+    return next((beginning for beginning in TOGETHER if file.startswith(beginning)), file)
+
+
+def rank(test: str) -> int:
+    """Lower is earlier. The order within a rank is drawn by lot."""
+    unit = unit_of(test)
+    return 2 if unit in ALONE else 0 if unit in LONG or unit in TOGETHER else 1
+
+
+def shared_out(config: pytest.Config, log: Producer) -> Scheduling:
+    from xdist.scheduler import LoadScopeScheduling  # not where one process runs them all
+
+    class Units(LoadScopeScheduling):  # type: ignore[misc]  # of a package without types
+        """Hands out units in the order of the collection, and `ALONE` to the process left over."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(nodeid)
+
+        def _assign_work_unit(self, node: WorkerController) -> None:
+            if next(iter(self.workqueue)) in ALONE:
+                if node is not next(one for one in self.nodes if not one.shutting_down):
+                    node.shutdown()
+                    return
+                if len(self.nodes) > 1:
+                    return  # `remove_node` comes back to it
+            super()._assign_work_unit(node)
+
+        def remove_node(self, node: WorkerController) -> str | None:
+            crashed: str | None = super().remove_node(node)
+            for left in self.nodes:
+                self._reschedule(left)
+            return crashed
+
+    config.option.loadscopereorder = False  # by the number of tests
+    return Units(config, log)

@@ -1,0 +1,183 @@
+"""B8: what leaves is on record before it is sent, under the id that the cloud sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import pytest
+
+from gateway.accounting.records import Durable, RecordUnwritable
+from gateway.canaries import CanaryDoors
+from gateway.errors import DeadlineExceeded
+from gateway.types import ServedModel, Zone
+from tests.unit.harness import (
+    FAILS,
+    MODEL,
+    MemoryLog,
+    Rig,
+    Site,
+    cloud,
+    onprem,
+    request,
+    run,
+)
+
+
+class SlowDisk(MemoryLog):
+    """What is to leave waits for it until the test says what became of its record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[asyncio.Future[RecordUnwritable | None]] = []
+
+    def append(self, record: Mapping[str, Any]) -> Durable | None:
+        super().append(record)
+        if record["kind"] not in ("intent", "canary"):
+            return None
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return self.waiting[-1]
+
+    async def asked(self) -> asyncio.Future[RecordUnwritable | None]:
+        """The next record of what is to leave."""
+        async with asyncio.timeout(5):
+            while not self.waiting:  # noqa: ASYNC110 - the loop leaps to its next timer
+                await asyncio.sleep(0.001)
+        return self.waiting.pop(0)
+
+    def kinds(self) -> list[str]:
+        return [str(line["kind"]) for line in self.lines]
+
+
+class Marked:
+    def __init__(self, *sites: Site, before_dispatch: bool = True) -> None:
+        self.rig = Rig(*sites)
+        self.disk = SlowDisk()
+        self.rig.accounts.log, self.rig.accounts.before_dispatch = self.disk, before_dispatch
+
+
+def with_rig(
+    test: Callable[[Marked], Coroutine[Any, Any, None]],
+    *sites: Callable[[], Site],
+    before_dispatch: bool = True,
+) -> None:
+    async def main() -> None:
+        marked = Marked(*(site() for site in sites), before_dispatch=before_dispatch)
+        await test(marked)
+        assert marked.rig.leftovers() == {}
+
+    run(main())
+
+
+def test_nothing_is_sent_to_the_cloud_before_it_is_on_record() -> None:
+    async def test(marked: Marked) -> None:
+        call = asyncio.create_task(marked.rig.call(request(tenant="clinic")))
+        durable = await marked.disk.asked()
+        await asyncio.sleep(0.1)
+        assert marked.rig.cloud_seen == []
+        durable.set_result(None)
+        assert (await call).error is None
+        (sent,) = marked.rig.cloud_seen
+        intent, record = marked.disk.lines
+        assert (intent["kind"], record["kind"]) == ("intent", "call")
+        assert intent["sent_as"] == sent.id == record["attempts"][0]["sent_as"]
+        assert (intent["id"], intent["tenant"], intent["endpoint"]) == (
+            record["id"], "clinic", "cloud",
+        )  # fmt: skip
+
+    with_rig(test, cloud)
+
+
+def test_without_that_record_nothing_is_sent_and_the_caller_is_told() -> None:
+    async def test(marked: Marked) -> None:
+        call = asyncio.create_task(marked.rig.call(request()))
+        (await marked.disk.asked()).set_result(RecordUnwritable("no space is left"))
+        ended = await call
+        assert ended.reason == "record_unwritable"
+        assert marked.rig.cloud_seen == []
+
+    with_rig(test, cloud)
+
+
+def test_a_disk_that_hangs_holds_the_call_no_longer_than_its_budget() -> None:
+    async def test(marked: Marked) -> None:
+        ended = await marked.rig.call(request(budget_s=0.5))
+        assert isinstance(ended.error, DeadlineExceeded)
+        assert marked.rig.cloud_seen == []
+
+    with_rig(test, cloud)
+
+
+def test_who_leaves_meanwhile_is_not_sent() -> None:
+    async def test(marked: Marked) -> None:
+        call = asyncio.create_task(marked.rig.call(request()))
+        durable = await marked.disk.asked()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert durable.cancelled()
+        assert marked.rig.cloud_seen == []
+
+    with_rig(test, cloud)
+
+
+def test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call() -> None:
+    async def test(marked: Marked) -> None:
+        call = asyncio.create_task(marked.rig.call(request()))
+        durable = await marked.disk.asked()
+        marked.rig.eject("cloud")
+        durable.set_result(None)
+        assert (await call).error is not None
+        assert marked.rig.cloud_seen == []
+
+    with_rig(test, cloud)
+
+
+def test_what_stays_waits_for_nothing() -> None:
+    async def test(marked: Marked) -> None:
+        assert (await marked.rig.call(request("restricted"))).error is None
+        assert marked.disk.kinds() == ["call"]
+        assert marked.disk.lines[0]["attempts"][0]["sent_as"] is None
+
+    with_rig(test, onprem, cloud)
+
+
+def test_every_try_in_the_cloud_has_a_record_of_its_own() -> None:
+    async def test(marked: Marked) -> None:
+        call = asyncio.create_task(marked.rig.call(request()))
+        for _ in range(2):
+            (await marked.disk.asked()).set_result(None)
+        assert (await call).error is None
+        assert marked.disk.kinds() == ["intent", "intent", "call"]
+        seen = {sent.id for sent in marked.rig.cloud_seen}
+        assert len(seen) == 2
+        assert seen == {line["sent_as"] for line in marked.disk.lines[:2]}
+        assert seen == {a["sent_as"] for a in marked.disk.lines[2]["attempts"]}
+
+    with_rig(test, lambda: cloud(FAILS), lambda: cloud(name="another"))
+
+
+def test_without_the_setting_the_record_of_the_call_alone_tells_of_it() -> None:
+    async def test(marked: Marked) -> None:
+        assert (await marked.rig.call(request())).error is None
+        (record,) = marked.disk.lines
+        assert record["attempts"][0]["sent_as"] == marked.rig.cloud_seen[0].id
+
+    with_rig(test, cloud, before_dispatch=False)
+
+
+@pytest.mark.parametrize("before_dispatch", [True, False])
+def test_a_canary_to_the_cloud_is_on_record_too(before_dispatch: bool) -> None:
+    async def test(marked: Marked) -> None:
+        place, canary = marked.rig.fleet.place("cloud"), request(tenant="")
+        doors = CanaryDoors(marked.disk)
+        sending = asyncio.create_task(doors.infer("cloud", place, canary, ServedModel(MODEL)))
+        durable = await marked.disk.asked()
+        assert marked.rig.cloud_seen == []
+        durable.set_result(None)
+        await (await sending).aclose()
+        (line,) = marked.disk.lines
+        assert (line["kind"], line["sent_as"]) == ("canary", marked.rig.cloud_seen[0].id)
+        assert place.settings.zone is Zone.CLOUD
+
+    with_rig(test, cloud, before_dispatch=before_dispatch)

@@ -1,0 +1,85 @@
+"""Several processes share the suite: files stay whole, and some have the machine to themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+CONFTEST = """
+import pytest
+from tests import processes
+
+def pytest_xdist_make_scheduler(config, log):
+    return processes.shared_out(config, log)
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: processes.rank(item.nodeid))
+"""
+TESTS = """
+import json, os, pathlib, time
+import pytest
+
+@pytest.mark.parametrize("at", range(3))
+def test_it(at):
+    began_s = time.monotonic()
+    time.sleep(0.05)
+    told = {"file": FILE, "process": os.getpid(), "began_s": began_s, "ended_s": time.monotonic()}
+    pathlib.Path(DIRECTORY, f"{os.getpid()}.jsonl").open("a").write(json.dumps(told) + chr(10))
+"""
+
+
+def test_every_file_that_is_listed_is_there() -> None:
+    assert processes.LONG | processes.ALONE <= FILES
+    for beginning in processes.TOGETHER:
+        assert sum(file.startswith(beginning) for file in FILES) > 1, beginning
+
+
+def test_what_is_held_to_milliseconds_runs_alone() -> None:
+    timed = {file for file in FILES if "from tests.laps import" in (ROOT / file).read_text()}
+    assert timed - {"tests/unit/test_processes.py"} == processes.ALONE
+
+
+def test_a_file_is_run_by_one_process_and_what_is_alone_when_the_others_have_ended(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("xdist", reason="one process runs them all")
+    alone = sorted(processes.ALONE)[:2]
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    for file in (*alone, *(f"tests/test_{name}.py" for name in "abcdef")):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"FILE, DIRECTORY = {file!r}, {str(tmp_path)!r}\n{TESTS}")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n", "2"]
+    ended = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), "tests"],
+        cwd=tmp_path,
+        env=clean | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    told = [
+        json.loads(line)
+        for path in tmp_path.glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert len(told) == 3 * 8
+    assert len({row["process"] for row in told}) == 2
+    assert len({(row["file"], row["process"]) for row in told}) == 8
+    assert len({row["process"] for row in told if row["file"] in alone}) == 1
+    last_s = max(row["ended_s"] for row in told if row["file"] not in alone)
+    first_s = min(row["began_s"] for row in told if row["file"] in alone)
+    assert first_s >= last_s
