@@ -33,9 +33,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """After they were shuffled."""
     items.sort(key=lambda item: processes.rank(item.nodeid))
+    for item in items:
+        if config.pluginmanager.hasplugin("rerunfailures") and processes.tried_again(item.nodeid):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish() -> None:

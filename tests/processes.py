@@ -61,6 +61,10 @@ ALONE: Final = frozenset(
     }
 )
 
+# Real servers on a machine that runs two other processes: what a slow moment costs these is told
+# from what is broken by a second try. Each that was needed is in the closing line ("rerun").
+TWICE: Final = ("tests/clients/", "tests/models/", "tests/scenarios/")
+
 
 def unit_of(test: str) -> str:
     """What is run by one process: the beginning of the names of some files, or a file."""
@@ -72,6 +76,11 @@ def rank(test: str) -> int:
     """Lower is earlier. The order within a rank is drawn by lot."""
     unit = unit_of(test)
     return 2 if unit in ALONE else 0 if unit in LONG or unit in TOGETHER else 1
+
+
+def tried_again(test: str) -> bool:
+    """Whether a failure of this test counts only if it fails once more."""
+    return test.startswith(TWICE) or unit_of(test) in ALONE
 
 
 def shared_out(config: pytest.Config, log: Producer) -> Scheduling:

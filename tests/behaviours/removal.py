@@ -51,7 +51,8 @@ def without(guard: Guard, root: Path) -> Noticed:
 
 def run(tests: tuple[str, ...], root: Path, patience_s: float | None = None) -> Noticed:
     """Those of the tests that fail on the gateway that is there."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no"]
+    command += ["-p", "no:cacheprovider", "-p", "no:rerunfailures"]
     try:
         told = subprocess.run(
             [*command, *(f"tests/{test}" for test in tests)],

@@ -83,3 +83,10 @@ def test_a_file_is_run_by_one_process_and_what_is_alone_when_the_others_have_end
     last_s = max(row["ended_s"] for row in told if row["file"] not in alone)
     first_s = min(row["began_s"] for row in told if row["file"] in alone)
     assert first_s >= last_s
+
+
+def test_only_tests_of_real_processes_are_tried_again() -> None:
+    again = {file for file in FILES if processes.tried_again(f"{file}::test_it")}
+    assert again > processes.ALONE
+    assert not any(file.startswith("tests/properties/") for file in again)
+    assert not any(file.startswith("tests/unit/classify/") for file in again)
