@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from loadtests.peers import Absent, Running, Site
 from loadtests.peers.process import Process
@@ -58,8 +59,18 @@ _PUBLIC = """
 class Spillway:
     """A process of its own for each name, so that one is not measured in what another left."""
 
-    def __init__(self, name: str, model: str, note: str, *, tensors: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        note: str,
+        *,
+        tensors: bool = False,
+        command: Sequence[str] = (sys.executable, "-m", "gateway"),
+    ) -> None:
+        """`command` is what `serve` and its options are put behind."""
         self.name, self.note = name, note
+        self._command = command
         self._model, self._tensors = model, tensors
         self._process: Process | None = None
 
@@ -77,10 +88,7 @@ class Spillway:
         )
         ready = scratch / "ready.json"
         self._process = Process(
-            [
-                *(sys.executable, "-m", "gateway", "serve"),
-                *("--config", settings, "--ready-file", ready),
-            ],
+            [*self._command, "serve", "--config", settings, "--ready-file", ready],
             scratch / "log",
             {"SPILLWAY_LOAD_KEY": _KEY},
         )
