@@ -117,8 +117,10 @@ class Classifier:
         added: Collection[Tightening] = (),
         names: Names | None = None,
         taint: Taint | None = None,
+        evidence: Evidence | None = None,
     ) -> None:
-        """`taint`: what another classifier of this process remembers as restricted."""
+        """`taint`: what another classifier of this process remembers as restricted. `gate` and
+        `evidence` are armed when this one starts, or were with another one of the same pool."""
         self._settings = settings
         self._added = added
         self._widest = Profile.widest(settings, added)
@@ -131,7 +133,7 @@ class Classifier:
         self._usual = self._caller_of(Profile.of(settings))
         self._callers: dict[Tightening, _Caller] = {}
         self._names_always = settings.names.when == "always"
-        self._evidence = Evidence((), ())
+        self._evidence = Evidence() if evidence is None else evidence
         self._begun: _Begun | None = None
         key, keep = ambient.random_bytes(32), settings.memory
         self._segments = SegmentMemory(keep.verdicts, keep.verdict_s, clock, key)
@@ -142,7 +144,7 @@ class Classifier:
         It is started and closed with this one."""
         return Classifier(
             self._settings, catalog, self._pool, self._clock, self._gate, self._added,
-            self._names, self.taint,
+            self._names, self.taint, self._evidence,
         )  # fmt: skip
 
     @property
@@ -156,7 +158,7 @@ class Classifier:
         if self._names is not None:
             await self._names.start()
         needs = known(getattr(self._pool, "needs", None))
-        self._evidence = Evidence({n.recognizer for n in needs.needs}, self._settings.allow_list)
+        self._evidence.arm({n.recognizer for n in needs.needs}, self._settings.allow_list)
         await self._gate.arm(needs, canaries.positives(self._settings, self._widest.types))
 
     async def aclose(self) -> None:

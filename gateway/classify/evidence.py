@@ -155,7 +155,12 @@ _KINDS = (
 class Evidence:
     """`found` names a type only if a scan of the text would find one that restricts too."""
 
-    def __init__(self, recognizers: Collection[str], allowed: Collection[str]) -> None:
+    def __init__(self) -> None:
+        """Nothing is proof before `arm`."""
+        self._kinds: tuple[_Kind, ...] = ()
+        self._allowed: frozenset[str] = frozenset()
+
+    def arm(self, recognizers: Collection[str], allowed: Collection[str]) -> None:
         """`recognizers` are the classes that the scanner runs; `allowed` are values that do not
         restrict."""
         self._kinds = tuple(kind for kind in _KINDS if kind.recognizer in recognizers)

@@ -216,10 +216,6 @@ def all_of_them() -> tuple[Trigger, ...]:
     return (*_ALWAYS, digits)
 
 
-def in_ascii() -> tuple[Trigger, ...]:
-    return tuple(t for t in all_of_them() if not t.beyond_ascii)
-
-
 def _digits_beyond_ascii() -> str:
     characters = "".join(map(chr, range(0x80, sys.maxunicode + 1)))
     found = regex.finditer(r"\d+", characters)

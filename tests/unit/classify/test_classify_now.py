@@ -135,6 +135,16 @@ def test_a_value_that_proves_itself_restricts_at_once(
     assert rig.worker.asked == []
 
 
+def test_the_same_proof_counts_for_the_models_of_other_settings(rig: Rig, kit: Any) -> None:
+    """Every gateway classifies with one that was made of another, which alone is started."""
+    models = Catalog(models={"chat": CatalogModel("chat", "generate", ("gpu",))})
+    made = rig.classifier.of_models(models)
+    found = made.classify_now(kit.make_request(said("card 4111 1111 1111 1111")))
+    assert found is not None
+    assert dict(found.entities) == {"CREDIT_CARD": 1}
+    assert rig.worker.asked == []
+
+
 def test_and_taints_what_follows_it(rig: Rig, kit: Any) -> None:
     rig.now(kit.make_request(said("card 4111 1111 1111 1111")))
     found = rig.now(kit.make_request(said("card 4111 1111 1111 1111", "Fine.", "And now?")))

@@ -38,7 +38,13 @@ NOT_PROVEN = (
 
 @pytest.fixture(scope="session")
 def evidence(scanner: PresidioScanner) -> Evidence:
-    return Evidence({need.recognizer for need in scanner.needs().needs}, ())
+    return armed(scanner)
+
+
+def armed(scanner: PresidioScanner, *allowed: str) -> Evidence:
+    found = Evidence()
+    found.arm({need.recognizer for need in scanner.needs().needs}, allowed)
+    return found
 
 
 @pytest.mark.parametrize(("text", "kind"), PROVEN)
@@ -64,12 +70,12 @@ def test_only_what_restricts_this_caller_is_proof(text: str, kind: str, evidence
 
 @pytest.mark.parametrize(("text", "kind"), PROVEN)
 def test_what_the_scanner_does_not_look_for_is_no_proof(text: str, kind: str) -> None:
-    assert Evidence((), ()).found(text, PROFILE) is None
+    assert Evidence().found(text, PROFILE) is None
 
 
 def test_a_value_that_the_operator_allows_is_no_proof(scanner: PresidioScanner) -> None:
     allowed = ("anna.kern@mail.example.org", "DE89 3704 0044 0532 0130 00", "4111 1111 1111 1111")
-    found = Evidence({need.recognizer for need in scanner.needs().needs}, allowed)
+    found = armed(scanner, *allowed)
     assert [found.found(text, PROFILE) for text, kind in (PROVEN[0], PROVEN[2], PROVEN[5])] == [
         None, None, None,
     ]  # fmt: skip
