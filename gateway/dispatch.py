@@ -130,6 +130,9 @@ class Dispatcher:
                 if route.last is None:
                     raise
                 route.onprem = False
+            except CloudFull as full:
+                route.failed(full)
+                await self._wait_for_room(route, full)
             except (UpstreamError, Saturated, SpillClosed) as exc:
                 route.failed(exc)
         raise self._exhausted(request, clearance.found, route.last, route.sent > 0)
@@ -170,6 +173,17 @@ class Dispatcher:
             return None
         await route.clearance.to_leave()
         return self._attempt(route, endpoint, None)
+
+    async def _wait_for_room(self, route: _Route, full: CloudFull) -> None:
+        """A call that failed elsewhere, and has only a cloud left that is full, waits for a place
+        there; one of which nothing was sent is decided on anew (`Pipeline`)."""
+        route.full += full.endpoints
+        if not route.sent or route.zone is not None:
+            return
+        names = tuple(route.full)
+        if await self._fleet.room_in_time(route.request, names):
+            route.full.clear()
+            route.clouds.extend(map(self._fleet.endpoint, names))
 
     def _attempt(self, route: _Route, endpoint: Endpoint, turn: Granted | None) -> RunningAttempt:
         attempt = RunningAttempt(
@@ -257,6 +271,7 @@ class _Route:
         self.clouds = deque(e for e in decision.attempts if e.zone is Zone.CLOUD)
         self.onprem = any(e.zone is Zone.ONPREM for e in decision.attempts)
         self.avoid = set(slow_ones(decision))
+        self.full: list[str] = []  # places in the cloud that had no room for it
         self.last: GatewayError | None = None
         self.sent = 0
         self.paid = False  # for a second try that has not begun

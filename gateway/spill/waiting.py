@@ -1,8 +1,9 @@
 """Clear calls that wait for room in the cloud, since nothing on the premises can take them.
 
 An endpoint in the cloud takes so many calls at once and no more (`AdaptiveLimit`). A call that
-finds it full while the servers here are out would be refused although a place is free in a moment.
-So it waits for as long as it can still be served in time; places go to whoever must start first.
+finds it full while the servers here are out, or after one failed, would be refused although a place
+is free in a moment. So it waits for as long as it can still be served in time; places go to whoever
+must start first.
 A call for which those before it leave no time is told at once (BEHAVIOURS A1, D4).
 """
 

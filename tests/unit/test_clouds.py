@@ -12,6 +12,7 @@ from gateway.errors import CloudFull
 from gateway.types import Zone
 from tests.unit.harness import (
     BUSY,
+    FAILS,
     MODEL,
     Ended,
     Plan,
@@ -149,6 +150,21 @@ def test_calls_that_wait_are_told_when_their_cloud_goes_out() -> None:
         assert ended.at_s - began_s <= 0.5
         held.cancel()
         await asyncio.gather(held, return_exceptions=True)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("budget_s", "served"), [(5.0, 3), (0.18, 1)])
+def test_what_failed_on_the_premises_waits_too(budget_s: float, served: int) -> None:
+    """Servers fail with many calls on them, and all of those come to the cloud at once."""
+
+    async def main() -> None:
+        rig = full(1, others=(onprem(FAILS),))
+        ended = await all_of(rig, [budget_s] * 3)
+        assert sum(e.error is None for e in ended) == served
+        assert all(isinstance(e.error, CloudFull | None) for e in ended)
+        assert all(e.placement.zone is Zone.CLOUD for e in ended if e.placement is not None)
+        assert rig.leftovers() == {}
 
     run(main())
 
