@@ -109,7 +109,9 @@ class Dispatcher:
 
     async def _send(self, route: _Route) -> OpenedReply:
         request, clearance, decision = route.request, route.clearance, route.decision
-        while (zone := route.zone) is not None:
+        while (zone := route.zone) is not None or await self._room_in_time(route):
+            if zone is None:
+                continue
             if zone not in decision.zones:
                 raise EgressForbidden(request.id)
             if route.sent and not route.paid:  # before it waits for a place: others come meanwhile
@@ -130,9 +132,6 @@ class Dispatcher:
                 if route.last is None:
                     raise
                 route.onprem = False
-            except CloudFull as full:
-                route.failed(full)
-                await self._wait_for_room(route, full)
             except (UpstreamError, Saturated, SpillClosed) as exc:
                 route.failed(exc)
         raise self._exhausted(request, clearance.found, route.last, route.sent > 0)
@@ -174,16 +173,17 @@ class Dispatcher:
         await route.clearance.to_leave()
         return self._attempt(route, endpoint, None)
 
-    async def _wait_for_room(self, route: _Route, full: CloudFull) -> None:
-        """A call that failed elsewhere, and has only a cloud left that is full, waits for a place
-        there; one of which nothing was sent is decided on anew (`Pipeline`)."""
-        route.full += full.endpoints
-        if not route.sent or route.zone is not None:
-            return
-        names = tuple(route.full)
-        if await self._fleet.room_in_time(route.request, names):
-            route.full.clear()
-            route.clouds.extend(map(self._fleet.endpoint, names))
+    async def _room_in_time(self, route: _Route) -> bool:
+        """Whether a call that failed elsewhere goes on to a cloud that was full, having waited for
+        a place there. One of which nothing was sent is decided on anew (`Pipeline`)."""
+        if not route.full or not 0 < route.sent < route.decision.tries:
+            return False
+        full = tuple(route.full)
+        route.full.clear()
+        if not await self._fleet.room_in_time(route.request, full):
+            return False
+        route.clouds.extend(map(self._fleet.endpoint, full))
+        return True
 
     def _attempt(self, route: _Route, endpoint: Endpoint, turn: Granted | None) -> RunningAttempt:
         attempt = RunningAttempt(
@@ -308,5 +308,7 @@ class _Route:
         attempt, self.attempt, self.last = self.attempt, None, error
         if attempt is not None:
             self.sent += attempt.sent_s is not None
+            if isinstance(error, CloudFull):
+                self.full.append(attempt.endpoint.name)
             if attempt.endpoint.zone is Zone.ONPREM:
                 self.avoid.add(attempt.endpoint.name)

@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import CloudFull
-from gateway.types import Zone
+from gateway.types import EVERYWHERE, Decision, Outcome, Zone
 from tests.unit.harness import (
     BUSY,
     FAILS,
     MODEL,
     Ended,
+    Known,
     Plan,
     Rig,
     ScriptedConnector,
@@ -24,6 +25,7 @@ from tests.unit.harness import (
     onprem,
     request,
     run,
+    verdict,
 )
 
 SERVED_S = 0.1
@@ -164,6 +166,27 @@ def test_what_failed_on_the_premises_waits_too(budget_s: float, served: int) -> 
         assert sum(e.error is None for e in ended) == served
         assert all(isinstance(e.error, CloudFull | None) for e in ended)
         assert all(e.placement.zone is Zone.CLOUD for e in ended if e.placement is not None)
+        assert rig.leftovers() == {}
+
+    run(main())
+
+
+def test_what_found_the_cloud_full_before_it_failed_on_the_premises_waits_too() -> None:
+    async def sent(rig: Rig) -> Zone:
+        call = request("clear", 5.0)
+        decision = Decision(
+            (rig.fleet.endpoint("cloud"), rig.fleet.endpoint("gpu")), "spill_cost", EVERYWHERE
+        )
+        account = rig.accounts.open(call)
+        opened = await rig.dispatcher.send(call, Known(verdict(call)), decision, account)
+        await opened.aclose()
+        account.settle(Outcome.SERVED, "test")
+        return opened.endpoint.zone
+
+    async def main() -> None:
+        rig = full(1, others=(onprem(FAILS),))
+        assert await asyncio.gather(sent(rig), sent(rig)) == (Zone.CLOUD, Zone.CLOUD)
+        assert len(rig.sites["gpu"].connector.seen) == 1
         assert rig.leftovers() == {}
 
     run(main())
