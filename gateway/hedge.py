@@ -49,10 +49,10 @@ async def hedged(
             running.append(asyncio.ensure_future(other))
         answered = await _first_answer(running)
     except BaseException:
-        await asyncio.shield(_end(running))
+        await _ended(running)
         raise
     try:
-        await asyncio.shield(_end(running))
+        await _ended(running)
     except BaseException:  # the caller left while the loser was closed: nobody gets the answer
         await answered.aclose()
         raise
@@ -68,6 +68,20 @@ async def _first_answer(running: list[asyncio.Future[T]]) -> T:
                 running.remove(task)
                 return task.result()
     return running[0].result()
+
+
+async def _ended(losers: list[asyncio.Future[T]]) -> None:
+    """Who waits may be cancelled more than once; what became of the losers is on record all the
+    same before the call is settled."""
+    ending, again = asyncio.ensure_future(_end(losers)), False
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            again = True
+    if again:
+        raise asyncio.CancelledError
+    ending.result()
 
 
 async def _end(losers: list[asyncio.Future[T]]) -> None:

@@ -102,6 +102,18 @@ A5 = Behaviour(
             _DISPATCH + "test_a_failure_of_the_endpoint_fails_over",
         ),
         guard(
+            "a cloud that is full is waited for", "dispatch.py",
+            "        if not route.full or not 0 <", "        if True or not 0 <",
+            "unit/test_clouds.py::test_what_failed_on_the_premises_waits_too",
+        ),
+        guard(
+            "also one that was tried first", "dispatch.py",
+            "                self.full.append(attempt.endpoint.name)\n",
+            "                self.full = [] if self.onprem else [attempt.endpoint.name]\n",
+            "unit/test_clouds.py::test_what_found_the_cloud_full_before_it_"
+            "failed_on_the_premises_waits_too",
+        ),
+        guard(
             "no more endpoints than the settings say", "dispatch.py",
             "        if self.sent >= self.decision.tries or not", "        if not",
             _DISPATCH + "test_no_more_endpoints_are_tried_than_the_policy_says",
@@ -281,6 +293,11 @@ A7 = Behaviour(
             "the loser is cancelled", "hedge.py",
             "    for task in losers:\n        task.cancel()\n", "",
             _HEDGE + "test_whoever_answers_first_counts_and_the_other_is_cancelled_and_paid_for",
+        ),
+        guard(
+            "it is on record before the call ends", "hedge.py",
+            "            again = True\n", "            again = True\n            break\n",
+            _HEDGE + "test_a_caller_who_leaves_ends_both_tries",
         ),
         guard(
             "and paid for", "attempt.py",

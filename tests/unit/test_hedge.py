@@ -148,7 +148,10 @@ def test_a_place_that_cannot_finish_in_time_is_no_second_try() -> None:
     assert rig.cloud_seen == []
 
 
-def test_a_caller_who_leaves_ends_both_tries() -> None:
+@pytest.mark.parametrize("cancelled", [1, 2, 3])
+def test_a_caller_who_leaves_ends_both_tries(cancelled: int) -> None:
+    """Also one that is cancelled again while the tries end: by a drain, by a server that stops."""
+
     async def main() -> None:
         rig = Rig(onprem(*QUICK, HANGS), cloud(HANGS), setup=Setup(hedging=True))
         for i in range(20):
@@ -156,7 +159,9 @@ def test_a_caller_who_leaves_ends_both_tries() -> None:
         calling = asyncio.create_task(rig.call(request("clear", 30.0)))
         await asyncio.sleep(1.0)
         assert len(rig.cloud_seen) == 1
-        calling.cancel()
+        for _ in range(cancelled):
+            calling.cancel()
+            await asyncio.sleep(0)
         await asyncio.gather(calling, return_exceptions=True)
         await asyncio.sleep(1.0)
         assert rig.leftovers() == {}
