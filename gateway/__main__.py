@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gateway import __version__
 from gateway.commands import console
-from gateway.config import ConfigError
+from gateway.config_error import ConfigError
 
 _COMMANDS = (
     "serve",
@@ -35,6 +35,8 @@ _COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 failed, 2 the input was wrong, 130 interrupted, 141 the reader left."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it reports every child process that we start
+    # Else it asks every installed distribution for plugins, which takes longer than our settings.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="spillway", description="A hybrid inference gateway that keeps restricted data home."

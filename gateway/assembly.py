@@ -4,6 +4,7 @@ audit."""
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
@@ -16,10 +17,11 @@ from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.retries import RetryBudget
 from gateway.routing.policy import Policy
 from gateway.schedulers import new_scheduler, weights
-from gateway.shadows import Sight
-from gateway.shadows.shadow import Rules
-from gateway.shadows.shadows import Shadows
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
+
+if TYPE_CHECKING:
+    from gateway.shadows import Sight
+    from gateway.shadows.shadows import Shadows
 
 
 def audit_writer(settings: AuditSettings, metrics: Metrics) -> AuditWriter:
@@ -80,11 +82,16 @@ def shadows(
     live: RoutingSettings, queues: QueueSettings, sight: Sight, metrics: Metrics, clock: Clock
 ) -> Shadows | None:
     """None where there are none: then nobody pays for them."""
+    if not live.shadows:
+        return None
+    from gateway.shadows.shadow import Rules
+    from gateway.shadows.shadows import Shadows
+
     rules = {}
     for name, its in live.shadows.items():
         routing, queue = its.over(live, queues)
         rules[name] = Rules(policy(routing), weights(queue, routing), new_scheduler(queue, routing))
-    return Shadows(rules, sight, metrics, live.shadow_share, clock) if rules else None
+    return Shadows(rules, sight, metrics, live.shadow_share, clock)
 
 
 def retry_budget(settings: Settings, clock: Clock) -> RetryBudget:

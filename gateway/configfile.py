@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from gateway.config_error import ConfigError as ConfigError
+
 Where = Sequence[int | str]
 """The keys and indexes that lead to a value."""
 
@@ -27,10 +29,6 @@ _TEXTS = tuple(f"tag:yaml.org,2002:{t}" for t in ("str", "timestamp", "value"))
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 _MOST_VALUES = 100_000  # aliases can make a small file into a large document
-
-
-class ConfigError(Exception):
-    """One or more settings are wrong; each line says where and how to mend it."""
 
 
 @dataclass(frozen=True, slots=True)

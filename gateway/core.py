@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway import ambient
 from gateway.accounting.account import Accounts
@@ -22,7 +22,6 @@ from gateway.assembly import policy, retry_budget, shadows, spill_limits, spill_
 from gateway.backends import Inspector, OnPremBackend
 from gateway.callers import Callers, building
 from gateway.classify.classifier import Classifier
-from gateway.cluster.node import Node
 from gateway.config import Settings
 from gateway.deadline import Clock
 from gateway.dispatch import Dispatcher
@@ -34,6 +33,9 @@ from gateway.retries import RetryBudget
 from gateway.scanning import Scanning
 from gateway.site import Grounds, Site
 from gateway.tracing import ALL, UNTRACED, Sampler, Trace, Untraced
+
+if TYPE_CHECKING:
+    from gateway.cluster.node import Node
 
 _FETCH_S = 3.0  # for the keys of an issuer that is new; then its tokens are refused until they come
 
@@ -141,6 +143,8 @@ class Core:
             return None
         if self._before is not None:
             return self._before.node
+        from gateway.cluster.node import Node  # most gateways stand alone
+
         process = self._process
         return Node(cluster, self.settings.limits, self.site.fleet, process.metrics, process.clock)
 

@@ -8,12 +8,14 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.config import ConfigError, Settings
 from gateway.deadline import Clock
 from gateway.embedded import TritonServerError
-from gateway.embedded.server import Backoff, Loading, ServerState, TritonOptions, TritonServer
+
+if TYPE_CHECKING:
+    from gateway.embedded.server import Loading, ServerState, TritonServer
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +53,12 @@ class Keeper:
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Raises ConfigError or TritonServerError."""
-        for name, endpoint in self._settings.endpoints.items():
-            if not endpoint.embedded:
-                continue
+        embedded = {n: e for n, e in self._settings.endpoints.items() if e.embedded}
+        if not embedded:
+            return
+        from gateway.embedded.server import TritonOptions, TritonServer  # nobody else needs it
+
+        for name, endpoint in embedded.items():
             repository = endpoint.repository or Path("models")
             check_repository(name, repository)
             server = TritonServer(
@@ -77,6 +82,8 @@ class Keeper:
         self._progress(f"starting Triton: {len(loading.loaded)} of {loading.total} models")
 
     def _server_state(self, name: str, state: ServerState) -> None:
+        from gateway.embedded.server import ServerState
+
         if state in (ServerState.UP, ServerState.BACKING_OFF):
             self.moved(name)
 
@@ -88,6 +95,8 @@ class Keeper:
         return None if server is None else server.ports.metrics
 
     def restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
+        from gateway.embedded.server import Backoff, TritonOptions
+
         pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
         last_s, not_before_s = -math.inf, -math.inf
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway import ambient, patience
 from gateway.accounting.account import Accounts, CallAccount
@@ -24,7 +24,6 @@ from gateway.errors import (
 )
 from gateway.limits import Limits
 from gateway.routing.policy import Policy
-from gateway.shadows.shadows import Shadows
 from gateway.tracing import UNTRACED
 from gateway.types import (
     PUBLIC_MODEL,
@@ -40,6 +39,9 @@ from gateway.types import (
     Sensitivity,
     Zone,
 )
+
+if TYPE_CHECKING:
+    from gateway.shadows.shadows import Shadows
 
 _READ = frozenset({"clear", PUBLIC_MODEL, "entities", "labelled", "tainted", "pseudonymised"})
 """Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the

@@ -12,10 +12,6 @@ from gateway.backends.kserve_grpc import kserve_grpc
 from gateway.backends.kserve_http import KserveHttp
 from gateway.backends.oip_grpc import GrpcTarget, bearer
 from gateway.backends.openai import OpenAiConnector, origin_of
-from gateway.backends.openai_on_triton import OpenAiOnTriton
-from gateway.backends.triton import TritonConnector
-from gateway.backends.triton_grpc import triton_grpc
-from gateway.backends.triton_http import TritonHttp
 from gateway.backends.wire import Tls, Wire
 from gateway.config import EndpointSettings
 from gateway.tls import Fresh, TlsFiles, of_client
@@ -36,6 +32,11 @@ def build_connector(settings: EndpointSettings, ports: Ports | None) -> Connecto
 
 
 def _triton(settings: EndpointSettings, ports: Ports | None) -> Connector:
+    from gateway.backends.openai_on_triton import OpenAiOnTriton  # who has no Triton needs none
+    from gateway.backends.triton import TritonConnector
+    from gateway.backends.triton_grpc import triton_grpc
+    from gateway.backends.triton_http import TritonHttp
+
     embedded = settings.embedded
     address = f"127.0.0.1:{ports.grpc if ports else 0}" if embedded else settings.grpc or ""
     url = f"http://127.0.0.1:{ports.http if ports else 0}" if embedded else settings.url

@@ -23,6 +23,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from gateway import ambient, logs
 from gateway.catalog import Catalog
@@ -33,7 +34,6 @@ from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
 from gateway.classify.names import LOOKED_FOR, Names, engines
 from gateway.classify.names.forms import find_in_all_forms
-from gateway.classify.names.remote import Door
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
 from gateway.classify.spec import worker_spec
@@ -51,6 +51,9 @@ from gateway.types import (
     Sensitivity,
     Tightening,
 )
+
+if TYPE_CHECKING:
+    from gateway.classify.names.remote import Door
 
 log = logging.getLogger(__name__)
 

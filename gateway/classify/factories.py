@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.classify.deferred import deferred
-from gateway.config import ClassifySettings
 
 if TYPE_CHECKING:
     from gateway.classify.recognizers import FirstVerdict, PresidioScanner
+    from gateway.config import ClassifySettings
 
 _ENGINES = "presidio_analyzer.nlp_engine."
 UNUSED = (
@@ -33,6 +33,12 @@ def build_first(settings: ClassifySettings, types: frozenset[str] | None) -> Fir
     from gateway.classify.recognizers import FirstVerdict  # takes a while
 
     return FirstVerdict(settings, types)
+
+
+def ahead() -> None:
+    """Import what `build_first` imports."""
+    _import_presidio()
+    from gateway.classify import recognizers  # noqa: F401
 
 
 def _import_presidio() -> None:

@@ -35,7 +35,7 @@ class WorkerSpec:
     negatives: tuple[str, ...] = ()  # texts in which none of `types` is
     factory: str = FACTORY  # module:callable
 
-    def pack(self, parent_pid: int) -> bytes:
+    def pack(self) -> bytes:
         return pack(
             {
                 "settings": self.settings.model_dump(mode="json"),
@@ -44,7 +44,6 @@ class WorkerSpec:
                 "canaries": self.canaries,
                 "negatives": self.negatives,
                 "factory": self.factory,
-                "parent": parent_pid,
             }
         )
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -27,6 +25,7 @@ from gateway.classify import (
     TooMany,
     frames,
 )
+from gateway.classify.process import started
 from gateway.types import Finding
 
 log = logging.getLogger(__name__)
@@ -34,18 +33,7 @@ T = TypeVar("T")
 
 START_S = 60.0  # to import Presidio, build it and pass the canaries; 2 to 3 s on an idle core
 MAX_BUDGET_S = 30.0  # far below the limit at which Presidio skips a regex in silence
-_PRESIDIO_REGEX_S = "3600"
 _BACKOFF_S = (0.2, 1.0, 5.0, 30.0)  # between attempts to replace a worker
-_KEPT_ENV = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LD_LIBRARY_PATH",
-    "TMPDIR",
-    "VIRTUAL_ENV",
-    "XDG_CACHE_HOME",
-)
 
 
 class _GaveUp(Exception):
@@ -66,18 +54,10 @@ class Worker:
     @classmethod
     async def start(cls, spec: frames.WorkerSpec) -> Worker:
         """Raises ScannerUnfit when the scanner cannot be built or fails its canaries."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "gateway.classify.worker"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=environment(),
-        )
-        worker = cls(process)
+        worker = cls(await started(spec.factory))
         try:
             async with asyncio.timeout(START_S):
-                worker.needs = _check_ready(await worker._ask(spec.pack(os.getpid())))
+                worker.needs = _check_ready(await worker._ask(spec.pack()))
         except TimeoutError:
             await worker.kill()
             raise ScannerUnfit(f"the scanner was not ready within {START_S:.0f} s") from None
@@ -292,12 +272,3 @@ def _check_ready(body: bytes) -> Any:
         missed = ", ".join(map(str, frame.get("missed", ()))) or "nothing that it names"
         raise ScannerUnfit(f"the scanner fails its samples: {missed}")
     return frame.get("needs")
-
-
-def environment() -> dict[str, str]:
-    """What a worker needs and no more: no proxies, no secrets. REGEX_TIMEOUT_SECONDS is the limit
-    at which Presidio skips a pattern and carries on as if it had not matched; a scan of ours ends
-    long before, by our own clock, and counts as late."""
-    kept = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
-    path = os.pathsep.join(p or os.getcwd() for p in sys.path)
-    return kept | {"PYTHONPATH": path, "REGEX_TIMEOUT_SECONDS": _PRESIDIO_REGEX_S}

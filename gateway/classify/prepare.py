@@ -62,7 +62,7 @@ async def prepare(
 
 def _scanner(spec: WorkerSpec) -> FirstVerdict:
     """As a scan worker builds it, so that its expressions are kept too, and passes its samples."""
-    with kept(Store.of_user(), spec.pack(0)):
+    with kept(Store.of_user(), spec.pack()):
         scanner = factories.build_first(spec.settings, spec.types)
         if missed := missing(scanner, spec):
             raise ScannerUnfit(f"the scanner fails its samples: {', '.join(missed)}")

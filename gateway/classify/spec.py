@@ -6,11 +6,10 @@ from collections.abc import Collection
 
 from gateway.classify import canaries, frames
 from gateway.classify.names import LOOKED_FOR, PERSON
+from gateway.classify.process import FIRST
 from gateway.classify.profile import Profile
 from gateway.config import ClassifySettings
 from gateway.types import Tightening
-
-_FIRST = "gateway.classify.factories:build_first"
 
 
 def worker_spec(
@@ -22,7 +21,7 @@ def worker_spec(
     named = frozenset(kind for tightening in added for kind in tightening.types)
     return frames.WorkerSpec(
         settings=settings.model_copy(update={"threshold": widest.threshold}),
-        factory=frames.FACTORY if everything else _FIRST,
+        factory=frames.FACTORY if everything else FIRST,
         types=None if everything else widest.types,
         required=(canaries.required(settings) | named) - _by_names(settings),
         canaries=canaries.positives(settings, widest.types),

@@ -16,7 +16,7 @@ import sys
 from typing import Any, BinaryIO
 
 from gateway import coredumps
-from gateway.classify import Scanner, ScannerUnfit, TooMany, frames
+from gateway.classify import Scanner, ScannerUnfit, TooMany, factories, frames
 from gateway.classify.patterns.expressions import kept
 from gateway.classify.patterns.store import Store
 from gateway.types import Finding
@@ -42,14 +42,18 @@ class ForbiddenProgram(OSError):
 
 
 def main() -> None:
+    """`PARENT_PID [ahead]`: with `ahead` it imports what the usual scanner needs while it waits to
+    be told what to scan for."""
     jobs, answers = _private_pipes()
+    _confine(int(sys.argv[1]))
+    if sys.argv[2:] == ["ahead"]:
+        factories.ahead()
     spec_frame = frames.read(jobs)
     if spec_frame is None:
         return
-    _confine(spec_frame["parent"])
     spec = frames.WorkerSpec.of(spec_frame)
     try:
-        with kept(Store.of_user(), spec.pack(0)):
+        with kept(Store.of_user(), spec.pack()):
             scanner = _build(spec)
             missed = missing(scanner, spec)
     except ScannerUnfit as exc:  # its words are for the operator; no call was read yet

@@ -1,4 +1,8 @@
-"""How commands speak: colour and progress on a terminal's stderr, data on stdout."""
+"""How commands speak: colour and progress on a terminal's stderr, data on stdout.
+
+`err` and `out` are made when something is said: a gateway whose words go to a file or a pipe needs
+no terminal's library, which takes as long to import as the settings do to read.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,48 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
-from gateway import config
-from gateway.config import Settings
+    from gateway.config import Settings
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-out = Console(highlight=False)
+    err: Console
+    out: Console
+
 DEFAULT_CONFIG = Path(__file__).parent.parent / "default.yaml"
 
 
+def __getattr__(name: str) -> Console:
+    if name not in ("err", "out"):
+        raise AttributeError(name)
+    from rich.console import Console
+
+    made = Console(highlight=False)
+    if name == "err":
+        made = Console(stderr=True, highlight=False, soft_wrap=True)
+    globals()[name] = made
+    return made
+
+
+def _err() -> Console:
+    found: Console = globals().get("err") or __getattr__("err")
+    return found
+
+
 def fail(message: str) -> None:
-    err.print("[bold red]error:[/]", end=" ")
-    err.print(message, markup=False)
+    _err().print("[bold red]error:[/]", end=" ")
+    _err().print(message, markup=False)
+
+
+def say(strong: str, rest: str, style: str) -> None:
+    """One line on stderr that begins with `strong`, in this style on a terminal."""
+    if sys.stderr.isatty():
+        _err().print(f"[{style}]{strong}[/]", end=" ")
+        _err().print(rest, markup=False)
+    else:
+        print(strong, rest, file=sys.stderr, flush=True)
 
 
 def put_json(value: Any) -> None:
@@ -56,6 +87,8 @@ def path_of(path: Path | None) -> Path:
 
 def settings_of(path: Path | None) -> Settings:
     """The file's settings; without one, those of `path_of`."""
+    from gateway import config
+
     settings = config.load(path_of(path))
     if settings.classify.registry or settings.classify.recognizers:
         from gateway.classify.patterns import registry  # Presidio takes a second to import
@@ -67,8 +100,8 @@ def settings_of(path: Path | None) -> Settings:
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """A spinner on a terminal, a line per new step elsewhere."""
-    if err.is_terminal:
-        with err.status("starting") as status:
+    if sys.stderr.isatty():
+        with _err().status("starting") as status:
             yield status.update
         return
-    yield lambda line: err.print(line, markup=False)
+    yield lambda line: print(line, file=sys.stderr, flush=True)

@@ -9,17 +9,30 @@ import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
-from pydantic import ValidationError
 
-from gateway import coredumps, logs
-from gateway.app import Gateway
-from gateway.classify import ScannerUnfit
+from gateway.classify import deferred, process
 from gateway.commands import console
-from gateway.config import ConfigError, Settings
-from gateway.embedded import TritonServerError
-from gateway.reloading import SettingsFile
+from gateway.config_error import ConfigError
+from gateway.lazily import put_off
+
+if TYPE_CHECKING:
+    from gateway.app import Gateway
+    from gateway.config import Settings
+    from gateway.reloading import SettingsFile
+
+_SELDOM = ("httpx", "numpy")
+"""Used by gateways that carry Triton, have queues or look for names; a tenth of a second."""
+_CLIENTS = tuple(
+    f"tritonclient.{name}"
+    for name in (
+        "utils", "_plugin", "_request", "grpc._client", "grpc._infer_input", "grpc._infer_result",
+        "grpc._requested_output", "grpc._utils",
+    )
+)  # fmt: skip
+"""Of Triton's client the gateway needs the messages."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -47,21 +60,40 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
+    return uvloop.run(_serve(args.config, asked, args.ready_file))
+
+
+async def _serve(
+    path: Path | None, asked: Mapping[str, str | int | None], ready_file: Path | None
+) -> int:
+    """Imports on one core while the scanner does on another; then it is told the settings."""
+    await process.start_ahead()
+    put_off(*_SELDOM)
+    from gateway import coredumps, logs
+    from gateway.reloading import SettingsFile
+
     file = SettingsFile(
-        console.path_of(args.config), lambda path: overridden(console.settings_of(path), asked)
+        console.path_of(path), lambda of: overridden(console.settings_of(of), asked)
     )
     settings = file.read()
     coredumps.forbid()
     logs.configure(settings.log.level, settings.log.format)
+    with deferred.deferred(_CLIENTS):
+        import tritonclient.grpc  # noqa: F401
+    from gateway.classify import ScannerUnfit
+    from gateway.embedded import TritonServerError
+
     try:
-        uvloop.run(_serve(settings, file, args.ready_file))
+        await _run(settings, file, ready_file)
     except (TritonServerError, ScannerUnfit) as exc:
         console.fail(str(exc))
         return 1
     return 0
 
 
-async def _serve(settings: Settings, file: SettingsFile, ready_file: Path | None) -> None:
+async def _run(settings: Settings, file: SettingsFile, ready_file: Path | None) -> None:
+    from gateway.app import Gateway
+
     loop = asyncio.get_running_loop()
     with console.progress() as tell:
         gateway = Gateway(settings, tell, file)
@@ -85,14 +117,17 @@ async def _serve(settings: Settings, file: SettingsFile, ready_file: Path | None
 def _announce(gateway: Gateway, ready_file: Path | None) -> None:
     host = gateway.settings.listen.host
     scheme = "http" if gateway.settings.listen.tls is None else "https"
-    console.err.print(
-        f"[bold green]spillway[/] serves {scheme}://{host}:{gateway.http_port} and "
-        f"gRPC {host}:{gateway.grpc_port}"
+    console.say(
+        "spillway",
+        f"serves {scheme}://{host}:{gateway.http_port} and gRPC {host}:{gateway.grpc_port}",
+        "bold green",
     )
     if gateway.settings.anybody:
-        console.err.print(
-            "[bold yellow]development mode:[/] no keys are configured, so whoever reaches these "
-            "ports may call; add keys before you expose them"
+        console.say(
+            "development mode:",
+            "no keys are configured, so whoever reaches these ports may call; add keys before you "
+            "expose them",
+            "bold yellow",
         )
     if ready_file is not None:
         told = {"http_port": gateway.http_port, "grpc_port": gateway.grpc_port, "pid": os.getpid()}
@@ -106,6 +141,10 @@ def overridden(settings: Settings, asked: Mapping[str, str | int | None]) -> Set
     changes = {name: value for name, value in asked.items() if value is not None}
     if not changes:
         return settings
+    from pydantic import ValidationError
+
+    from gateway.config import Settings
+
     given = {name: getattr(settings, name) for name in Settings.model_fields}
     try:
         return Settings.model_validate(

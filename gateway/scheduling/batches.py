@@ -12,9 +12,14 @@ import math
 from array import array
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 _FADE = 0.98  # per batch: the last 50 count
 _WINDOW = 64  # batches over which the median is taken
@@ -22,8 +27,6 @@ _COLD = 8  # fewer batches than this prove nothing
 _COLD_CAUTION = 1.3
 _SIGMA_OF_MAD = 1.4826  # of a normal distribution
 _FIXED, _PER_WORK = slice(0, 1), slice(1, 2)  # of an array: numpy is slower to take a number
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

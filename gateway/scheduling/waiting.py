@@ -11,16 +11,18 @@ import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gateway.scheduling.calls import FREELY, Call
 from gateway.scheduling.demand import Stretch
 from gateway.scheduling.latency import GRID, Tail
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 FEW: Final = 24  # up to so many a loop is faster
 NOBODY: Final = -1

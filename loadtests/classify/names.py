@@ -19,9 +19,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import Pieces
 from gateway.classify.names.second import Doubt, Model, OnnxSecond, Rows, Second, piece_counts
-from gateway.classify.names.tagger import WEIGHTS, OnnxModel, Tagger, card, load_features
+from gateway.classify.names.tagger import OnnxModel, Tagger, load_features
 from gateway.classify.names.words import cut
 
 _TEXT = (

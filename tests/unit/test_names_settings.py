@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -142,7 +141,7 @@ def test_an_endpoint_that_takes_no_tensors_is_refused() -> None:
 def test_a_worker_gets_the_settings_that_the_file_says(given: dict[str, object]) -> None:
     """Over the pipe all keys are sent, also those that nobody stated."""
     settings = ClassifySettings.model_validate({"names": given})
-    frame = WorkerSpec(settings).pack(os.getpid())
+    frame = WorkerSpec(settings).pack()
     assert WorkerSpec.of(orjson.loads(frame[4:])).settings == settings
 
 

@@ -10,9 +10,9 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import hyperscan
-import numpy as np
 import orjson
 
 from gateway.classify import ScannerUnfit
@@ -24,7 +24,7 @@ from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.automaton import fingerprint
 from gateway.classify.patterns.store import Store
-from gateway.classify.pool import environment
+from gateway.classify.process import environment
 
 log = logging.getLogger(__name__)
 BACKGROUND = 10  # a nice value
@@ -152,7 +152,7 @@ def dump(gate: Gate) -> bytes:
         parts.phones,
     ]
     blobs = [database.dump() for group in groups for database in group]
-    classes = zlib.compress(parts.alphabet.classes.tobytes(), 6)
+    classes = zlib.compress(parts.alphabet.classes, 6)
     return b"".join(
         _LENGTH.pack(len(blob)) + blob for blob in (orjson.dumps(head), classes, *blobs)
     )
@@ -163,12 +163,11 @@ def load(dumped: bytes) -> Gate:
     first, classes, *blobs = _blobs(dumped)
     stops, (ascii_asks, beyond_asks), least_digits, looks, phones = orjson.loads(first)
     rest = iter(blobs)
-    groups = iter(
-        [tuple(Database.load(next(rest), frozenset(each)) for each in group) for group in stops]
-    )
+    once = cache(Database.load)  # what stands in several groups is in memory once
+    groups = iter([tuple(once(next(rest), frozenset(each)) for each in group) for group in stops])
     return Gate(
         Compiled(
-            Alphabet(np.frombuffer(zlib.decompress(classes), dtype=np.uint8)),
+            Alphabet(zlib.decompress(classes)),
             Signs(next(groups), next(groups), tuple(ascii_asks)),
             Signs(next(groups), next(groups), tuple(beyond_asks)),
             rows=next(groups)[0],

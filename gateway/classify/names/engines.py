@@ -1,17 +1,20 @@
-"""Which place looks for names, as `classify.names` says: the registry of the family `Names`."""
+"""Which place looks for names, as `classify.names` says: the registry of the family `Names`.
+
+Each is imported by who asks for it: they bring numpy and weights, and many gateways have none.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from gateway.classify.names import LOOKED_FOR, Names
-from gateway.classify.names.local import LocalNames
-from gateway.classify.names.presidio import PresidioNames
-from gateway.classify.names.remote import Door
-from gateway.classify.names.tagger import card
-from gateway.classify.names.triton import TritonNames
+from gateway.classify.names.card import card
 from gateway.config import ClassifySettings, NamesSettings
+
+if TYPE_CHECKING:
+    from gateway.classify.names.remote import Door
 
 
 def build(settings: ClassifySettings, door: Door | None = None) -> Names | None:
@@ -21,11 +24,17 @@ def build(settings: ClassifySettings, door: Door | None = None) -> Names | None:
     if names.engine == "off":
         return None
     if names.engine == "presidio":
+        from gateway.classify.names.presidio import PresidioNames
+
         return PresidioNames(settings)
     languages: tuple[str, ...] = tuple(card()["languages"])  # it reads all of them in any case
     scan = names.other_languages == "scan"
     if names.engine == "builtin":
+        from gateway.classify.names.local import LocalNames
+
         return LocalNames(languages, other_languages=scan, max_waiting=settings.max_waiting)
+    from gateway.classify.names.triton import TritonNames
+
     return TritonNames(
         door, names.model, languages, other_languages=scan, max_waiting=settings.max_waiting
     )
@@ -38,6 +47,8 @@ def for_reports(settings: ClassifySettings, types: Collection[str]) -> Names | N
         return None
     names = settings.names
     if names.engine == "presidio":
+        from gateway.classify.names.presidio import PresidioNames
+
         return PresidioNames(settings, everything=True)
     if names.engine == "triton":
         local = names.model_copy(update={"engine": "builtin", "endpoint": None})

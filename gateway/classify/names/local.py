@@ -22,8 +22,9 @@ from gateway import ambient
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
+from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.languages import Languages
-from gateway.classify.names.tagger import WEIGHTS, Tagger, card
+from gateway.classify.names.tagger import Tagger
 from gateway.classify.names.words import cut
 from gateway.types import Finding
 

@@ -18,9 +18,9 @@ from gateway import ambient
 from gateway.classify import ScanLate, ScannerUnfit
 from gateway.classify.frames import WorkerSpec
 from gateway.classify.names.canaries import CANARIES, NOBODY
+from gateway.classify.names.card import WEIGHTS
 from gateway.classify.names.languages import Languages
 from gateway.classify.names.local import UnmeasuredLanguage
-from gateway.classify.names.tagger import WEIGHTS
 from gateway.classify.names.words import cut
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile

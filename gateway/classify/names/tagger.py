@@ -7,7 +7,6 @@ read as if there were none. Windows of all texts in a call of `find` go through 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.classify.names import USERNAME
+from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import COLUMNS, Features
 from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
 from gateway.classify.names.lexicon import Lexicon
 from gateway.classify.names.second import Doubt, Second
 from gateway.classify.names.words import Words, cut, handles
 
-WEIGHTS = Path(__file__).with_name("weights")
 WINDOW = 512
 MARGIN = 24
 """Words. The convolutions see 1 + 2 + 4 + 8 + 1 + 2 = 18 words to either side."""
@@ -239,9 +238,3 @@ def usernames(words: Words, found: Probabilities, threshold: float) -> Iterator[
         if (probability := float(likely.max())) >= threshold:
             start, end = words.starts[first], words.ends[last - 1]
             yield Mention(USERNAME, start, end, probability, last - first)
-
-
-def card(weights: Path = WEIGHTS) -> dict[str, Any]:
-    """What the weights say of themselves: version, languages, thresholds."""
-    found: dict[str, Any] = json.loads((weights / "card.json").read_text("utf-8"))
-    return found

@@ -25,18 +25,17 @@ import numpy as np
 from gateway import ambient
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names.canaries import CANARIES, NOBODY
+from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import Features
 from gateway.classify.names.languages import Languages
 from gateway.classify.names.local import Reader
 from gateway.classify.names.remote import Door, RemoteModel
 from gateway.classify.names.second import Second
 from gateway.classify.names.tagger import (
-    WEIGHTS,
     Model,
     OnnxModel,
     Probabilities,
     Tagger,
-    card,
     load_features,
     load_second,
 )

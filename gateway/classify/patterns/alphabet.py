@@ -20,6 +20,7 @@ _ASCII = 128
 _PAGES = ("latin-1", "cp1252")
 """Western text, without and with quotation marks and dashes."""
 _CODE_POINTS = 0x110000
+_SHORT = 32  # characters, which a loop reads as fast as an array
 ALL = (1 << 256) - 1
 """Masks have a bit for each byte."""
 SHARED = 1 << 255
@@ -45,11 +46,21 @@ class CharSet:
 class Alphabet:
     """The classes for one set of character sets."""
 
-    def __init__(self, classes: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+    def __init__(self, classes: bytes) -> None:
+        """The class of each code point."""
         self.classes = classes
         self._pages = [(name, _page(classes, name)) for name in _PAGES]
-        self._members = {
-            byte: [chr(int(c)) for c in _samples(classes, byte)] for byte in range(_ASCII, 256)
+
+    @functools.cached_property
+    def _array(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """The same; numpy is imported when a text is neither Western nor ASCII."""
+        return np.frombuffer(self.classes, dtype=np.uint8)
+
+    @functools.cached_property
+    def _members(self) -> dict[int, list[str]]:
+        """Samples of each class, for whoever compiles sets of characters."""
+        return {
+            byte: [chr(int(c)) for c in _samples(self._array, byte)] for byte in range(_ASCII, 256)
         }
 
     @classmethod
@@ -58,7 +69,7 @@ class Alphabet:
         byte = int(classes[_ASCII:].max())
         for extra in sorted({s for s in sets if not s.names_ascii_only}, key=repr):
             byte = _split(classes, _mask(extra), byte)
-        return cls(classes)
+        return cls(classes.tobytes())
 
     def encode(self, text: str) -> bytes:
         if text.isascii():
@@ -66,8 +77,10 @@ class Alphabet:
         for name, page in self._pages:  # a short text is read in a tenth of the time so
             with contextlib.suppress(UnicodeEncodeError):
                 return text.encode(name).translate(page)
+        if len(text) <= _SHORT:
+            return bytes([self.classes[ord(character)] for character in text])
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        folded: bytes = self.classes[points].tobytes()
+        folded: bytes = self._array[points].tobytes()
         return folded
 
     def bytes_of(self, chars: CharSet) -> int:
@@ -83,10 +96,10 @@ class Alphabet:
         return mask
 
 
-def _page(classes: np.ndarray[tuple[int], np.dtype[np.uint8]], name: str) -> bytes:
+def _page(classes: bytes, name: str) -> bytes:
     """The byte of each character of a code page, by its byte there."""
     characters = (bytes([byte]).decode(name, "replace") for byte in range(256))
-    return bytes(int(classes[ord(character)]) for character in characters)
+    return bytes(classes[ord(character)] for character in characters)
 
 
 def _samples(classes: np.ndarray[tuple[int], np.dtype[np.uint8]], byte: int) -> Sequence[int]:

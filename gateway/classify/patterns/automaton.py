@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import hyperscan
-import numpy as np
 import orjson
 
 from gateway.classify.patterns import superset, syntax
@@ -124,7 +123,7 @@ class Automaton:
         )
         parts = [
             zlib.compress(head, 1),
-            zlib.compress(self.alphabet.classes.tobytes(), 6),
+            zlib.compress(self.alphabet.classes, 6),
             *(hyperscan.dumpb(database) for database in self._databases),
         ]
         return b"".join(_LENGTHS.pack(len(part)) + part for part in parts)
@@ -139,7 +138,7 @@ class Automaton:
                 zlib.decompress(head)
             )
         }
-        alphabet = Alphabet(np.frombuffer(zlib.decompress(classes), dtype=np.uint8))
+        alphabet = Alphabet(zlib.decompress(classes))
         loaded = [hyperscan.loadb(d, mode=hyperscan.HS_MODE_BLOCK) for d in databases]
         return cls(alphabet, known, loaded)
 

@@ -8,6 +8,7 @@ as an exception of its own is a ConfigError here, with the line.
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,21 @@ def load(settings: ClassifySettings) -> RecognizerRegistry:
     """Raises ConfigError, each line `file:line: key: what is wrong`."""
     languages = list(settings.languages)
     if settings.registry is None:
-        default: dict[str, Any] = {"supported_languages": languages}
-        registry = _provided(default)
+        registry = _provided(_presidios_own() | {"supported_languages": languages})
     else:
         registry = _whole_registry(_read(settings.registry), languages)
     if settings.recognizers is not None:
         _add(registry, _read(settings.recognizers), languages)
     return registry
+
+
+def _presidios_own() -> dict[str, Any]:
+    """What it reads itself where it is given nothing, with a reader that takes a tenth as long."""
+    file = resources.files("presidio_analyzer") / "conf" / "default_recognizers.yaml"
+    found: dict[str, Any] = yaml.load(
+        file.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
+    return found
 
 
 def _whole_registry(file: ConfigFile, languages: list[str]) -> RecognizerRegistry:

@@ -14,13 +14,13 @@ import pytest
 from gateway.classify import NoScan
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES, NOBODY
+from gateway.classify.names.card import card
 from gateway.classify.names.local import LocalNames, Reader
 from gateway.classify.names.tagger import (
     MARGIN,
     WINDOW,
     OnnxModel,
     Tagger,
-    card,
     load_features,
 )
 from gateway.classify.names.words import cut
