@@ -201,7 +201,7 @@ PUBLIC_MODEL = "public_model"
 """The reason code of a call that is clear unread, by the operator's word about its model."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Classification:
     """The verdict on one call. It belongs to that call alone (`request_id`)."""
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import field
 from typing import Any
+
+from gateway.values import value
 
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
-_LEAST_LONG, _LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
+LEAST_LONG, LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
 _JSON_DEPTH = 4  # of JSON text inside JSON text
 _DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100};base64,", re.IGNORECASE)
 
@@ -33,7 +36,7 @@ PROTOCOL_WORDS = frozenset(
 _LONGEST_WORD = max(map(len, PROTOCOL_WORDS))  # longer strings need not be hashed
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Extract:
     """What is to be scanned of one call, and why it cannot all be, if so."""
 
@@ -81,19 +84,26 @@ class Collector:
         if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
             self._decoded(text, depth)
 
-    def value(self, text: str) -> None:
-        """A string that is content. A value may be split over several of them, so what two in a
+    def values(self, said: Iterable[str]) -> None:
+        """Strings that are content. A value may be split over several of them, so what two in a
         row say across their border is a text of its own (C5)."""
-        if len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS:
-            return
-        self.text(text)
-        head = _HEAD.match(text, 0, 2 * _SEAM) if self._ends or self._tail else None
+        for text in said:
+            size = len(text)
+            if size <= _LONGEST_WORD and text in PROTOCOL_WORDS:
+                continue
+            self.text(text)
+            if self._ends or self._tail:
+                self._across(text)
+            if size <= 2 * _SEAM:
+                self._ends.append(text)
+            else:  # too long to be all tail: what stands before it does not go on
+                self._tail, self._ends = "", [text[-2 * _SEAM :]]
+
+    def _across(self, text: str) -> None:
+        """What the values so far and this one say across their border."""
+        head = _HEAD.match(text, 0, 2 * _SEAM)
         if head and (tail := self._tail_of_before()) and _SPLIT.search(tail + head[0]):
             self.text(tail + head[0])
-        if len(text) <= 2 * _SEAM:
-            self._ends.append(text)
-        else:  # too long to be all tail: what stands before it does not go on
-            self._tail, self._ends = "", [text[-2 * _SEAM :]]
 
     def _tail_of_before(self) -> str:
         """What the values so far end with. Looked for only where a value starts as if it went on:
@@ -119,7 +129,7 @@ class Collector:
     @staticmethod
     def are_short(numbers: list[int]) -> bool:
         """Whether `number` leaves each of them out."""
-        return min(numbers) > _LEAST_SHORT and max(numbers) < _LEAST_LONG
+        return min(numbers) > LEAST_SHORT and max(numbers) < LEAST_LONG
 
     def characters(self, numbers: list[Any]) -> None:
         """A list of small integers may spell text by its code points."""

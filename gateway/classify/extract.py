@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.catalog import CatalogModel
-from gateway.classify.collect import PROTOCOL_WORDS, Collector, Extract, OverCap
+from gateway.classify.collect import (
+    LEAST_LONG,
+    LEAST_SHORT,
+    PROTOCOL_WORDS,
+    Collector,
+    Extract,
+    OverCap,
+)
 from gateway.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
 OVER_CAP, TENSOR_CLASS, UNDECLARED = "over_cap", "tensor_class", "undeclared_model"
@@ -75,6 +82,8 @@ def extract(payload: Payload, model: CatalogModel, max_bytes: int) -> Extract:
 
 
 def _document(document: JsonDocument, collector: Collector) -> None:
+    if _only_says(document, collector):
+        return
     for field in ("prompt", "input"):
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):
@@ -86,6 +95,33 @@ def _document(document: JsonDocument, collector: Collector) -> None:
         if _type(tool, "function") not in _TOOLS:
             collector.mark("hosted_tool")
     _walk(document, collector)
+
+
+def _only_says(document: JsonDocument, collector: Collector) -> bool:
+    """Reads a chat of who says what and no more, with settings that are words or short numbers, as
+    the walk does: most calls. Else it reads nothing."""
+    said: list[str] = []
+    nodes = 2 * len(document)
+    for field, value in document.items():
+        if field not in PROTOCOL_WORDS:
+            return False
+        kind = type(value)
+        if kind is str:
+            said.append(value)
+        elif kind is int or kind is float:
+            if not LEAST_SHORT < value < LEAST_LONG:
+                return False
+        elif kind is list and field == "messages":
+            nodes += 5 * len(value)
+            for message in value:
+                if type(message) is not dict or len(message) != 2 or not _is_plain(message):
+                    return False
+                said += message.values()
+        elif value is not None and kind is not bool:
+            return False
+    collector.count(nodes)
+    collector.values(said)
+    return True
 
 
 def _token_ids(value: Any, collector: Collector) -> None:
@@ -116,11 +152,10 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
                     collector.text(field)
             kind = type(item)
             if kind is str:
-                collector.value(item)
+                collector.values((item,))
             elif kind is dict and len(item) == 2 and _is_plain(item):
                 collector.count(4)
-                for said in item.values():
-                    collector.value(said)
+                collector.values(item.values())
             elif kind is dict or kind is list:
                 open_.append((field, _entered(field, item, collector), kind is dict))
                 break

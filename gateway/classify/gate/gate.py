@@ -49,8 +49,11 @@ class Gate:
             return None
 
     def clear(self, text: str) -> bool:
-        plain, looks = text, self._look(text)
-        if looks is not None and Look.MARK in looks and Look.FOLD not in looks:
+        looks = self._look(text)
+        if not looks:
+            return looks is not None
+        plain = text
+        if Look.MARK in looks and Look.FOLD not in looks:
             plain = folding.unmarked(text)
             looks = self._look(plain)
         if looks is None or looks.isdisjoint(_FOLDED):
@@ -63,9 +66,12 @@ class Gate:
     def _look(self, text: str) -> Set[Look] | None:
         """The kinds of triggers in it; None if it must be scanned."""
         compiled = self.compiled
-        encoded = compiled.alphabet.encode(text)
-        signs = compiled.ascii if text.isascii() else compiled.beyond
-        asked = signs.asked(encoded)
+        if text.isascii():
+            encoded = text.encode()
+            asked = compiled.ascii.asked(encoded)
+        else:
+            encoded = compiled.alphabet.encode(text)
+            asked = compiled.beyond.asked(encoded)
         if not asked:
             return None if asked is None else _NOTHING
         return self._ask(asked, text, encoded)

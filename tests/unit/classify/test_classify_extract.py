@@ -39,7 +39,7 @@ def read_plainly(value: Any, collector: Collector) -> None:
         for item in value:
             read_plainly(item, collector)
     elif isinstance(value, str):
-        collector.value(value)
+        collector.values((value,))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         collector.number(value)
 
