@@ -134,7 +134,7 @@ class Classifier:
         self._clock = clock
         self._version = _version(settings)
         self._usual = self._caller_of(Profile.of(settings))
-        self._callers: dict[Tightening, _Caller] = {}
+        self._callers = {NOT_TIGHTENED: self._usual}
         self._names_always = settings.names.when == "always"
         self._evidence = Evidence() if evidence is None else evidence
         self._begun: _Begun | None = None
@@ -176,13 +176,14 @@ class Classifier:
         started_s = self._clock()
         self._begun = None
         try:
-            caller = self._caller(request.tightening)
+            added = request.tightening
+            caller = self._usual if added is NOT_TIGHTENED else self._caller(added)
             told = self._at_once(request, caller, started_s)
-            if told is None:
-                return None
-            reason, counts = told
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
             return self._found(request, self._failed(request, failure), {}, started_s)
+        if told is None:
+            return None
+        reason, counts = told
         found = self._found(request, reason, counts, started_s, not caller.has_names)
         if self._names_always and not (found.restricted or found.complete):
             self._begun = _Begun(request, caller, started_s, found=found)
@@ -221,7 +222,7 @@ class Classifier:
             CLEAR if clear else Sensitivity.RESTRICTED,
             reason,
             counts,
-            max(0.0, self._clock() - started_s),
+            self._clock() - started_s,
             clear and (complete or reason == PUBLIC_MODEL),
         )
 
@@ -238,7 +239,7 @@ class Classifier:
             sensitivity=CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
             reason=reason,
             entities={**found.entities, **counts},
-            classify_s=found.classify_s + max(0.0, self._clock() - started_s),
+            classify_s=found.classify_s + self._clock() - started_s,
             complete=reason in ("clear", "entities"),
         )
 
@@ -361,8 +362,6 @@ class Classifier:
 
     def _caller(self, added: Tightening) -> _Caller:
         """What restricts a caller: as many as callers add to the settings, each in its own way."""
-        if added is NOT_TIGHTENED:  # most callers, whom nobody has to look up
-            return self._usual
         if added not in self._callers:
             self._callers[added] = self._caller_of(Profile.of(self._settings, added))
         return self._callers[added]

@@ -51,16 +51,21 @@ class OverCap(Exception):
 class Collector:
     """Collects texts; remembers the first reason why a call cannot be read in full."""
 
+    unscannable: str | None = None
+    _tail = ""  # what the last values end with, if more of it may follow
+    _characters = 0  # in texts that had to be decoded first, or in keys: no more than may be
+
     def __init__(self, max_bytes: int) -> None:
-        self._room_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._room_nodes = MAX_NODES
         self._texts: list[str] = []
-        self._tail = ""  # what the last values end with, if more of it may follow
-        self._ends: list[str] = []  # of values since, not yet looked at
-        self.unscannable: str | None = None
+        self._ends: list[str] = []  # values since, not yet looked at; only the first may be long
 
     def extract(self) -> Extract:
-        return Extract(tuple(self._texts), self.unscannable)
+        texts, most = self._texts, self._max_bytes
+        if 4 * sum(map(len, texts)) > most and _bytes(texts) > most:
+            raise OverCap
+        return Extract(tuple(texts), self.unscannable)
 
     def mark(self, what: str) -> None:
         if self.unscannable is None:
@@ -75,14 +80,12 @@ class Collector:
         """One string, and what it says once decoded if it is JSON text with escapes in it."""
         if (len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS) or not text or text.isspace():
             return
-        self._room_bytes -= len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-        if self._room_bytes < 0:
+        self._characters += len(text)
+        if self._characters > self._max_bytes:
             raise OverCap
         self._texts.append(text)
-        if ";" in text and "64," in text and _DATA_URL.search(text):
-            self.mark("data_url")
-        if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
-            self._decoded(text, depth)
+        if ";" in text or "\\" in text:
+            self._read_closely(text, depth)
 
     def values(self, said: Iterable[str]) -> None:
         """Strings that are content. A value may be split over several of them, so what two in a
@@ -91,29 +94,35 @@ class Collector:
             size = len(text)
             if size <= _LONGEST_WORD and text in PROTOCOL_WORDS:
                 continue
-            self.text(text)
-            if self._ends or self._tail:
-                self._across(text)
+            if text and not text.isspace():
+                self._texts.append(text)
+                if ";" in text or "\\" in text:
+                    self._read_closely(text)
+            if (self._ends or self._tail) and (head := _HEAD.match(text, 0, 2 * _SEAM)):
+                self._across(head[0])
             if size <= 2 * _SEAM:
                 self._ends.append(text)
             else:  # too long to be all tail: what stands before it does not go on
-                self._tail, self._ends = "", [text[-2 * _SEAM :]]
+                self._ends = [text]
 
-    def _across(self, text: str) -> None:
-        """What the values so far and this one say across their border."""
-        head = _HEAD.match(text, 0, 2 * _SEAM)
-        if head and (tail := self._tail_of_before()) and _SPLIT.search(tail + head[0]):
-            self.text(tail + head[0])
+    def _read_closely(self, text: str, depth: int = 0) -> None:
+        if "64," in text and _DATA_URL.search(text):
+            self.mark("data_url")
+        if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
+            self._decoded(text, depth)
 
-    def _tail_of_before(self) -> str:
-        """What the values so far end with. Looked for only where a value starts as if it went on:
-        most do not."""
+    def _across(self, head: str) -> None:
+        """What the values so far say together with the head of the next. Looked for only where that
+        starts as if it went on: most do not."""
         for end in self._ends:
+            if len(end) > 2 * _SEAM:
+                self._tail, end = "", end[-2 * _SEAM :]
             tail = _TAIL.search(end)
             whole = tail is not None and len(tail[0]) == len(end)
             self._tail = ((self._tail if whole else "") + tail[0])[-_SEAM:] if tail else ""
         self._ends = []
-        return self._tail
+        if self._tail and _SPLIT.search(self._tail + head):
+            self.text(self._tail + head)
 
     def number(self, number: int | float) -> None:
         """Digits of a JSON number can be a card's. Integers of any size come as they are."""
@@ -162,3 +171,7 @@ class Collector:
                     pass
                 case int() | float() as found:
                     self.number(found)
+
+
+def _bytes(texts: Iterable[str]) -> int:
+    return sum(len(text.encode("utf-8", "replace")) for text in texts)

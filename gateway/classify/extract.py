@@ -61,6 +61,8 @@ _ITEMS = frozenset(
         "reasoning",
     }
 )
+_WHO_SAYS_WHAT = frozenset({"role", "content"})
+_STRINGS = frozenset({str})
 _TOOLS = frozenset({"function", "custom"})
 _MANY = 16  # numbers in a list, from which on they are looked at together
 _PART_LISTS = frozenset({"content", "output", "summary"})
@@ -68,22 +70,20 @@ _PART_LISTS = frozenset({"content", "output", "summary"})
 
 def extract(payload: Payload, model: CatalogModel, max_bytes: int) -> Extract:
     """The texts to scan. With a reason the texts may be incomplete: nobody needs them then."""
-    collector = Collector(max_bytes)
     if not model.declared:
         return Extract(unscannable=UNDECLARED)
+    collector = Collector(max_bytes)
     try:
-        if isinstance(payload, DocumentCall):
-            _document(payload.document, collector)
-        else:
+        if not isinstance(payload, DocumentCall):
             _tensors(payload, model, collector)
+        elif not _only_says(payload.document, collector):
+            _document(payload.document, collector)
+        return collector.extract()
     except OverCap:
         return Extract(unscannable=OVER_CAP)
-    return collector.extract()
 
 
 def _document(document: JsonDocument, collector: Collector) -> None:
-    if _only_says(document, collector):
-        return
     for field in ("prompt", "input"):
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):
@@ -100,25 +100,29 @@ def _document(document: JsonDocument, collector: Collector) -> None:
 def _only_says(document: JsonDocument, collector: Collector) -> bool:
     """Reads a chat of who says what and no more, with settings that are words or short numbers, as
     the walk does: most calls. Else it reads nothing."""
-    said: list[str] = []
+    if not document.keys() <= PROTOCOL_WORDS:
+        return False
+    said: list[Any] = []
     nodes = 2 * len(document)
     for field, value in document.items():
-        if field not in PROTOCOL_WORDS:
-            return False
         kind = type(value)
         if kind is str:
             said.append(value)
+        elif kind is list:
+            if field != "messages":
+                return False
+            for message in value:
+                if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
+                    return False
+                said += message.values()
+            nodes += 5 * len(value)
         elif kind is int or kind is float:
             if not LEAST_SHORT < value < LEAST_LONG:
                 return False
-        elif kind is list and field == "messages":
-            nodes += 5 * len(value)
-            for message in value:
-                if type(message) is not dict or len(message) != 2 or not _is_plain(message):
-                    return False
-                said += message.values()
-        elif value is not None and kind is not bool:
+        elif kind is not bool and value is not None:
             return False
+    if not _STRINGS.issuperset(map(type, said)):
+        return False
     collector.count(nodes)
     collector.values(said)
     return True
@@ -153,7 +157,7 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
             kind = type(item)
             if kind is str:
                 collector.values((item,))
-            elif kind is dict and len(item) == 2 and _is_plain(item):
+            elif kind is dict and item.keys() == _WHO_SAYS_WHAT and _is_plain(item):
                 collector.count(4)
                 collector.values(item.values())
             elif kind is dict or kind is list:
@@ -168,9 +172,8 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
 
 
 def _is_plain(message: dict[Any, Any]) -> bool:
-    """Who says what and no more: most messages of most calls. Its keys are words of the protocol,
-    which nobody has to look at."""
-    return type(message.get("role")) is str and type(message.get("content")) is str
+    """Its keys are words of the protocol, which nobody has to look at."""
+    return _STRINGS.issuperset(map(type, message.values()))
 
 
 def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector) -> Iterator[Any]:

@@ -65,16 +65,15 @@ class Gate:
 
     def _look(self, text: str) -> Set[Look] | None:
         """The kinds of triggers in it; None if it must be scanned."""
-        compiled = self.compiled
         if text.isascii():
-            encoded = text.encode()
-            asked = compiled.ascii.asked(encoded)
+            signs, encoded = self.compiled.ascii, text.encode()
         else:
-            encoded = compiled.alphabet.encode(text)
-            asked = compiled.beyond.asked(encoded)
-        if not asked:
-            return None if asked is None else _NOTHING
-        return self._ask(asked, text, encoded)
+            signs, encoded = self.compiled.beyond, self.compiled.alphabet.encode(text)
+        hits = scan_all(signs.plain, encoded)
+        if not hits:  # as most texts
+            return None if hits is None else _NOTHING
+        asked = signs.asked(hits, encoded)
+        return None if asked is None else self._ask(asked, text, encoded)
 
     def _ask(self, asked: Collection[int], text: str, encoded: bytes) -> Set[Look] | None:
         """The expressions proper that these signs stand for."""
