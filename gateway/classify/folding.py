@@ -137,7 +137,7 @@ def collapsed(text: str) -> str:
     if "++" in text:
         text = _PLUSES.sub("+", text)
     for pair, doubled in _DOUBLED.items():
-        if pair in text:
+        if pair[0] in text and pair in text:  # of one character most texts know soon
             text = doubled.sub(pair[0], text)
     return text
 

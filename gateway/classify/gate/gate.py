@@ -107,7 +107,7 @@ class Gate:
         most = _most_digits(text, hits)
         return any(
             scan_all(numbers.databases, encoded) is None
-            for numbers in self.compiled.numbers
+            for numbers in reversed(self.compiled.numbers)  # long ones are rarely harmless
             if numbers.least_digits <= most
         )
 

@@ -111,7 +111,7 @@ def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
     "document",
     [
         {"messages": [{"role": "user", "content": "é" * 50}]},
-        {"messages": [{"role": "user", "content": "x" * 60}, {"role": "user", "content": "y" * 40}]},
+        {"messages": [{"role": "user", "content": c * 50} for c in "xy"]},
         {"other": ["x" * 60, "y" * 35]},
         {"ab": ["x y"] * 32, "zz": 0},
     ],
