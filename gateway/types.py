@@ -133,6 +133,8 @@ class Tightening:
     threshold: float = 1.0  # findings count from the lower of this and the gateway's on
 
     def __or__(self, other: Tightening) -> Tightening:
+        if other == self:
+            return self
         return Tightening(
             profile=max(self.profile, other.profile, key=lambda p: STRICTNESS[p]),
             types=self.types | other.types,
@@ -142,6 +144,7 @@ class Tightening:
 
 STRICTNESS = {None: 0, "patterns": 1, "balanced": 2, "strict": 3}
 NOT_TIGHTENED = Tightening()
+"""Whoever adds nothing has this very object, which takes no look at what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,7 @@ PUBLIC_MODEL = "public_model"
 """The reason code of a call that is clear unread, by the operator's word about its model."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Classification:
     """The verdict on one call. It belongs to that call alone (`request_id`)."""
 

@@ -71,7 +71,7 @@ def of_scope(name: str, tenant: str, scope: ScopeSettings, floor: TenantSettings
 
 
 def _added(settings: ScopeSettings | TenantSettings) -> Tightening:
-    return Tightening(
+    return NOT_TIGHTENED | Tightening(
         profile=settings.profile,
         types=frozenset(settings.restrict),
         threshold=1.0 if settings.threshold is None else settings.threshold,

@@ -42,6 +42,7 @@ from gateway.config import ClassifySettings
 from gateway.deadline import Clock
 from gateway.errors import UnknownModel
 from gateway.types import (
+    CLEAR,
     NOT_TIGHTENED,
     PUBLIC_MODEL,
     Classification,
@@ -51,6 +52,7 @@ from gateway.types import (
     Sensitivity,
     Tightening,
 )
+from gateway.values import value
 
 if TYPE_CHECKING:
     from gateway.classify.names.remote import Door
@@ -78,7 +80,7 @@ class _Caller:
     has_names: bool  # to look for
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Begun:
     """A first look that takes a scan, or a second look, and how far it came."""
 
@@ -125,6 +127,7 @@ class Classifier:
         """`taint`: what another classifier of this process remembers as restricted. `gate` and
         `evidence` are armed when this one starts, or were with another one of the same pool."""
         self._settings = settings
+        self._max_bytes = settings.max_scan_bytes
         self._added = added
         self._widest = Profile.widest(settings, added)
         self._catalog = catalog
@@ -134,7 +137,7 @@ class Classifier:
         self._clock = clock
         self._version = _version(settings)
         self._usual = self._caller_of(Profile.of(settings))
-        self._callers: dict[Tightening, _Caller] = {}
+        self._callers = {NOT_TIGHTENED: self._usual}
         self._names_always = settings.names.when == "always"
         self._evidence = Evidence() if evidence is None else evidence
         self._begun: _Begun | None = None
@@ -176,13 +179,15 @@ class Classifier:
         started_s = self._clock()
         self._begun = None
         try:
-            caller = self._caller(request.tightening)
+            added = request.tightening
+            caller = self._usual if added is NOT_TIGHTENED else self._caller(added)
             told = self._at_once(request, caller, started_s)
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
             return self._found(request, self._failed(request, failure), {}, started_s)
         if told is None:
             return None
-        found = self._found(request, *told, started_s, complete=not caller.has_names)
+        reason, counts = told
+        found = self._found(request, reason, counts, started_s, not caller.has_names)
         if self._names_always and not (found.restricted or found.complete):
             self._begun = _Begun(request, caller, started_s, found=found)
             return None
@@ -200,7 +205,7 @@ class Classifier:
         if found is None:
             reason, counts = await self._told(self._scanned(begun), request)
             complete = not begun.caller.has_names
-            found = self._found(request, reason, counts, begun.started_s, complete=complete)
+            found = self._found(request, reason, counts, begun.started_s, complete)
         return await self.complete(request, found) if self._names_always else found
 
     def _found(
@@ -209,7 +214,6 @@ class Classifier:
         reason: str,
         counts: Mapping[str, int],
         started_s: float,
-        *,
         complete: bool = False,
     ) -> Classification:
         """`complete`: whether there is nothing else to look for in a call that is clear."""
@@ -218,10 +222,10 @@ class Classifier:
             self._taint(request, reason)
         return Classification(
             request.id,
-            Sensitivity.CLEAR if clear else Sensitivity.RESTRICTED,
+            CLEAR if clear else Sensitivity.RESTRICTED,
             reason,
             counts,
-            max(0.0, self._clock() - started_s),
+            self._clock() - started_s,
             clear and (complete or reason == PUBLIC_MODEL),
         )
 
@@ -235,10 +239,10 @@ class Classifier:
             self._taint(request, reason)
         return replace(
             found,
-            sensitivity=Sensitivity.CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
+            sensitivity=CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
             reason=reason,
             entities={**found.entities, **counts},
-            classify_s=found.classify_s + max(0.0, self._clock() - started_s),
+            classify_s=found.classify_s + self._clock() - started_s,
             complete=reason in ("clear", "entities"),
         )
 
@@ -284,7 +288,7 @@ class Classifier:
             return UNDECLARED, _NOTHING
         if model.public and request.tightening == NOT_TIGHTENED:
             return self.taint.of(request) or PUBLIC_MODEL, _NOTHING
-        read = extract(request.payload, model, self._settings.max_scan_bytes)
+        read = extract(request.payload, model, self._max_bytes)
         if read.unscannable is not None:
             return read.unscannable, _NOTHING
         if (stays := self.taint.of(request)) is not None:
@@ -294,7 +298,7 @@ class Classifier:
             return "clear", _NOTHING
         scope: Scope | None = None
         beginning: Beginning | None = None
-        if self._gate.armed:
+        if self._gate.gate is not None:
             if len(texts) < _CONVERSATION or sum(map(len, texts)) < _LONG:
                 rest = BETWEEN.join(texts)
             else:
@@ -337,7 +341,7 @@ class Classifier:
         assert self._names is not None
         names = self._names
         model = self._catalog.find(request.model)
-        read = extract(request.payload, model, self._settings.max_scan_bytes)
+        read = extract(request.payload, model, self._max_bytes)
         if read.unscannable is not None:
             return read.unscannable, {}
         left_s = self._left_s(request, started_s)
@@ -361,8 +365,6 @@ class Classifier:
 
     def _caller(self, added: Tightening) -> _Caller:
         """What restricts a caller: as many as callers add to the settings, each in its own way."""
-        if added is NOT_TIGHTENED:  # most callers, whom nobody has to look up
-            return self._usual
         if added not in self._callers:
             self._callers[added] = self._caller_of(Profile.of(self._settings, added))
         return self._callers[added]

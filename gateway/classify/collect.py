@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import field
 from typing import Any
+
+from gateway.values import value
 
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
-_LEAST_LONG, _LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
+LEAST_LONG, LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
 _JSON_DEPTH = 4  # of JSON text inside JSON text
 _DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100};base64,", re.IGNORECASE)
 
@@ -33,7 +36,7 @@ PROTOCOL_WORDS = frozenset(
 _LONGEST_WORD = max(map(len, PROTOCOL_WORDS))  # longer strings need not be hashed
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Extract:
     """What is to be scanned of one call, and why it cannot all be, if so."""
 
@@ -48,16 +51,21 @@ class OverCap(Exception):
 class Collector:
     """Collects texts; remembers the first reason why a call cannot be read in full."""
 
+    unscannable: str | None = None
+    _tail = ""  # what the last values end with, if more of it may follow
+    _characters = 0  # in texts that had to be decoded first, or in keys: no more than may be
+
     def __init__(self, max_bytes: int) -> None:
-        self._room_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._room_nodes = MAX_NODES
         self._texts: list[str] = []
-        self._tail = ""  # what the last values end with, if more of it may follow
-        self._ends: list[str] = []  # of values since, not yet looked at
-        self.unscannable: str | None = None
+        self._ends: list[str] = []  # values since, not yet looked at; only the first may be long
 
     def extract(self) -> Extract:
-        return Extract(tuple(self._texts), self.unscannable)
+        texts, most = self._texts, self._max_bytes
+        if 4 * sum(map(len, texts)) > most and _bytes(texts) > most:
+            raise OverCap
+        return Extract(tuple(texts), self.unscannable)
 
     def mark(self, what: str) -> None:
         if self.unscannable is None:
@@ -72,38 +80,49 @@ class Collector:
         """One string, and what it says once decoded if it is JSON text with escapes in it."""
         if (len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS) or not text or text.isspace():
             return
-        self._room_bytes -= len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-        if self._room_bytes < 0:
+        self._characters += len(text)
+        if self._characters > self._max_bytes:
             raise OverCap
         self._texts.append(text)
-        if ";" in text and "64," in text and _DATA_URL.search(text):
+        if ";" in text or "\\" in text:
+            self._read_closely(text, depth)
+
+    def values(self, said: Iterable[str]) -> None:
+        """Strings that are content. A value may be split over several of them, so what two in a
+        row say across their border is a text of its own (C5)."""
+        for text in said:
+            size = len(text)
+            if size <= _LONGEST_WORD and text in PROTOCOL_WORDS:
+                continue
+            if text and not text.isspace():
+                self._texts.append(text)
+                if ";" in text or "\\" in text:
+                    self._read_closely(text)
+            if (self._ends or self._tail) and (head := _HEAD.match(text, 0, 2 * _SEAM)):
+                self._across(head[0])
+            if size <= 2 * _SEAM:
+                self._ends.append(text)
+            else:  # too long to be all tail: what stands before it does not go on
+                self._ends = [text]
+
+    def _read_closely(self, text: str, depth: int = 0) -> None:
+        if "64," in text and _DATA_URL.search(text):
             self.mark("data_url")
         if "\\" in text and text.lstrip()[:1] in ("{", "[", '"'):
             self._decoded(text, depth)
 
-    def value(self, text: str) -> None:
-        """A string that is content. A value may be split over several of them, so what two in a
-        row say across their border is a text of its own (C5)."""
-        if len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS:
-            return
-        self.text(text)
-        head = _HEAD.match(text, 0, 2 * _SEAM) if self._ends or self._tail else None
-        if head and (tail := self._tail_of_before()) and _SPLIT.search(tail + head[0]):
-            self.text(tail + head[0])
-        if len(text) <= 2 * _SEAM:
-            self._ends.append(text)
-        else:  # too long to be all tail: what stands before it does not go on
-            self._tail, self._ends = "", [text[-2 * _SEAM :]]
-
-    def _tail_of_before(self) -> str:
-        """What the values so far end with. Looked for only where a value starts as if it went on:
-        most do not."""
+    def _across(self, head: str) -> None:
+        """What the values so far say together with the head of the next. Looked for only where that
+        starts as if it went on: most do not."""
         for end in self._ends:
+            if len(end) > 2 * _SEAM:
+                self._tail, end = "", end[-2 * _SEAM :]
             tail = _TAIL.search(end)
             whole = tail is not None and len(tail[0]) == len(end)
             self._tail = ((self._tail if whole else "") + tail[0])[-_SEAM:] if tail else ""
         self._ends = []
-        return self._tail
+        if self._tail and _SPLIT.search(self._tail + head):
+            self.text(self._tail + head)
 
     def number(self, number: int | float) -> None:
         """Digits of a JSON number can be a card's. Integers of any size come as they are."""
@@ -119,7 +138,7 @@ class Collector:
     @staticmethod
     def are_short(numbers: list[int]) -> bool:
         """Whether `number` leaves each of them out."""
-        return min(numbers) > _LEAST_SHORT and max(numbers) < _LEAST_LONG
+        return min(numbers) > LEAST_SHORT and max(numbers) < LEAST_LONG
 
     def characters(self, numbers: list[Any]) -> None:
         """A list of small integers may spell text by its code points."""
@@ -152,3 +171,7 @@ class Collector:
                     pass
                 case int() | float() as found:
                     self.number(found)
+
+
+def _bytes(texts: Iterable[str]) -> int:
+    return sum(len(text.encode("utf-8", "replace")) for text in texts)

@@ -46,8 +46,10 @@ _MOST = 32
 _LOCAL, _DOMAIN = 65, 640
 """Characters before and behind the @ in which an address lies."""
 _BEHIND = 8  # characters behind a number that its expression looks at, and some more
-_NUMBER = re.compile(r"[0-9][0-9 .-]{7,}[0-9]")
-_ACCOUNT = re.compile(r"[A-Za-z]{2}[ -]?[0-9]{2}[ -]?[A-Za-z0-9]")
+# With `regex`, which passes over text without digits five times as fast as `re`; so what stands
+# before the digits is asked for behind them.
+_NUMBER = regex.compile(r"[0-9][0-9 .-]{7,}[0-9]")
+_ACCOUNT = regex.compile(r"[0-9]{2}(?:(?<=[A-Za-z]{2}..)|(?<=[A-Za-z]{2}[ -]..))[ -]?[A-Za-z0-9]")
 _ACCOUNT_CHARS = 4 + 2 * 31
 _LONGEST = 254  # characters: of what surely stands whole in one of the windows of a scan
 _TELLING = 16  # shorter Maestro numbers have half of their range in common with everything else
@@ -119,7 +121,8 @@ def _of_numbers(text: str) -> Iterator[tuple[int, int]]:
 
 def _of_accounts(text: str) -> Iterator[tuple[int, int]]:
     for found in _ACCOUNT.finditer(text):
-        yield found.start(), found.start() + _ACCOUNT_CHARS + _BEHIND
+        country = found.start() - (2 if text[found.start() - 1].isalpha() else 3)
+        yield country, country + _ACCOUNT_CHARS + _BEHIND
 
 
 def _whole(value: str) -> int | None:

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.catalog import CatalogModel
-from gateway.classify.collect import PROTOCOL_WORDS, Collector, Extract, OverCap
+from gateway.classify.collect import (
+    LEAST_LONG,
+    LEAST_SHORT,
+    PROTOCOL_WORDS,
+    Collector,
+    Extract,
+    OverCap,
+)
 from gateway.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
 OVER_CAP, TENSOR_CLASS, UNDECLARED = "over_cap", "tensor_class", "undeclared_model"
@@ -54,6 +61,8 @@ _ITEMS = frozenset(
         "reasoning",
     }
 )
+_WHO_SAYS_WHAT = frozenset({"role", "content"})
+_STRINGS = frozenset({str})
 _TOOLS = frozenset({"function", "custom"})
 _MANY = 16  # numbers in a list, from which on they are looked at together
 _PART_LISTS = frozenset({"content", "output", "summary"})
@@ -61,17 +70,17 @@ _PART_LISTS = frozenset({"content", "output", "summary"})
 
 def extract(payload: Payload, model: CatalogModel, max_bytes: int) -> Extract:
     """The texts to scan. With a reason the texts may be incomplete: nobody needs them then."""
-    collector = Collector(max_bytes)
     if not model.declared:
         return Extract(unscannable=UNDECLARED)
+    collector = Collector(max_bytes)
     try:
-        if isinstance(payload, DocumentCall):
-            _document(payload.document, collector)
-        else:
+        if not isinstance(payload, DocumentCall):
             _tensors(payload, model, collector)
+        elif not _only_says(payload.document, collector):
+            _document(payload.document, collector)
+        return collector.extract()
     except OverCap:
         return Extract(unscannable=OVER_CAP)
-    return collector.extract()
 
 
 def _document(document: JsonDocument, collector: Collector) -> None:
@@ -86,6 +95,37 @@ def _document(document: JsonDocument, collector: Collector) -> None:
         if _type(tool, "function") not in _TOOLS:
             collector.mark("hosted_tool")
     _walk(document, collector)
+
+
+def _only_says(document: JsonDocument, collector: Collector) -> bool:
+    """Reads a chat of who says what and no more, with settings that are words or short numbers, as
+    the walk does: most calls. Else it reads nothing."""
+    if not document.keys() <= PROTOCOL_WORDS:
+        return False
+    said: list[Any] = []
+    nodes = 2 * len(document)
+    for field, value in document.items():
+        kind = type(value)
+        if kind is str:
+            said.append(value)
+        elif kind is list:
+            if field != "messages":
+                return False
+            for message in value:
+                if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
+                    return False
+                said += message.values()
+            nodes += 5 * len(value)
+        elif kind is int or kind is float:
+            if not LEAST_SHORT < value < LEAST_LONG:
+                return False
+        elif kind is not bool and value is not None:
+            return False
+    if not _STRINGS.issuperset(map(type, said)):
+        return False
+    collector.count(nodes)
+    collector.values(said)
+    return True
 
 
 def _token_ids(value: Any, collector: Collector) -> None:
@@ -116,11 +156,10 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
                     collector.text(field)
             kind = type(item)
             if kind is str:
-                collector.value(item)
-            elif kind is dict and len(item) == 2 and _is_plain(item):
+                collector.values((item,))
+            elif kind is dict and item.keys() == _WHO_SAYS_WHAT and _is_plain(item):
                 collector.count(4)
-                for said in item.values():
-                    collector.value(said)
+                collector.values(item.values())
             elif kind is dict or kind is list:
                 open_.append((field, _entered(field, item, collector), kind is dict))
                 break
@@ -133,9 +172,8 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
 
 
 def _is_plain(message: dict[Any, Any]) -> bool:
-    """Who says what and no more: most messages of most calls. Its keys are words of the protocol,
-    which nobody has to look at."""
-    return type(message.get("role")) is str and type(message.get("content")) is str
+    """Its keys are words of the protocol, which nobody has to look at."""
+    return _STRINGS.issuperset(map(type, message.values()))
 
 
 def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector) -> Iterator[Any]:

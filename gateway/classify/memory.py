@@ -17,13 +17,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gateway.classify import ScanFailed
 from gateway.classify.profile import Profile
 from gateway.classify.shelves import Shelves
 from gateway.deadline import Clock
 from gateway.types import Finding
+from gateway.values import value
 
 BETWEEN = "\n|\n"  # between the strings of one call: no value can match across it
 CONTEXT = 320  # characters before a segment that belong to what is judged; the scanners' overlap
@@ -37,7 +38,7 @@ Restricts = Callable[[Sequence[Finding]], bool]
 Scan = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[Finding]]]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Scope:
     """Verdicts are only comparable within one of these."""
 
@@ -46,7 +47,7 @@ class Scope:
     detector: str  # name and version of what looks
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Seen:
     """What one scan said of one segment."""
 
@@ -54,13 +55,13 @@ class Seen:
     entities: Mapping[str, int] = field(default_factory=dict)  # type -> count
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Segment:
     context: str = field(repr=False)  # the end of what stands before it
     text: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Run:
     """Segments in a row that are not known, to be scanned as one text."""
 
@@ -88,7 +89,7 @@ class Run:
         return len(self.segments) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Recalled:
     """What is known of a call's texts, and what has to be scanned."""
 
@@ -102,7 +103,7 @@ class Recalled:
         return self.restricted or not self.unseen
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Beginning:
     """What is known of how a call's texts begin, and what has to be asked about the rest."""
 

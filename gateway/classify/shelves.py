@@ -7,15 +7,16 @@ share makes room from its own oldest entries, else whoever uses most.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from gateway.deadline import Clock
+from gateway.values import value
 
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lost:
     """An entry that made room for another before its time."""
 
@@ -30,12 +31,11 @@ class Shelves(Generic[V]):
         self._clock = clock
         self._shelves: dict[str, OrderedDict[bytes, tuple[float, V]]] = {}
         self._used = 0
+        self.holds_any: Callable[[str], bool] = self._shelves.__contains__
+        """Whether a tenant has anything there."""
 
     def __len__(self) -> int:
         return self._used
-
-    def holds_any(self, tenant: str) -> bool:
-        return tenant in self._shelves
 
     def get(self, tenant: str, key: bytes) -> V | None:
         """What was put there, unless its time is over. Looking makes it the last to be lost."""

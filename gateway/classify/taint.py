@@ -45,7 +45,8 @@ class Taint:
         if request.labelled:
             return LABELLED
         tenant = request.tenant
-        doubtful = self._doubtful_until_s.get(tenant, 0.0) > self._clock()
+        until_s = self._doubtful_until_s
+        doubtful = tenant in until_s and until_s[tenant] > self._clock()
         if not doubtful and not self._marks.holds_any(tenant):
             return None
         if any(self._marks.get(tenant, digest) for digest in self._before(request)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import itertools
 import json
 import random
@@ -35,6 +36,7 @@ from gateway.types import DocumentCall, Finding, InferenceRequest, Operation, Wi
 ROUNDS = 7
 ROUND_S = 0.02  # processor time, about, of a row in a round
 BYTES = (200, 2_000, 16_000, 64_000, 256_000, 1_000_000)
+SHAPED_BYTES = (2_000, 20_000, 200_000)
 TURNS = (1, 5, 10, 20, 40)
 TURN_BYTES = 1_000
 _MOST = 1 << 21
@@ -164,6 +166,7 @@ async def rows() -> dict[str, Step]:
     made, gate = await classifier(among)
     found = dict(_parts(texts, among, made, gate))
     found.update(_sizes(texts, among, made))
+    found.update(_shapes(texts, among))
     found.update(_findings(texts, among, made))
     found.update(await _conversations(texts))
     found.update(await _many(texts))
@@ -207,6 +210,36 @@ def _sizes(texts: Texts, among: Catalog, made: Classifier) -> Iterator[tuple[str
         requests = [request(body, among) for body in bodies]
         yield f"{size:,} B: strict JSON", _taking_turns(strictjson.load_object, bodies)  # type: ignore[arg-type]
         yield f"{size:,} B: the verdict", _taking_turns(made.classify_now, requests)  # type: ignore[arg-type]
+
+
+def _shapes(texts: Texts, among: Catalog) -> Iterator[tuple[str, Step]]:
+    """Reading alone, of as many bytes in many values: it costs ten times as much for ten times."""
+    model = among.find("m")
+    for size in SHAPED_BYTES:
+        words = texts.of(size).split()
+        parts = [{"type": "text", "text": word} for word in words]
+        deep: object = words[0]
+        for word in words[:50]:
+            deep = [deep, word]
+        shapes: dict[str, dict[str, object]] = {
+            "messages of 20 B": {"messages": [_turn(" ".join(w)) for w in _by(4, words)]},
+            "parts of a word": {"messages": [{"role": "user", "content": parts}]},
+            "strings, 50 deep": {"tools": [deep] * (len(words) // 50)},
+        }
+        for name, shape in shapes.items():
+            call = DocumentCall(Operation.CHAT, {"model": "m", **shape})
+            yield (
+                f"{size:,} B in {name}: extraction",
+                functools.partial(extract, call, model, _MOST),
+            )
+
+
+def _turn(said: str) -> dict[str, str]:
+    return {"role": "user", "content": said}
+
+
+def _by(count: int, words: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (words[at : at + count] for at in range(0, len(words), count))
 
 
 def _findings(texts: Texts, among: Catalog, made: Classifier) -> Iterator[tuple[str, Step]]:

@@ -22,6 +22,7 @@ from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
+from gateway.classify.gate.database import scan_all
 from gateway.classify.gate.gate import Gate
 from gateway.classify.profile import Profile
 from gateway.classify.recognizers import FirstVerdict
@@ -142,7 +143,9 @@ def _steps(
         raise AssertionError("it waited")
 
     def triggers(text: str) -> object:
-        return compiled.compiled.ascii.asked(compiled.compiled.alphabet.encode(text))
+        signs, encoded = compiled.compiled.ascii, compiled.compiled.alphabet.encode(text)
+        hits = scan_all(signs.plain, encoded)
+        return signs.asked(hits, encoded) if hits else hits
 
     def confirmed(text: str) -> object:
         return gate.clear(text) or scanner.scan(text)

@@ -8,6 +8,7 @@ _JSON = "unit/test_strictjson.py::"
 _C = "unit/classify/"
 _EVIDENCE = _C + "test_evidence.py::"
 _NOW = _C + "test_classify_now.py::"
+_SHORT = _C + "test_classify_extract.py::"
 _PUBLIC = "unit/test_public_models.py::"
 
 C13 = Behaviour(
@@ -200,4 +201,56 @@ C16 = Behaviour(
     ),
 )
 
-CLASSIFICATION = (C13, C14, C15, C16)
+C17 = Behaviour(
+    "C17",
+    "A usual chat is read the short way only where that reads all that the walk over any document "
+    "reads of it.",
+    (
+        guard(
+            "a field that is no word of the protocol",
+            "classify/extract.py",
+            "    if not document.keys() <= PROTOCOL_WORDS:\n        return False\n",
+            "",
+            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
+        ),
+        guard(
+            "a list that is not of messages",
+            "classify/extract.py",
+            '            if field != "messages":\n                return False\n',
+            "",
+            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
+        ),
+        guard(
+            "a message that holds more",
+            "classify/extract.py",
+            "if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:",
+            "if type(message) is not dict:",
+            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
+        ),
+        guard(
+            "a content that is no string",
+            "classify/extract.py",
+            "    if not _STRINGS.issuperset(map(type, said)):\n        return False\n",
+            "",
+            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
+        ),
+        guard(
+            "a number that may be a card's",
+            "classify/extract.py",
+            "            if not LEAST_SHORT < value < LEAST_LONG:\n                return False\n",
+            "            pass\n",
+            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
+        ),
+        guard(
+            "the cap on bytes",
+            "classify/collect.py",
+            "        if 4 * sum(map(len, texts)) > most and _bytes(texts) > most:\n"
+            "            raise OverCap\n",
+            "",
+            _SHORT + "test_a_call_may_hold_so_many_bytes_and_no_more",
+        ),
+    ),
+    also=(_SHORT + "test_the_usual_chat_is_read_as_the_walk_reads_it",),
+)
+
+CLASSIFICATION = (C13, C14, C15, C16, C17)

@@ -32,9 +32,12 @@ class Sought:
 class Database:
     """Raises hyperscan.error for what Hyperscan cannot compile."""
 
+    __slots__ = ("compiled", "search", "stops")
+
     def __init__(self, compiled: Any, stops: frozenset[int]) -> None:
         self.compiled = compiled
         self.stops = stops
+        self.search: Callable[..., None] = _nothing if compiled is None else compiled.scan
 
     @classmethod
     def of(
@@ -77,20 +80,25 @@ class Database:
 def scan_all(databases: Sequence[Database], encoded: bytes) -> Hits | None:
     """All hits, in no particular order; None when one of them stops, or there are too many."""
     hits: Hits = []
-    stops: frozenset[int] = frozenset()
-
-    def hit(number: int, start: int, end: int, flags: int, context: Any) -> bool:
-        hits.append((number, end))
-        return number in stops or len(hits) > MOST_HITS
-
     try:
         for database in databases:
-            if database.compiled is not None:
-                stops = database.stops
-                database.compiled.scan(encoded, match_event_handler=hit)
+            database.search(encoded, _noted, 0, (hits, database.stops))
     except hyperscan.ScanTerminated:
         return None
     return hits
+
+
+def _noted(
+    number: int, start: int, end: int, flags: int, into: tuple[Hits, frozenset[int]]
+) -> bool:
+    """Whether this hit ends the scan."""
+    hits, stops = into
+    hits.append((number, end))
+    return number in stops or len(hits) > MOST_HITS
+
+
+def _nothing(*_: object) -> None:
+    """The scan of no expression."""
 
 
 def _flags(caseless: bool, each: bool) -> int:

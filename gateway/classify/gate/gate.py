@@ -49,8 +49,11 @@ class Gate:
             return None
 
     def clear(self, text: str) -> bool:
-        plain, looks = text, self._look(text)
-        if looks is not None and Look.MARK in looks and Look.FOLD not in looks:
+        looks = self._look(text)
+        if not looks:
+            return looks is not None
+        plain = text
+        if Look.MARK in looks and Look.FOLD not in looks:
             plain = folding.unmarked(text)
             looks = self._look(plain)
         if looks is None or looks.isdisjoint(_FOLDED):
@@ -62,13 +65,15 @@ class Gate:
 
     def _look(self, text: str) -> Set[Look] | None:
         """The kinds of triggers in it; None if it must be scanned."""
-        compiled = self.compiled
-        encoded = compiled.alphabet.encode(text)
-        signs = compiled.ascii if text.isascii() else compiled.beyond
-        asked = signs.asked(encoded)
-        if not asked:
-            return None if asked is None else _NOTHING
-        return self._ask(asked, text, encoded)
+        if text.isascii():
+            signs, encoded = self.compiled.ascii, text.encode()
+        else:
+            signs, encoded = self.compiled.beyond, self.compiled.alphabet.encode(text)
+        hits = scan_all(signs.plain, encoded)
+        if not hits:  # as most texts
+            return None if hits is None else _NOTHING
+        asked = signs.asked(hits, encoded)
+        return None if asked is None else self._ask(asked, text, encoded)
 
     def _ask(self, asked: Collection[int], text: str, encoded: bytes) -> Set[Look] | None:
         """The expressions proper that these signs stand for."""
@@ -102,7 +107,7 @@ class Gate:
         most = _most_digits(text, hits)
         return any(
             scan_all(numbers.databases, encoded) is None
-            for numbers in self.compiled.numbers
+            for numbers in reversed(self.compiled.numbers)  # long ones are rarely harmless
             if numbers.least_digits <= most
         )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import hyperscan
 
 from gateway.classify.gate import necessary, triggers
-from gateway.classify.gate.database import Database, Sought, scan_all
+from gateway.classify.gate.database import Database, Hits, Sought, scan_all
 from gateway.classify.gate.needs import Need, Needs
 from gateway.classify.gate.triggers import DIGITS, MARKS, RUNS, WORDS, Look, Trigger
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
@@ -46,18 +46,16 @@ class Signs:
     numbered: tuple[Database, ...]
     asks: tuple[int, ...]
 
-    def asked(self, encoded: bytes) -> set[int] | None:
-        """The questions to ask; None if something is found that settles it."""
-        hits = scan_all(self.plain, encoded)
-        if not hits:
-            return None if hits is None else set()
+    def asked(self, hits: Hits, encoded: bytes) -> set[int] | None:
+        """The questions to ask where `plain` has these hits; None if something is found that
+        settles it."""
         asked = {self.asks[number] for number, _ in hits}
         if A_DIGIT in asked:
             asked.discard(A_DIGIT)
-            hits = scan_all(self.numbered, encoded)
-            if hits is None:
+            more = scan_all(self.numbered, encoded)
+            if more is None:
                 return None
-            asked.update([self.asks[number] for number, _ in hits])
+            asked.update([self.asks[number] for number, _ in more])
         return asked
 
 

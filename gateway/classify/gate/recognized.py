@@ -74,7 +74,8 @@ _ADDRESS_6 = tuple(p.regex for p in IpRecognizer.PATTERNS if p.regex.startswith(
 _FISCAL = r"[\dLMNP-V]{2}[A-EHLMPR-T][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3} ?[A-Z]"
 _ENGLISH_STREETS = tuple(p.regex for p in StreetAddress.forms if p.name.startswith("English"))
 SIGNS = {
-    **dict.fromkeys(_ENGLISH_STREETS, r"\d[A-Za-z]?,? (?:(?-i:[A-Z])|[^\x00-\x7f]|\d)"),
+    # \s for a space, which Hyperscan would take for what is rare, and look at each of a text.
+    **dict.fromkeys(_ENGLISH_STREETS, r"\d[A-Za-z]?,?\s(?:(?-i:[A-Z])|[^\x00-\x7f]|\d)"),
     IBAN: r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z\d]){11}",
     **dict.fromkeys(_ADDRESS_6, _TWO_COLONS),
     rf"(?<![\w.,+-])(?:[A-Z]{{3}} ?[A-Z]{{3}} ?{_FISCAL})(?![\w-]|[.,]\d)": rf"{_FISCAL}(?![\w-])",

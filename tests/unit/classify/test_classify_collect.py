@@ -36,8 +36,7 @@ def test_the_seams_are_those_of_a_look_at_every_value() -> None:
     for _ in range(3000):
         values = rng.choices(_PARTS, k=rng.randint(1, 7))
         collector = Collector(1 << 20)
-        for value in values:
-            collector.value(value)
+        collector.values(values)
         wanted = seams(values)
         met += len(wanted)
         made = list(collector.extract().texts)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.catalog import CatalogModel
+from gateway.classify import extract as extract_module
 from gateway.classify.collect import PROTOCOL_WORDS, Collector
 from gateway.classify.extract import extract
 from gateway.types import DocumentCall, Operation
@@ -39,7 +41,7 @@ def read_plainly(value: Any, collector: Collector) -> None:
         for item in value:
             read_plainly(item, collector)
     elif isinstance(value, str):
-        collector.value(value)
+        collector.values((value,))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         collector.number(value)
 
@@ -51,3 +53,70 @@ def test_all_of_a_document_is_read_in_its_order(document: dict[str, Any]) -> Non
     read_plainly(document, plain)
     found = extract(DocumentCall(Operation.CHAT, document), MODEL, 1 << 20)
     assert found.texts == plain.extract().texts
+
+
+TURNS = st.lists(
+    st.fixed_dictionaries({"role": WORDS, "content": WORDS | st.text(max_size=100)}) | MESSAGES,
+    max_size=5,
+)
+CHATS = st.dictionaries(
+    st.sampled_from(["model", "messages", "seed", "user", "max_tokens", "stop", "top_k"]),
+    SCALARS | TURNS | st.text(max_size=100),
+    max_size=5,
+)
+
+
+def as_the_walk_reads(document: dict[str, Any]) -> Collector:
+    collector = Collector(1 << 20)
+    extract_module._document(document, collector)
+    return collector
+
+
+@settings(max_examples=600, deadline=None)
+@given(CHATS)
+def test_the_usual_chat_is_read_as_the_walk_reads_it(document: dict[str, Any]) -> None:
+    short, walked = Collector(1 << 20), as_the_walk_reads(document)
+    if extract_module._only_says(document, short):
+        assert vars(short) == vars(walked)
+    else:
+        assert vars(short) == vars(Collector(1 << 20))
+
+
+def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
+    turns = [{"role": "user", "content": "hello"}, {"content": "hi", "role": "assistant"}]
+    usual = {"model": "chat", "messages": turns, "max_tokens": 100, "stream": False, "stop": None}
+    assert extract_module._only_says(usual, Collector(1 << 20))
+    others: list[dict[str, Any]] = [
+        {"top_k": 4},  # a field that is no word of the protocol
+        {"seed": 10**6},
+        {"temperature": float("nan")},
+        {"stop": ["end"]},
+        {"tools": turns},
+        {"metadata": {"name": "x"}},
+        {"messages": [*turns, {"role": "user", "content": None}]},
+        {"messages": [*turns, {"role": "user", "content": [{"type": "text", "text": "x"}]}]},
+        {"messages": [*turns, {"role": "user", "content": "x", "name": "y"}]},
+        {"messages": [*turns, {"role": "user", "name": "y"}]},
+        {"messages": [*turns, "x"]},
+    ]
+    for other in others:
+        assert not extract_module._only_says(usual | other, Collector(1 << 20)), other
+
+
+def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
+    assert not PROTOCOL_WORDS & extract_module._TELLING_KEYS
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"messages": [{"role": "user", "content": "é" * 50}]},
+        {"messages": [{"role": "user", "content": c * 50} for c in "xy"]},
+        {"other": ["x" * 60, "y" * 35]},
+        {"ab": ["x y"] * 32, "zz": 0},
+    ],
+)
+def test_a_call_may_hold_so_many_bytes_and_no_more(document: dict[str, Any]) -> None:
+    call = DocumentCall(Operation.CHAT, document)
+    assert extract(call, MODEL, 100).unscannable is None
+    assert extract(call, MODEL, 99).unscannable == "over_cap"
