@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from gateway.accounting.metrics import Metrics
@@ -41,13 +42,12 @@ from gateway.routing.policy import leaving, slow_ones
 from gateway.scheduling.calls import Call, Spill
 from gateway.spill import Reservation, SpillControl
 from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
-from gateway.ways import Ways, price_usd
+from gateway.ways import Ways
 
 log = logging.getLogger(__name__)
 
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
 _FAIR, _FAIR_ABROAD = 4.0, 2.0  # times the 95th percentile of the answers' times
-_GAVE_UP = (asyncio.CancelledError, DeadlineExceeded)
 _LOOK_AGAIN_S = 0.5  # what was expected to be back soon may not be any more
 
 
@@ -100,13 +100,14 @@ class Fleet:
         here: tuple[float, int] | None = None
         closed: str | None = None
         states = []
-        for way in self.ways.of(model).all:
+        ways = self.ways.of(model)
+        for way in ways.all:
             place, lane = way.place, way.lane
             times, back_in_s = lane.times, None
             why = unavailable_why(place, lane)
             if way.onprem:
                 if here is None:  # all of them have one queue
-                    here = self._onprem_s(request, restricted)
+                    here = self._onprem_s(request, ways.group_of(request), now_s)
                 predicted_s, waiting = here
                 room, batch = True, self.groups.execution(model, way.name).rows
             else:
@@ -180,11 +181,13 @@ class Fleet:
         return self.ways.of(request.model).group_of(request)
 
     def call(
-        self, request: InferenceRequest, restricted: bool, clouds: Iterable[Endpoint],
+        self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
     ) -> Call:  # fmt: skip
-        prices_usd = self.ways.of(request.model).prices_usd
-        abroad = [Abroad(e.name, prices_usd[e.name]) for e in clouds]
+        abroad: Sequence[Abroad] = ()
+        if clouds and not restricted:
+            prices_usd = self.ways.of(request.model).prices_usd
+            abroad = [Abroad(e.name, prices_usd[e.name]) for e in clouds]
         return self.groups.call(request, restricted, abroad, avoid)
 
     async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Turn:
@@ -315,21 +318,35 @@ class Fleet:
         names = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
         return {name: 0 if closed else self.clouds.capacity(name, model) for name in names}
 
-    def _onprem_s(self, request: InferenceRequest, restricted: bool) -> tuple[float, int]:
+    def _onprem_s(
+        self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
+    ) -> tuple[float, int]:
         """Seconds to the whole answer were it queued now, and how many wait."""
-        group = self.groups.of(request.model, self.group_of(request))
-        call = self.groups.call(request, restricted, ())
-        return group.scheduling.completion_s(call, self._clock()), group.waiting
+        group, size = self.groups.of(request.model, servers), self.groups.size(request)
+        deadline_s = request.deadline.at_s
+        return group.scheduling.completion_s(size, deadline_s, now_s), group.waiting
 
     # What dispatch tells
 
     def place(self, name: str) -> Place:
         return self.places[name]
 
-    def waiting_for(self, endpoint: Endpoint, waiting: Waiting, limit: Patience) -> _Awaited:
-        """While in there, `limit` runs out at once when the endpoint goes down: a frozen server
+    @contextmanager
+    def waiting_for(self, endpoint: Endpoint, waiting: Waiting, limit: Patience) -> Iterator[None]:
+        """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
         keeps its connections open and would hold every call to its deadline."""
-        return _Awaited(self.places[endpoint.name], waiting, limit)
+        place, health = self.places[endpoint.name], self.lane(endpoint.name, waiting.model).health
+        place.limits[limit] = waiting
+        ticket = health.asked()
+        answered = True
+        try:
+            yield
+        except (asyncio.CancelledError, DeadlineExceeded):
+            answered = False
+            raise
+        finally:
+            place.limits.pop(limit)
+            health.left(ticket, answered=answered)
 
     def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
         """How long one try there may wait for its answer to begin, whatever the deadline."""
@@ -369,10 +386,7 @@ class Fleet:
 
     def cheapest_abroad(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
-        names = self._catalog.find(model).endpoints
-        endpoints = [self._catalog.endpoints[name] for name in names]
-        clouds = [e.models[model] for e in endpoints if e.zone is Zone.CLOUD]
-        return min(clouds, key=lambda served: price_usd(served, None), default=None)
+        return self.ways.of(model).cheapest_abroad
 
     def started(self, endpoint: Endpoint, model: str) -> int:
         """Returns the epoch with which the call's end must be told."""
@@ -582,24 +596,3 @@ class Fleet:
         for place in self.places.values():
             if id(place) not in kept:
                 await place.connector.aclose()
-
-
-class _Awaited:
-    """A call that waits for an endpoint, which is told of it."""
-
-    __slots__ = ("_limit", "_place", "_ticket", "_waiting")
-
-    def __init__(self, place: Place, waiting: Waiting, limit: Patience) -> None:
-        self._place, self._waiting, self._limit = place, waiting, limit
-
-    def __enter__(self) -> None:
-        place, waiting = self._place, self._waiting
-        place.limits[self._limit] = waiting
-        self._ticket = place.lanes[waiting.model].health.asked()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """One that gave up was not answered; whatever else it met, is an answer."""
-        place = self._place
-        del place.limits[self._limit]
-        answered = kind is None or not issubclass(kind, _GAVE_UP)
-        place.lanes[self._waiting.model].health.left(self._ticket, answered=answered)

@@ -78,7 +78,7 @@ class Weights:
         return usd * (self.restricted_factor if restricted else 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Size:
     """Of a call, before anybody has done it."""
 

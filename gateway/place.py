@@ -18,7 +18,6 @@ from gateway.patience import Patience
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
 from gateway.spill import AdaptiveLimit
-from gateway.values import value
 
 
 @dataclass(slots=True)
@@ -51,7 +50,7 @@ class Lanes(dict[str, Lane]):
         return found
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A call that waits for its answer to begin, or for the next frame of it."""
 

@@ -37,8 +37,10 @@ class WorkMeter:
         if not self._batched:
             return 1
         if isinstance(payload, DocumentCall):
+            if payload.operation is not _EMBEDDINGS:
+                return 1
             texts = payload.document.get("input")
-            return max(1, len(texts)) if isinstance(texts, list) and _embeds(payload) else 1
+            return max(1, len(texts)) if isinstance(texts, list) else 1
         return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
 
     def of(self, request: InferenceRequest) -> float:
@@ -60,8 +62,6 @@ class WorkMeter:
 
 def _tokens(call: DocumentCall) -> float:
     given = len(strictjson.dumps(call.document)) / _BYTES_A_TOKEN * _IN_WEIGHT + 1.0
-    return given if _embeds(call) else given + (stated(call.document) or _OUT_UNLESS_SAID)
-
-
-def _embeds(call: DocumentCall) -> bool:
-    return call.operation is _EMBEDDINGS
+    if call.operation is _EMBEDDINGS:
+        return given
+    return given + (stated(call.document) or _OUT_UNLESS_SAID)
