@@ -394,7 +394,10 @@ class Fleet:
         lane = place.lanes[model]
         lane.in_flight += 1
         place.in_flight += 1
-        return lane.breaker.starts(self.health.response_floor_ms / 1000)
+        breaker = lane.breaker
+        if breaker.open_until_s:
+            return breaker.starts(self.health.response_floor_ms / 1000)
+        return breaker.epoch
 
     def ended(self, endpoint: Endpoint, model: str) -> None:
         place = self.places[endpoint.name]

@@ -59,8 +59,8 @@ class ServiceTimes:
         count = self.sample = len(ordered)
         if count:
             self.usual_s = ordered[count // 2]
-            self.slow_s = ordered[int(0.95 * count)]
-            self.high_s = ordered[int(0.99 * count)]
+            self.slow_s = ordered[count * 95 // 100]
+            self.high_s = ordered[count * 99 // 100]
         else:
             self.usual_s = self.slow_s = self.high_s = self._expected_s
 

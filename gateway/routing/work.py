@@ -50,9 +50,9 @@ class WorkMeter:
             return float(self.rows(request))
         if self._counted is None or self._counted() is not payload:
             self._counted, self._tokens = ref(payload), _tokens(payload)
-        tokens = self._tokens
-        self._mean = self._mean or tokens
-        work = tokens / self._mean
+            if not self._mean:
+                self._mean = self._tokens
+        work = self._tokens / self._mean
         return work if _LEAST < work < _MOST else min(_MOST, max(_LEAST, work))
 
     def seen(self, work: float) -> None:

@@ -184,6 +184,7 @@ class _Budget:
         return found
 
     def affords(self, nano_usd: int, now_s: float) -> bool:
+        """Whether so much may be put aside; nothing is while it lets nobody out."""
         return self.opens(now_s) and nano_usd <= self._left
 
     def put_aside(self, nano_usd: int) -> None:

@@ -63,7 +63,7 @@ S2 = Behaviour(
     (
         guard(
             "calls count when they are sent", "scheduling/servers.py",
-            "        self.standing.in_flight += len(calls)\n", "",
+            "        standing.in_flight += len(calls)\n", "",
             _BURSTS + "test_a_server_that_takes_fewer_never_has_one_more",
             _BURSTS + "test_calls_that_end_one_by_one_fill_their_places_and_no_more",
         ),
