@@ -62,7 +62,7 @@ class Breaker:
     def starts(self, patience_s: float = _PROBE_S) -> int:
         """A call goes there; its end is told with the epoch that this returns. As a probe it counts
         for `patience_s`: one that hangs keeps no other from being the probe."""
-        if not self.closed:
+        if self.open_until_s:
             self.probing = True
             self._probing_until_s = self.clock() + patience_s
         return self.epoch
@@ -70,7 +70,7 @@ class Breaker:
     def succeeded(self, epoch: int) -> None:
         if epoch != self.epoch:
             return
-        if not self.closed:
+        if self.open_until_s:
             self.open_until_s, self.cool_down_s, self.probing = 0.0, _COOL_DOWN_S, False
         self.in_a_row = 0
         self.recent.append(False)

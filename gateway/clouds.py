@@ -24,9 +24,12 @@ class Clouds:
         lane: Callable[[str, str], Lane],
         clock: Clock,
         elsewhere: Callable[[str], int] = lambda name: 0,
+        beside: Sequence[object] = (),
     ) -> None:
-        """`elsewhere`: calls that settings of before have there, beside those of its place."""
+        """`elsewhere`: calls that settings of before have there, beside those of its place; asked
+        while there are such, `beside`."""
         self._places = places
+        self._beside = beside
         self._lane = lane
         self._clock = clock
         self._elsewhere = elsewhere
@@ -42,14 +45,18 @@ class Clouds:
 
     @property
     def waiting(self) -> int:
-        return len(self.line)
+        return len(self.line.waiting)
 
     def limit(self, name: str) -> AdaptiveLimit:
         return self._limits[name]
 
     def takes_another(self, name: str, model: str) -> bool:
         """Whether there is room, with what is there and what it can take."""
-        return self._limits[name].room(self._used(name, model))
+        place = self._places[name]
+        used = place.in_flight
+        if self._beside or place.lanes[model].health.slow_start.going:
+            used = self._used(name, model)
+        return self._limits[name].room(used)
 
     def room(self, name: str, model: str) -> int:
         """How many calls it takes now."""
@@ -79,7 +86,7 @@ class Clouds:
 
     def offer(self, name: str) -> None:
         """A place may have become free there: whoever has waited for it may take it."""
-        if not len(self.line):
+        if not self.line.waiting:
             return
         limit, in_flight = self._limits[name], self._in_flight(name)
         if limit.room(in_flight):
@@ -94,7 +101,7 @@ class Clouds:
         can go on `otherwise`: True, and it is decided on anew. False at once where it would be late
         behind those who wait already, and when its time is over."""
         names, model = frozenset(endpoints), request.model
-        times = {name: self._lane(name, model).times.quantile_s(0.5) for name in names}
+        times = {name: self._lane(name, model).times.usual_s for name in names}
         latest_s = request.deadline.at_s - min(times.values(), default=math.inf)
         waits_s = (self._pace(n, times[n]).wait_s(self.line.ahead(n, latest_s)) for n in names)
         if self._clock() + min(waits_s, default=math.inf) > latest_s:

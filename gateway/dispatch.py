@@ -224,12 +224,12 @@ class Dispatcher:
             route.sent += 1
             return attempt.beside(endpoint, clearance.found).start()
 
-        late_s = max(times.quantile_s(0.95), _LATE * times.quantile_s(0.5))
+        late_s = max(times.slow_s, _LATE * times.usual_s)
         return await hedged(attempt.start(), late_s, second)
 
     def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
         """No attempt starts that cannot finish (D5)."""
-        p50_s = self._fleet.lane(endpoint.name, request.model).times.quantile_s(0.5)
+        p50_s = self._fleet.lane(endpoint.name, request.model).times.usual_s
         return request.deadline.allows(p50_s)
 
     def _exhausted(

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from gateway.accounting.metrics import Metrics
 from gateway.backends import Inspector
@@ -41,7 +42,7 @@ from gateway.routing.policy import leaving, slow_ones
 from gateway.scheduling.calls import Call, Spill
 from gateway.spill import Reservation, SpillControl
 from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
-from gateway.ways import Ways, price_usd
+from gateway.ways import Ways
 
 log = logging.getLogger(__name__)
 
@@ -82,12 +83,14 @@ class Fleet:
         self._spill = spill or SpillControl.unlimited(clock)
         self.ways = Ways(catalog, places, self.lane)
         self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
-        self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere)
-        for place in places.values():
-            if place.settings.zone is Zone.ONPREM and place.gpu_time is None:
-                place.gpu_time = GpuTime(clock)
         self.beside: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
+        self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.beside)
+        for place in places.values():
+            if place.lanes.new is None:
+                place.lanes.new = partial(self._new_lane, place)
+            if place.settings.zone is Zone.ONPREM and place.gpu_time is None:
+                place.gpu_time = GpuTime(clock)
 
     # What the decision reads
 
@@ -97,32 +100,34 @@ class Fleet:
         here: tuple[float, int] | None = None
         closed: str | None = None
         states = []
-        for way in self.ways.of(model).all:
+        ways = self.ways.of(model)
+        for way in ways.all:
             place, lane = way.place, way.lane
-            times, breaker = lane.times, lane.breaker
+            times, back_in_s = lane.times, None
             why = unavailable_why(place, lane)
             if way.onprem:
                 if here is None:  # all of them have one queue
-                    here = self._onprem_s(request, restricted)
+                    here = self._onprem_s(request, ways.group_of(request), now_s)
                 predicted_s, waiting = here
                 room, batch = True, self.groups.execution(model, way.name).rows
             else:
                 if closed is None:
                     closed = self._spill.closed(request.tenant)
                 why = why or closed
-                predicted_s = times.quantile_s(0.95)
+                predicted_s = times.slow_s
                 room, waiting, batch = self.clouds.takes_another(way.name, model), 0, 1
-            back_in_s = place.back_in_s()
-            if back_in_s or breaker.open_until_s:
-                out_s = lane.health.out_for_s() if place.up else None
-                back_in_s = self.recovery.sure_s(back_in_s or out_s)
+            if why:
+                back_in_s = place.back_in_s()
+                if back_in_s or lane.breaker.open_until_s:
+                    out_s = lane.health.out_for_s() if place.up else None
+                    back_in_s = self.recovery.sure_s(back_in_s or out_s)
             states.append(EndpointState(
                 endpoint=way.endpoint,
                 served=way.served,
                 available=not why,
                 unavailable_why=why,
                 predicted_s=predicted_s,
-                p50_s=times.quantile_s(0.5),
+                p50_s=times.usual_s,
                 waiting=waiting,
                 in_flight=lane.in_flight,
                 batch=batch,
@@ -144,13 +149,9 @@ class Fleet:
                 group.look_again()
 
     def lane(self, name: str, model: str) -> Lane:
-        place = self.places[name]
-        found = place.lanes.get(model)
-        if found is None:
-            found = place.lanes[model] = self._new_lane(name, place, model)
-        return found
+        return self.places[name].lanes[model]
 
-    def _new_lane(self, name: str, place: Place, model: str) -> Lane:
+    def _new_lane(self, place: Place) -> Lane:
         h = self.health
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
         health = LaneHealth(self._clock, h, breaker)
@@ -180,11 +181,13 @@ class Fleet:
         return self.ways.of(request.model).group_of(request)
 
     def call(
-        self, request: InferenceRequest, restricted: bool, clouds: Iterable[Endpoint],
+        self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
     ) -> Call:  # fmt: skip
-        prices_usd = self.ways.of(request.model).prices_usd
-        abroad = [Abroad(e.name, prices_usd[e.name]) for e in clouds]
+        abroad: Sequence[Abroad] = ()
+        if clouds and not restricted:
+            prices_usd = self.ways.of(request.model).prices_usd
+            abroad = [Abroad(e.name, prices_usd[e.name]) for e in clouds]
         return self.groups.call(request, restricted, abroad, avoid)
 
     async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Turn:
@@ -253,12 +256,15 @@ class Fleet:
             if (was := before.places.get(name)) is not None and was is not place:
                 place.drained = was.drained
         both = frozenset(n for n, p in self.places.items() if before.places.get(n) is p)
+        for name in both:
+            place = self.places[name]
+            place.lanes.new = partial(self._new_lane, place)
         queues = frozenset(
             m for m in self._catalog.models
             if self._queues_for(m) == before._queues_for(m) and both.issuperset(self._queues_for(m))
         )  # fmt: skip
         self.groups.take_over(before.groups, both, queues if same_queues else frozenset())
-        self.beside = [before, *before.beside]
+        self.beside[:] = [before, *before.beside]
         for other in self.beside:
             other.beside.append(self)
 
@@ -266,7 +272,7 @@ class Fleet:
         """No call of these settings is left."""
         for other in self.beside:
             other.beside.remove(self)
-        self.beside = []
+        self.beside.clear()
 
     def _queues_for(self, model: str) -> tuple[str, ...]:
         found = self._catalog.models.get(model)
@@ -312,11 +318,13 @@ class Fleet:
         names = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
         return {name: 0 if closed else self.clouds.capacity(name, model) for name in names}
 
-    def _onprem_s(self, request: InferenceRequest, restricted: bool) -> tuple[float, int]:
+    def _onprem_s(
+        self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
+    ) -> tuple[float, int]:
         """Seconds to the whole answer were it queued now, and how many wait."""
-        group = self.groups.of(request.model, self.group_of(request))
-        call = self.groups.call(request, restricted, ())
-        return group.scheduling.completion_s(call, self._clock()), group.waiting
+        group, size = self.groups.of(request.model, servers), self.groups.size(request)
+        deadline_s = request.deadline.at_s
+        return group.scheduling.completion_s(size, deadline_s, now_s), group.waiting
 
     # What dispatch tells
 
@@ -342,8 +350,8 @@ class Fleet:
 
     def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
         """How long one try there may wait for its answer to begin, whatever the deadline."""
-        found = self.lane(endpoint.name, request.model).figures()
-        return give_up_s(found, self.health, request)
+        lane = self.places[endpoint.name].lanes[request.model]
+        return give_up_s(lane.times, self.health, request)
 
     def next_frame_s(self, endpoint: Endpoint, model: str) -> float:
         """How long a stream from there may be silent, whatever the deadline."""
@@ -354,7 +362,8 @@ class Fleet:
 
     def refuses(self, endpoint: Endpoint, model: str) -> str:
         """Why no call may go there now; empty when one may."""
-        return unavailable_why(self.places[endpoint.name], self.lane(endpoint.name, model))
+        place = self.places[endpoint.name]
+        return unavailable_why(place, place.lanes[model])
 
     def went_out(self, endpoint: Endpoint, model: str) -> str:
         """Why a call that is there waits in vain; empty when it does not. One that is drained
@@ -366,9 +375,9 @@ class Fleet:
         """Whether an endpoint in the cloud has room."""
         return self.clouds.takes_another(name, model)
 
-    async def reserve(self, request: InferenceRequest, served: ServedModel) -> Reservation:
+    def reserve(self, request: InferenceRequest, served: ServedModel) -> Awaitable[Reservation]:
         """Money for an attempt in the cloud, as much as it can cost. Raises SpillClosed."""
-        return await self._spill.reserve(
+        return self._spill.reserve(
             request.tenant, tariff.at_most(request, served), request.deadline
         )
 
@@ -377,40 +386,44 @@ class Fleet:
 
     def cheapest_abroad(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
-        names = self._catalog.find(model).endpoints
-        endpoints = [self._catalog.endpoints[name] for name in names]
-        clouds = [e.models[model] for e in endpoints if e.zone is Zone.CLOUD]
-        return min(clouds, key=lambda served: price_usd(served, None), default=None)
+        return self.ways.of(model).cheapest_abroad
 
     def started(self, endpoint: Endpoint, model: str) -> int:
         """Returns the epoch with which the call's end must be told."""
-        lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
+        place = self.places[endpoint.name]
+        lane = place.lanes[model]
         lane.in_flight += 1
         place.in_flight += 1
-        return lane.breaker.starts(self.health.response_floor_ms / 1000)
+        breaker = lane.breaker
+        if breaker.open_until_s:
+            return breaker.starts(self.health.response_floor_ms / 1000)
+        return breaker.epoch
 
     def ended(self, endpoint: Endpoint, model: str) -> None:
-        lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
+        place = self.places[endpoint.name]
+        lane = place.lanes[model]
         lane.in_flight -= 1
         place.in_flight -= 1
-        if endpoint.name in self.clouds:
+        if self.clouds.line.waiting and endpoint.name in self.clouds:
             self.clouds.offer(endpoint.name)
 
     def succeeded(
         self, endpoint: Endpoint, request: InferenceRequest, epoch: int, took_s: float
     ) -> None:
-        model = request.model
-        lane = self.lane(endpoint.name, model)
-        was_out = not lane.breaker.closed
-        lane.breaker.succeeded(epoch)
-        if was_out and lane.breaker.closed:  # the probe of a half-open breaker
-            self.returned(endpoint.name, model)
-        lane.health.served(took_s, lane.figures())
-        lane.times.observe(took_s)
-        if endpoint.name in self.clouds:
-            self.clouds.limit(endpoint.name).answered(self.places[endpoint.name].in_flight)
-            self.groups.answered_abroad(endpoint.name, request, took_s)
-        self._metrics.attempt_seconds.labels(endpoint.name, model).observe(took_s)
+        name, model = endpoint.name, request.model
+        place = self.places[name]
+        lane = place.lanes[model]
+        breaker, times, limit = lane.breaker, lane.times, place.room
+        was_out = breaker.open_until_s
+        breaker.succeeded(epoch)
+        if was_out and breaker.closed:  # the probe of a half-open breaker
+            self.returned(name, model)
+        lane.health.served(took_s, times)
+        times.observe(took_s)
+        if limit is not None:  # in the cloud
+            limit.answered(place.in_flight)
+            self.groups.answered_abroad(name, request, took_s)
+        self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int) -> None:
         breaker = self.lane(endpoint.name, model).breaker
@@ -444,7 +457,7 @@ class Fleet:
         what its answers take. In the cloud, where no canary looks and budgets are rarely so long,
         twice that will do, or once if nobody else was answered meanwhile either."""
         lane, took_s = self.lane(endpoint.name, model), self._clock() - sent_s
-        high_s = lane.times.quantile_s(0.95)
+        high_s = lane.times.slow_s
         if endpoint.zone is Zone.ONPREM or took_s < high_s:
             return took_s >= _FAIR * high_s
         return took_s >= _FAIR_ABROAD * high_s or lane.health.silent_since(sent_s)
@@ -456,7 +469,7 @@ class Fleet:
     def returned(self, name: str, model: str) -> None:
         lane = self.lane(name, model)
         lane.health.slow_start.begin()
-        lane.times.forget_over(lane.health.slow_s(lane.times.quantile_s(0.5)))
+        lane.times.forget_over(lane.health.slow_s(lane.times.usual_s))
         if name in self.clouds:
             self.clouds.limit(name).restart()
             self.clouds.offer(name)
@@ -489,7 +502,7 @@ class Fleet:
 
     @staticmethod
     def _back_in_s(place: Place, lane: Lane) -> float | None:
-        told_s = lane.health.back_in_s(lane.times.quantile_s(0.5)) if place.up else None
+        told_s = lane.health.back_in_s(lane.times.usual_s) if place.up else None
         return place.back_in_s() if told_s is None else told_s
 
     def retry_after_s(self, model: str) -> float:
@@ -502,7 +515,7 @@ class Fleet:
 
     def _need_s(self, model: str) -> float:
         places = self._catalog.find(model).endpoints
-        return min(self.lane(name, model).times.quantile_s(0.5) for name in places)
+        return min(self.lane(name, model).times.usual_s for name in places)
 
     async def back_in_time(self, request: InferenceRequest) -> bool:
         """Wait for an on-prem server that restarts, or for the canary of one that is up again,
@@ -579,7 +592,7 @@ class Fleet:
     async def aclose(self, others: Sequence[Fleet] | None = None) -> None:
         """All but what the others have, too: unless said, those beside it. One that never followed
         has its places from them all the same."""
-        others = self.beside if others is None else others
+        others = tuple(self.beside) if others is None else others
         self.part()
         self.groups.close([other.groups for other in others])
         kept = {id(place) for other in others for place in other.places.values()}

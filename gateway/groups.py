@@ -78,7 +78,7 @@ class Weights:
         return usd * (self.restricted_factor if restricted else 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Size:
     """Of a call, before anybody has done it."""
 
@@ -360,8 +360,10 @@ class Groups:
         self._meter(model).seen(call.work)
 
     def answered_abroad(self, endpoint: str, request: InferenceRequest, took_s: float) -> None:
-        work = self._meter(request.model).of(request)
-        self._cloud(endpoint, request.model).observe(work, took_s)
+        """Of a model without a queue here nobody ever asks."""
+        meter = self._meters.get(request.model)
+        if meter is not None:
+            self._cloud(endpoint, request.model).observe(meter.of(request), took_s)
 
     def _cloud(self, endpoint: str, model: str) -> CloudLatency:
         found = self._clouds.get((endpoint, model))

@@ -12,7 +12,7 @@ from gateway.config import EndpointSettings
 from gateway.embedded.providers import Provided
 from gateway.groups import Prior
 from gateway.health.lane import LaneHealth
-from gateway.health.patience import Figures, parting_s
+from gateway.health.patience import parting_s
 from gateway.health.statistics import ServerStatistics
 from gateway.patience import Patience
 from gateway.pricing.gputime import GpuTime
@@ -30,13 +30,24 @@ class Lane:
     health: LaneHealth
     in_flight: int = 0
 
-    def figures(self) -> Figures:
-        times = self.times
-        return Figures(times.quantile_s(0.5), times.quantile_s(0.99), times.sample)
-
     @property
     def gap_s(self) -> float:
-        return self.gaps.quantile_s(0.99)
+        return self.gaps.high_s
+
+
+class Lanes(dict[str, Lane]):
+    """Those of one endpoint, by model. One that nobody has asked for yet is made then."""
+
+    __slots__ = ("new",)
+
+    def __init__(self) -> None:
+        self.new: Callable[[], Lane] | None = None
+
+    def __missing__(self, model: str) -> Lane:
+        if self.new is None:
+            raise KeyError(model)
+        found = self[model] = self.new()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ class Place:
     up: bool = False
     drained: bool = False  # by an operator: it gets no new calls
     in_flight: int = 0
-    lanes: dict[str, Lane] = field(default_factory=dict)
+    lanes: Lanes = field(default_factory=Lanes)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
     limits: dict[Patience, Waiting] = field(default_factory=dict)  # of who waits, in order
     statistics: ServerStatistics | None = None  # where the server tells any

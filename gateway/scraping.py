@@ -73,7 +73,7 @@ class Scraping:
     def _look_for_stall(self, name: str, model: str, lane: Lane, found: ModelFigures) -> None:
         watch = self._stalls.setdefault((name, model), StallWatch(self._clock))
         settings = self._fleet.health
-        patience_s = max(settings.stall_s, doubt_s(lane.figures(), settings))
+        patience_s = max(settings.stall_s, doubt_s(lane.times, settings))
         if not lane.health.proven:
             patience_s *= _UNPROVEN
         # Once it is out, only canaries ask; that it is out does not end the stall.

@@ -95,7 +95,7 @@ class Tending:
                 if self._clock() >= known.try_s and not self._proving(name):
                     known.try_s = self._clock() + _PROVE_S
                     known.going = group.create_task(self._prove(name, model))
-            elif (doubt := lane.health.doubt(lane.figures())) is not Doubt.NONE:
+            elif (doubt := lane.health.doubt(lane.times)) is not Doubt.NONE:
                 log.debug("%s: doubts %s: %s", name, model, doubt.value)
                 known.going = group.create_task(self._ask(name, model, lane))
             elif lane.health.due():
@@ -128,11 +128,11 @@ class Tending:
         answer, took_s = await self._canary(name, model, patience_s)
         if answer is Answer.LATE and took_s > patience_s + _LAG_S:
             return  # this process was late itself
-        self._do(name, model, lane.health.told(answer, took_s, lane.figures()))
+        self._do(name, model, lane.health.told(answer, took_s, lane.times))
 
     def _patience_s(self, lane: Lane) -> float:
         """A canary that decides for restricted calls too may wait as long as they would."""
-        usual_s = max(self._settings.canary_ms / 1000, _PATIENCE_FACTOR * lane.figures().high_s)
+        usual_s = max(self._settings.canary_ms / 1000, _PATIENCE_FACTOR * lane.times.high_s)
         if lane.health.state == "slow":
             return max(usual_s, self._settings.response_floor_ms / 1000)
         return usual_s if lane.health.state == "trusted" else _OUT_PATIENCE * usual_s

@@ -29,12 +29,15 @@ class Way:
 class _OfModel:
     """Those of one model, and the servers that its calls queue for."""
 
-    __slots__ = ("_groups", "abroad", "all", "model", "prices_usd")
+    __slots__ = ("_groups", "abroad", "all", "cheapest_abroad", "model", "prices_usd")
 
     def __init__(self, model: CatalogModel, ways: tuple[Way, ...]) -> None:
         self.model, self.all = model, ways
         self.abroad = tuple(way.name for way in ways if not way.onprem)
         self.prices_usd = {way.name: way.price_usd for way in ways}
+        clouds = [way for way in ways if not way.onprem]
+        cheapest = min(clouds, key=lambda way: way.price_usd, default=None)
+        self.cheapest_abroad = None if cheapest is None else cheapest.served
         self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
 
     def group_of(self, request: InferenceRequest) -> tuple[str, ...]:

@@ -14,13 +14,14 @@ from gateway.console.decisions import Decisions, Figures
 from gateway.console.spend import Spend
 from gateway.deadline import Clock
 from gateway.fleet import Fleet
+from gateway.groups import Size
 from gateway.place import Lane, Place
-from gateway.scheduling.calls import Call
 from gateway.spill import SpillStop
 from gateway.types import Zone
 
 Section = Any  # JSON
 _ROUND_MS = 3
+_AVERAGE = Size(work=1.0, rows=1)  # call
 _MEASURE_S = 1.0  # percentiles are sorted for anew
 
 
@@ -101,7 +102,8 @@ class Picture:
         for (model, servers), group in fleet.groups:
             clear_s = figures.tight_budget_s(self._recent, model)
             budget_s = clear_s or self._sight.default_budget_s
-            predicted_s = group.scheduling.completion_s(self._next(budget_s), self._sight.clock())
+            now_s = self._sight.clock()
+            predicted_s = group.scheduling.completion_s(_AVERAGE, now_s + budget_s, now_s)
             waiting, most = group.waiting, self._sight.max_waiting
             refused = [fleet.refuses(fleet.endpoint(name), model) for name in servers]
             known = math.isfinite(predicted_s) and not all(refused)
@@ -124,11 +126,6 @@ class Picture:
         places = self._sight.fleet.places
         endpoints = self._sight.catalog.find(model).endpoints
         return any(places[name].settings.zone is Zone.CLOUD for name in endpoints)
-
-    def _next(self, budget_s: float) -> Call:
-        """An average call that arrived now."""
-        now_s = self._sight.clock()
-        return Call(id=0, arrived_s=now_s, deadline_s=now_s + budget_s, penalty=1.0)
 
 
 def _endpoint(name: str, place: Place) -> Section:

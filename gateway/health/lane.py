@@ -89,18 +89,18 @@ class LaneHealth:
 
     def asked(self) -> int:
         """A call begins to wait for its answer; `left` is told with what this returns."""
-        self._tickets += 1
-        self.waiting[self._tickets] = self.clock()
+        ticket = self._tickets = self._tickets + 1
+        now_s = self.waiting[ticket] = self.clock()
         if self.unanswered_since_s is None:
-            self.unanswered_since_s = self.clock()
-        return self._tickets
+            self.unanswered_since_s = now_s
+        return ticket
 
     def heard(self) -> None:
         """Any answer is a sign of life, also one that says no."""
-        self._heard_s = self.clock()
+        self._heard_s = now_s = self.clock()
         self.heard_count += 1
         self.silent = False
-        self.unanswered_since_s = self.clock() if self.waiting else None
+        self.unanswered_since_s = now_s if self.waiting else None
 
     def left(self, ticket: int, *, answered: bool) -> None:
         """A call waits no more. One that gave up has heard nothing: the silence goes on."""

@@ -9,26 +9,31 @@ its endpoint has gone out, which may only mean that it ends what it has.
 
 from __future__ import annotations
 
+from typing import Final, Protocol
+
 from gateway.config import HealthSettings
-from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
-from gateway.values import value
+from gateway.tokens import stated
+from gateway.types import DocumentCall, InferenceRequest, Operation
 
 _DOUBT_FACTOR = 4.0
 _PARTING_FACTOR = 4.0
 _PARTING_S = 1.0  # at the least: frames come in bursts
 _COLD_FACTOR = 6.0  # a first inference may load libraries, or build an engine
 _UNSTATED_TOKENS = 4096
-_TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_MOST_TOKENS = 1 << 20
+_EMBEDDINGS: Final = Operation.EMBEDDINGS  # to look a member up takes longer than to compare
 
 
-@value
-class Figures:
+class Figures(Protocol):
     """What is known of service times: median and a high quantile of `sample` answers, or the
     settings' expectation while there are none."""
 
-    usual_s: float
-    high_s: float
-    sample: int
+    @property
+    def usual_s(self) -> float: ...
+    @property
+    def high_s(self) -> float: ...
+    @property
+    def sample(self) -> int: ...
 
 
 def doubt_s(found: Figures, settings: HealthSettings) -> float:
@@ -38,10 +43,8 @@ def doubt_s(found: Figures, settings: HealthSettings) -> float:
 
 def give_up_s(found: Figures, settings: HealthSettings, request: InferenceRequest) -> float:
     """Seconds that one try may wait for its answer to begin."""
-    base_s = max(
-        _floor_s(settings.response_floor_ms, found, settings),
-        settings.response_factor * found.high_s,
-    )
+    floor_s = _floor_s(settings.response_floor_ms, found, settings)
+    base_s = max(floor_s, settings.response_factor * found.high_s)
     return base_s + _tokens(request) * settings.response_per_token_ms / 1000
 
 
@@ -64,14 +67,6 @@ def _floor_s(floor_ms: float, found: Figures, settings: HealthSettings) -> float
 def _tokens(request: InferenceRequest) -> int:
     """That may be written before the answer begins: none where it streams."""
     call = request.payload
-    if isinstance(call, TensorCall) or call.streamed or call.operation is Operation.EMBEDDINGS:
+    if not isinstance(call, DocumentCall) or call.streamed or call.operation is _EMBEDDINGS:
         return 0
-    return _stated(call)
-
-
-def _stated(call: DocumentCall) -> int:
-    for key in _TOKEN_LIMITS:
-        found = call.document.get(key)
-        if isinstance(found, int) and found > 0:
-            return min(found, 1 << 20)
-    return _UNSTATED_TOKENS
+    return min(stated(call.document), _MOST_TOKENS) or _UNSTATED_TOKENS

@@ -14,17 +14,19 @@ _LEAST = 0.1  # of the window, from the first moment
 class SlowStart:
     clock: Clock
     ramp_s: float
-    began_s: float = -math.inf
+    going: bool = False  # it may be over, and nobody has asked since
+    _began_s: float = 0.0
 
     def begin(self) -> None:
-        self.began_s = self.clock()
+        self._began_s, self.going = self.clock(), True
 
     def share(self) -> float:
         """Of the usual window that may be used now, in (0, 1]."""
-        if self.began_s == -math.inf:
+        if not self.going:
             return 1.0
-        passed_s = self.clock() - self.began_s
+        passed_s = self.clock() - self._began_s
         if passed_s >= self.ramp_s:
+            self.going = False
             return 1.0
         return max(_LEAST, passed_s / self.ramp_s)
 

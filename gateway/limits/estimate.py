@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from gateway.tokens import stated
 from gateway.types import DocumentCall, InferenceRequest, JsonDocument, Operation
 
 _CHARACTERS_A_TOKEN = 4.0
 _OUT_UNLESS_SAID = 256.0
-_OUT_KEYS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 def tokens(request: InferenceRequest) -> float:
@@ -15,19 +15,12 @@ def tokens(request: InferenceRequest) -> float:
     if not isinstance(call, DocumentCall):
         return 0.0
     document = call.document
-    out = _written(document) if call.operation is not Operation.EMBEDDINGS else 0.0
+    embeds = call.operation is Operation.EMBEDDINGS
+    out = 0.0 if embeds else float(stated(document) or _OUT_UNLESS_SAID)
     answers = document.get("n")
     if isinstance(answers, int) and answers > 1:
         out *= answers
     return 1.0 + _characters(document) / _CHARACTERS_A_TOKEN + out
-
-
-def _written(document: JsonDocument) -> float:
-    for key in _OUT_KEYS:
-        said = document.get(key)
-        if isinstance(said, int) and said > 0:
-            return float(said)
-    return _OUT_UNLESS_SAID
 
 
 def _characters(document: JsonDocument) -> int:

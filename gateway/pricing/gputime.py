@@ -35,12 +35,12 @@ class GpuTime:
 
     def leaves_ns(self, mark: float) -> int:
         """Once for each mark."""
-        found = self.so_far_ns(mark)
+        self._pass_time()
         self._sharing -= 1
-        return found
+        return round(self._each_ns - mark)
 
     def _pass_time(self) -> None:
         now_s = self._clock()
-        if self._sharing:
-            self._each_ns += max(0.0, now_s - self._at_s) * _NS / self._sharing
+        if self._sharing and now_s > self._at_s:
+            self._each_ns += (now_s - self._at_s) * _NS / self._sharing
         self._at_s = now_s

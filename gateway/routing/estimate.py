@@ -1,6 +1,6 @@
 """How long a call will take, from what the gateway itself has seen of a model on an endpoint.
 
-First version: quantiles of the last service times. Conservative when cold: until the first
+Quantiles of the last service times. Conservative when cold: until the first
 observation the configured expectation counts, neither best nor excluded (BEHAVIOURS D6). Figures
 that have not been renewed for half a minute are cold again: they still rank, but prove nothing, or
 one slow spell would have every later call refused as provably late, and nothing could tell that the
@@ -19,7 +19,16 @@ _STALE_S = 30.0
 
 
 class ServiceTimes:
-    """Quantiles of the last `size` service times in seconds."""
+    """Quantiles of the last `size` service times in seconds.
+
+    Those that every call asks for are drawn when a time is told, and kept: `usual_s`, the median;
+    `slow_s`, the 95th percentile; `high_s`, the 99th. `sample`: of so many times.
+    """
+
+    __slots__ = (
+        "_clock", "_expected_s", "_recent", "_renewed_s", "_size", "_sorted",
+        "high_s", "sample", "slow_s", "usual_s",
+    )  # fmt: skip
 
     def __init__(self, expected_s: float, clock: Clock, size: int = 128) -> None:
         self._clock = clock
@@ -28,6 +37,7 @@ class ServiceTimes:
         self._size = size
         self._recent: deque[float] = deque()
         self._sorted: list[float] = []
+        self._draw()
 
     def observe(self, took_s: float) -> None:
         recent, ordered = self._recent, self._sorted
@@ -36,11 +46,23 @@ class ServiceTimes:
         self._renewed_s = self._clock()
         recent.append(took_s)
         insort(ordered, took_s)
+        self._draw()
 
     def forget_over(self, took_s: float) -> None:
         """What took longer was of a spell that is over."""
         self._recent = deque(took for took in self._recent if took <= took_s)
         self._sorted = sorted(self._recent)
+        self._draw()
+
+    def _draw(self) -> None:
+        ordered = self._sorted
+        count = self.sample = len(ordered)
+        if count:
+            self.usual_s = ordered[count // 2]
+            self.slow_s = ordered[count * 95 // 100]
+            self.high_s = ordered[count * 99 // 100]
+        else:
+            self.usual_s = self.slow_s = self.high_s = self._expected_s
 
     @property
     def cold(self) -> bool:
@@ -49,19 +71,9 @@ class ServiceTimes:
     def cold_at(self, now_s: float) -> bool:
         return now_s - self._renewed_s > _STALE_S
 
-    @property
-    def sample(self) -> int:
-        return len(self._sorted)
-
     def quantile_s(self, q: float) -> float:
         found = self._sorted
         if not found:
             return self._expected_s
         at, count = int(q * len(found)), len(found)
         return found[at if at < count else count - 1]
-
-
-def completion_s(service_s: float, ahead: int, window: int) -> float:
-    """Seconds until a call is answered that joins behind `ahead` calls of which `window` are
-    served at once, each taking `service_s`."""
-    return service_s * (1 + ahead / window if ahead >= window else 1)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.routing.fit import asked_version, speaks
+from gateway.routing.fit import speaks
 from gateway.types import (
+    CLOUD,
     EVERYWHERE,
+    ONPREM,
     Classification,
     EndpointState,
     InferenceRequest,
     TensorCall,
-    Zone,
 )
 
 Filter = Callable[[InferenceRequest, Classification, EndpointState], str | None]
@@ -25,58 +26,33 @@ def keeps_restricted_onprem(
     request: InferenceRequest, found: Classification, state: EndpointState
 ) -> str | None:
     """The first placement guard. Built in: no setting takes it out (BEHAVIOURS M1)."""
-    return "restricted" if found.restricted and state.endpoint.zone is Zone.CLOUD else None
+    return "restricted" if found.restricted and state.endpoint.zone is CLOUD else None
 
 
-def honours_placement(
+def cannot_serve(
     request: InferenceRequest, found: Classification, state: EndpointState
 ) -> str | None:
-    """What the caller and its key allow (M5, S6)."""
-    if request.zones is EVERYWHERE:
-        return None
-    return None if state.endpoint.zone in request.zones else "placement"
+    """What every other rule says, in the order in which a caller is told."""
+    endpoint, payload = state.endpoint, request.payload
+    tensors = payload if isinstance(payload, TensorCall) else None
+    # what the caller and its key allow (M5, S6)
+    if request.zones is not EVERYWHERE and endpoint.zone not in request.zones:
+        return "placement"
+    # a stateful sequence lives in one server; a later call of it may be restricted, so it never
+    # starts in the cloud
+    if tensors is not None and endpoint.zone is CLOUD and tensors.sequence is not None:
+        return "stateful"
+    if not speaks(request, endpoint):
+        return "protocol"
+    # a caller who names a version gets that one or none: where the settings pin another one for
+    # an endpoint, neither is put in the place of the other
+    if tensors is not None and not state.served.grants(tensors.version):
+        return "version"
+    if not state.available:
+        return state.unavailable_why or "unavailable"
+    if not state.room:
+        return "queue_full" if endpoint.zone is ONPREM else "cloud_full"
+    return None
 
 
-def keeps_sequences_onprem(
-    request: InferenceRequest, found: Classification, state: EndpointState
-) -> str | None:
-    """A stateful sequence lives in one server; a later call of it may be restricted, so it never
-    starts in the cloud."""
-    stateful = isinstance(request.payload, TensorCall) and request.payload.sequence is not None
-    return "stateful" if stateful and state.endpoint.zone is Zone.CLOUD else None
-
-
-def speaks_the_protocol(
-    request: InferenceRequest, found: Classification, state: EndpointState
-) -> str | None:
-    return None if speaks(request, state.endpoint) else "protocol"
-
-
-def serves_the_version(
-    request: InferenceRequest, found: Classification, state: EndpointState
-) -> str | None:
-    """A caller who names a version gets that one or none: where the settings pin another one for
-    an endpoint, neither is put in the place of the other."""
-    return None if state.served.grants(asked_version(request)) else "version"
-
-
-def is_available(
-    request: InferenceRequest, found: Classification, state: EndpointState
-) -> str | None:
-    return None if state.available else (state.unavailable_why or "unavailable")
-
-
-def has_room(request: InferenceRequest, found: Classification, state: EndpointState) -> str | None:
-    if state.room:
-        return None
-    return "queue_full" if state.endpoint.zone is Zone.ONPREM else "cloud_full"
-
-
-FILTERS: tuple[Filter, ...] = (
-    honours_placement,
-    keeps_sequences_onprem,
-    speaks_the_protocol,
-    serves_the_version,
-    is_available,
-    has_room,
-)
+FILTERS: tuple[Filter, ...] = (cannot_serve,)

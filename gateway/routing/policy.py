@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gateway.errors import (
     CloudFull,
@@ -21,7 +22,6 @@ from gateway.types import (
     ONPREM_ONLY,
     Classification,
     Decision,
-    Endpoint,
     EndpointState,
     InferenceRequest,
     Zone,
@@ -47,18 +47,20 @@ class Policy:
         DeadlineExceeded when the call has nowhere to go."""
         if request.deadline.passed():
             raise DeadlineExceeded("the latency budget was used up before the call was placed")
-        eligible, vetoes = self._filter(request, found, states)
-        onprem = [s for s in eligible if s.endpoint.zone is ONPREM]
-        cloud = [s for s in eligible if s.endpoint.zone is CLOUD]
-        if not eligible:
+        onprem, cloud, vetoes = self._filter(request, found, states)
+        if not (onprem or cloud):
             refused = self._nowhere(found, vetoes, states)
             refused.vetoes = vetoes
             raise refused
         critical = bool(onprem and cloud) and all(
             [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
         )
+        if len(onprem) > 1:
+            onprem.sort(key=_predicted_s)
+        if len(cloud) > 1:
+            cloud.sort(key=partial(self._cost, request))
         return Decision(
-            attempts=(*_nearest(onprem), *self._cheapest(request, cloud)),
+            attempts=tuple([state.endpoint for state in onprem + cloud]),
             reason=self._reason(found, onprem, cloud, critical, vetoes),
             zones=ONPREM_ONLY if found.restricted else request.zones,
             vetoes=vetoes,
@@ -69,37 +71,38 @@ class Policy:
 
     def _filter(
         self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
-    ) -> tuple[list[EndpointState], tuple[tuple[str, str], ...]]:
-        eligible, vetoes = [], []
+    ) -> tuple[list[EndpointState], list[EndpointState], tuple[tuple[str, str], ...]]:
+        """Those on the premises and those in the cloud that may serve the call, and why no others
+        may."""
+        onprem: list[EndpointState] = []
+        cloud: list[EndpointState] = []
+        vetoes: list[tuple[str, str]] = []
+        slow = 0
         for state in states:
             why = keeps_restricted_onprem(request, found, state)
-            if why is None and not self.spill and state.endpoint.zone is Zone.CLOUD:
+            if why is None and not self.spill and state.endpoint.zone is CLOUD:
                 why = "spill_off"
-            for rule in self.filters:
-                if why is not None:
-                    break
-                why = rule(request, found, state)
             if why is None:
-                eligible.append(state)
-            else:
+                for rule in self.filters:
+                    why = rule(request, found, state)
+                    if why is not None:
+                        break
+            if why is not None:
                 vetoes.append((state.endpoint.name, why))
-        fast = [state for state in eligible if not state.slow]
-        if not fast or len(fast) == len(eligible):
-            return eligible, tuple(vetoes)
-        # what has become slow is for calls that have no other place
-        vetoes += [(state.endpoint.name, "slow") for state in eligible if state.slow]
-        return fast, tuple(vetoes)
+            else:
+                (onprem if state.endpoint.zone is ONPREM else cloud).append(state)
+                if state.slow:
+                    slow += 1
+        if 0 < slow < len(onprem) + len(cloud):  # they are for calls that have no other place
+            late = [s for s in states if s.slow and (s in onprem or s in cloud)]
+            vetoes += [(state.endpoint.name, "slow") for state in late]
+            onprem = [state for state in onprem if not state.slow]
+            cloud = [state for state in cloud if not state.slow]
+        return onprem, cloud, tuple(vetoes)
 
-    def _cheapest(
-        self, request: InferenceRequest, cloud: Sequence[EndpointState]
-    ) -> Sequence[Endpoint]:
-        def cost(state: EndpointState) -> tuple[float, float]:
-            usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
-            return usd, state.predicted_s
-
-        if len(cloud) < 2:
-            return [state.endpoint for state in cloud]
-        return [state.endpoint for state in sorted(cloud, key=cost)]
+    def _cost(self, request: InferenceRequest, state: EndpointState) -> tuple[float, float]:
+        usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
+        return usd, state.predicted_s
 
     def _reason(
         self,
@@ -150,10 +153,8 @@ class Policy:
         )
 
 
-def _nearest(onprem: Sequence[EndpointState]) -> Sequence[Endpoint]:
-    if len(onprem) < 2:
-        return [state.endpoint for state in onprem]
-    return [state.endpoint for state in sorted(onprem, key=lambda s: s.predicted_s)]
+def _predicted_s(state: EndpointState) -> float:
+    return state.predicted_s
 
 
 def leaving(decision: Decision, why: str) -> Decision:

@@ -7,13 +7,15 @@ parallel, decoding does not), against the mean of the model's last calls.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from weakref import ref
 
+from gateway import strictjson
+from gateway.tokens import stated
 from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
 
 _EMBEDDINGS: Final = Operation.EMBEDDINGS
-_CHARACTERS_A_TOKEN = 4.0
+_BYTES_A_TOKEN = 4.0  # of its JSON, which one call of C writes
 _OUT_UNLESS_SAID = 256.0  # tokens
 _IN_WEIGHT = 0.1
 _MEMORY = 0.99
@@ -35,8 +37,10 @@ class WorkMeter:
         if not self._batched:
             return 1
         if isinstance(payload, DocumentCall):
+            if payload.operation is not _EMBEDDINGS:
+                return 1
             texts = payload.document.get("input")
-            return max(1, len(texts)) if isinstance(texts, list) and _embeds(payload) else 1
+            return max(1, len(texts)) if isinstance(texts, list) else 1
         return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
 
     def of(self, request: InferenceRequest) -> float:
@@ -46,9 +50,10 @@ class WorkMeter:
             return float(self.rows(request))
         if self._counted is None or self._counted() is not payload:
             self._counted, self._tokens = ref(payload), _tokens(payload)
-        tokens = self._tokens
-        self._mean = self._mean or tokens
-        return min(_MOST, max(_LEAST, tokens / self._mean))
+            if not self._mean:
+                self._mean = self._tokens
+        work = self._tokens / self._mean
+        return work if _LEAST < work < _MOST else min(_MOST, max(_LEAST, work))
 
     def seen(self, work: float) -> None:
         """One more call, which the mean counts from now on."""
@@ -56,30 +61,7 @@ class WorkMeter:
 
 
 def _tokens(call: DocumentCall) -> float:
-    document, out = call.document, _OUT_UNLESS_SAID
-    for limit in ("max_completion_tokens", "max_output_tokens", "max_tokens"):
-        said = document.get(limit)
-        if isinstance(said, int) and said > 0:
-            out = float(said)
-            break
-    if _embeds(call):
-        out = 0.0
-    return _characters(document) / _CHARACTERS_A_TOKEN * _IN_WEIGHT + out + 1.0
-
-
-def _embeds(call: DocumentCall) -> bool:
-    return call.operation is _EMBEDDINGS
-
-
-def _characters(value: Any) -> int:
-    """Of every string in it."""
-    found, left = 0, [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, str):
-            found += len(item)
-        elif isinstance(item, dict):
-            left += item.values()
-        elif isinstance(item, list):
-            left += item
-    return found
+    given = len(strictjson.dumps(call.document)) / _BYTES_A_TOKEN * _IN_WEIGHT + 1.0
+    if call.operation is _EMBEDDINGS:
+        return given
+    return given + (stated(call.document) or _OUT_UNLESS_SAID)

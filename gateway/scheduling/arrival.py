@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
+from gateway.scheduling.calls import Action, Call, Extent, Leave, Refuse, Release, Spill
 from gateway.scheduling.servers import Instance, Servers
 
 
@@ -126,7 +126,7 @@ class OnArrival:
     def _enter(self, call: Call, now_s: float) -> list[Spill | Refuse]:
         """Empty: it waits."""
         self._leak(now_s)
-        backlog = self._backlog(call, now_s)
+        backlog = self._backlog(call, call.deadline_s, now_s)
         may_leave = call.leave is Leave.FREELY and call.cloud is not None and self.cloud_room >= 1
         if may_leave and self._rule(call, backlog):
             self.cloud_room -= 1
@@ -195,8 +195,8 @@ class OnArrival:
     def model(self, name: str) -> BatchModel:
         return self._servers.model_of(name)
 
-    def completion_s(self, call: Call, now_s: float) -> float:
-        return self._backlog(call, now_s).onprem_s
+    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+        return self._backlog(size, deadline_s, now_s).onprem_s
 
     def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
         return self._release(now_s) if self._servers.gone(call_id, now_s, answered) else []
@@ -228,20 +228,20 @@ class OnArrival:
         self._queue = left
         return tuple(taken)
 
-    def _backlog(self, call: Call, now_s: float) -> Backlog:
+    def _backlog(self, size: Extent, deadline_s: float, now_s: float) -> Backlog:
         up = self._servers.up
-        ahead = self._queue[: bisect_left(self._queue, (call.deadline_s,))]
+        ahead = self._queue[: bisect_left(self._queue, (deadline_s,))]
         queued_s = sum(self._gpu_s(c) for _, _, c in ahead) / max(1, len(up))
         start_s = self._servers.start_s(now_s) - now_s
         full_s = self._servers.model.predict_s(self.max_batch)
         return Backlog(
             now_s=now_s,
-            onprem_s=start_s + queued_s + self._servers.model.predict_s(call.work),
+            onprem_s=start_s + queued_s + self._servers.model.predict_s(size.work),
             queued_s=queued_s,
             backlog_s=sum(self._gpu_s(c) for _, _, c in self._queue) / max(1, len(up)),
             full_batch_s=full_s,
             filled=self._filled_s / max(1, len(up)) / full_s,
-            gpu_s=self._gpu_s(call),
+            gpu_s=self._gpu_s(size),
         )
 
     def _leak(self, now_s: float) -> None:
@@ -249,6 +249,6 @@ class OnArrival:
         self._filled_s = max(0.0, self._filled_s)
         self._leaked_s = now_s
 
-    def _gpu_s(self, call: Call) -> float:
+    def _gpu_s(self, size: Extent) -> float:
         model = self._servers.model
-        return model.fixed_s * call.rows / self.max_batch + model.per_work_s * call.work
+        return model.fixed_s * size.rows / self.max_batch + model.per_work_s * size.work

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from gateway.scheduling.arrival import OnArrival
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import Action, Call, Refuse, Release, Scheduling, Spill
+from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Scheduling, Spill
 from gateway.scheduling.scheduler import Scheduler
 
 T = TypeVar("T")
@@ -128,9 +128,9 @@ class Guarded:
         except Exception:  # noqa: BLE001 - a forecast is no reason to refuse anybody
             return None
 
-    def completion_s(self, call: Call, now_s: float) -> float:
+    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
         try:
-            return self._own.completion_s(call, now_s)
+            return self._own.completion_s(size, deadline_s, now_s)
         except Exception:  # noqa: BLE001 - a forecast is no reason to refuse anybody
             return 0.0
 
@@ -149,13 +149,15 @@ class Guarded:
     def _happens(
         self, event: Callable[[T, float], list[Action]], of: T, now_s: float
     ) -> list[Action]:
+        """The event, and what is decided at it noted in the books."""
         if self._scheduler is None:
             actions = event(of, now_s)
         else:
             try:
                 actions = event(of, now_s)
-                if actions:
-                    self._check(actions)
+                if not actions:
+                    return actions
+                self._check(actions)
             except Exception as exc:  # noqa: BLE001 - whatever it is, the calls that wait go on
                 actions = self._replace(exc, now_s)
         for action in actions:
@@ -164,15 +166,17 @@ class Guarded:
 
     def _check(self, actions: list[Action]) -> None:
         """What is decided on is decided once, of those who wait."""
+        first = actions[0]
+        if len(actions) == 1 and type(first) is Release and len(first.calls) == 1:  # as mostly
+            if first.calls[0].id not in self._waiting:
+                raise UnknownCall
+            return
         decided = [
             call.id
             for action in actions
             for call in (action.calls if isinstance(action, Release) else (action.call,))
         ]
-        if len(decided) == 1:
-            if decided[0] not in self._waiting:
-                raise UnknownCall
-        elif len(decided) != len(set(decided)) or not self._waiting.keys() >= set(decided):
+        if len(decided) != len(set(decided)) or not self._waiting.keys() >= set(decided):
             raise UnknownCall
 
     def _note(self, action: Action) -> None:

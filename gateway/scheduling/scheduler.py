@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from gateway.scheduling.batcher import Batcher
 from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.calls import FREELY, Action, Call, Leave, Refuse, Release, Spill
+from gateway.scheduling.calls import FREELY, Action, Call, Extent, Leave, Refuse, Release, Spill
 from gateway.scheduling.demand import Demand, Stretch
 from gateway.scheduling.putoff import PutOff
 from gateway.scheduling.servers import Instance, Servers
@@ -188,18 +188,18 @@ class Scheduler:
         """What is known of a server's time."""
         return self._servers.model_of(name)
 
-    def completion_s(self, call: Call, now_s: float) -> float:
-        """In how many seconds the call would be done if it arrived now; inf: no server is up."""
+    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+        """In how many seconds a call would be done if it arrived now; inf: no server is up."""
         up = self._servers.up
         if not up:
             return math.inf
         model = up[0].model
         start_s = self._servers.start_s(now_s) - now_s
         if not self._line.calls:
-            return start_s + model.predict_s(call.work)
-        ahead = self._line.works()[self._line.dues_s() <= call.deadline_s]
+            return start_s + model.predict_s(size.work)
+        ahead = self._line.works()[self._line.dues_s() <= deadline_s]
         ahead_s = len(ahead) * self._fixed_share_s + ahead.sum() * model.per_work_s
-        return float(start_s + ahead_s / len(up) + model.predict_s(call.work))
+        return float(start_s + ahead_s / len(up) + model.predict_s(size.work))
 
     # The decision
 

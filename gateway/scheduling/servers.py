@@ -139,7 +139,7 @@ class Instance:
         idle = not self.bursts
         late = now_s == self.ended_s
         self.bursts.append(Burst(work, earliest_s, len(ids), ids, not idle, late))
-        self.standing.in_flight += len(calls)
+        standing.in_flight += len(calls)
         standing.gpu.sent()
         if idle:
             standing.running += 1

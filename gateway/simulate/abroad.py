@@ -78,7 +78,7 @@ class Abroad:
 
     def worth_another(self, server: str, left_s: float) -> bool:
         """No attempt starts that cannot finish."""
-        return left_s >= self.fleet.lane(server, self._model).times.quantile_s(0.5)
+        return left_s >= self.fleet.lane(server, self._model).times.usual_s
 
     def served_here(self, server: str, took_s: float) -> None:
         self.fleet.lane(server, self._model).times.observe(took_s)

@@ -3,9 +3,9 @@
 None of this clears a call: it only takes the cloud away from calls that were cleared.
 """
 
-from gateway.spill.budget import SpillBudgets
+from gateway.spill.budget import Reservation, SpillBudgets
 from gateway.spill.concurrency import AdaptiveLimit
-from gateway.spill.control import Reservation, SpillControl
+from gateway.spill.control import SpillControl
 from gateway.spill.stop import SpillStop
 from gateway.spill.waiting import CloudLine, CloudPace
 

@@ -11,33 +11,51 @@ two processes spend the same money is held by the ledger's leases, at the door.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from gateway.deadline import Clock
 from gateway.ledger.limits import EVERYBODY, STEP_S, STEPS, Limits, month_of, step_of
 from gateway.ledger.store import Already
 
 
-class Reserved:
+class Leased(Protocol):
+    """This process's part of the budgets, exact over all processes: the ledger's leases."""
+
+    @property
+    def down(self) -> bool: ...
+    def has(self, tenant: str, nano_usd: int) -> bool: ...
+    async def take(self, tenant: str, nano_usd: int) -> str: ...
+    def settle(self, tenant: str, reserved: int, spent: int) -> None: ...
+    def allow(self, limits: Mapping[str, Limits]) -> None: ...
+
+
+class Reservation:
     """Money put aside for one attempt. Settled exactly once."""
 
-    __slots__ = ("_expected", "_of", "_settled")
+    __slots__ = ("_expected", "_of", "_settled", "_tenant", "leases")
 
-    def __init__(self, of: tuple[_Budget, ...], expected: int) -> None:
+    def __init__(self, of: tuple[_Budget, ...], tenant: str, expected: int) -> None:
         self._of = of
-        self._expected = expected
+        self._tenant, self._expected = tenant, expected
         self._settled = False
+        self.leases: Leased | None = None
+        """Where it was taken of as well."""
         for budget in of:
-            budget.reserved += expected
+            budget.put_aside(expected)
 
     def settle(self, nano_usd: int) -> None:
-        """What it cost in the end; 0 for an attempt that never went."""
+        """What it cost in the end, in nano-dollars; 0 for an attempt that never went."""
         if self._settled:
             return
         self._settled = True
-        for budget in self._of:
-            budget.reserved -= self._expected
-            budget.spend(nano_usd)
+        of, expected = self._of, self._expected
+        now_s = of[0].clock()
+        for budget in of:
+            budget.settle(expected, nano_usd, now_s)
+        if self.leases is not None:
+            self.leases.settle(self._tenant, expected, nano_usd)
 
 
 class SpillBudgets:
@@ -51,34 +69,42 @@ class SpillBudgets:
         wall_s: Callable[[], float] | None = None,
     ) -> None:
         """`wall_s`: seconds since 1970, for the calendar; by default the clock's own."""
-        self._wall_s = wall_s or clock
-        self._everybody = _Budget(everybody, clock, self._wall_s)
-        self._of = {tenant: _Budget(own, clock, self._wall_s) for tenant, own in of_tenants.items()}
+        self._clock, self._wall_s = clock, wall_s or clock
+        self._everybody = _Budget("spill_budget", everybody, clock, self._wall_s)
+        self._own = {
+            tenant: _Budget("tenant_spill_budget", own, clock, self._wall_s)
+            for tenant, own in of_tenants.items()
+        }
+        self._others = (self._everybody,)  # what pays for a tenant without a budget of its own
+        self._of = {tenant: (self._everybody, own) for tenant, own in self._own.items()}
 
     def allow(self, limits: Mapping[str, Limits]) -> None:
         """Other amounts for the same; what was spent stays spent."""
-        for scope, budget in ((EVERYBODY, self._everybody), *self._of.items()):
-            budget.limits = limits.get(scope, budget.limits)
+        for scope, budget in self._scopes():
+            budget.allow(limits.get(scope, budget.limits))
 
     @property
     def limits(self) -> Mapping[str, Limits]:
-        of = {tenant: budget.limits for tenant, budget in self._of.items()}
-        return {EVERYBODY: self._everybody.limits, **of}
+        return {scope: budget.limits for scope, budget in self._scopes()}
+
+    def _scopes(self) -> tuple[tuple[str, _Budget], ...]:
+        return ((EVERYBODY, self._everybody), *self._own.items())
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave; empty when one may."""
-        if not self._everybody.open:
-            return "spill_budget"
-        own = self._of.get(tenant)
-        return "tenant_spill_budget" if own is not None and not own.open else ""
+        now_s = self._clock()
+        for budget in self._of.get(tenant, self._others):
+            if not budget.opens(now_s):
+                return budget.why
+        return ""
 
-    def reserve(self, tenant: str, expected: int) -> Reserved | None:
+    def reserve(self, tenant: str, expected: int) -> Reservation | None:
         """None when the money is not there."""
-        own = self._of.get(tenant)
-        budgets = (self._everybody,) if own is None else (self._everybody, own)
-        if not all(budget.affords(expected) for budget in budgets):
-            return None
-        return Reserved(budgets, expected)
+        now_s, of = self._clock(), self._of.get(tenant, self._others)
+        for budget in of:
+            if not budget.affords(expected, now_s):
+                return None
+        return Reservation(of, tenant, expected)
 
     def spent(self) -> int:
         """By everybody, in the last 24 hours."""
@@ -86,7 +112,7 @@ class SpillBudgets:
 
     def reserved(self) -> int:
         """For calls under way."""
-        return self._everybody.reserved + sum(own.reserved for own in self._of.values())
+        return self._everybody.reserved + sum(own.reserved for own in self._own.values())
 
     def left(self) -> int | None:
         """Of everybody's, until the first of its limits; None without limits."""
@@ -94,7 +120,7 @@ class SpillBudgets:
 
     def restore(self, already: Already) -> None:
         """What the ledger knows of, at the start."""
-        for scope, budget in ((EVERYBODY, self._everybody), *self._of.items()):
+        for scope, budget in self._scopes():
             budget.restore(
                 already.steps.get(scope, {}),
                 already.month.get(scope, 0),
@@ -103,9 +129,9 @@ class SpillBudgets:
 
     def others_spent(self, tenant: str, nano_usd: int) -> None:
         """Another process has, a moment ago."""
-        self._everybody.spend(nano_usd)
-        if own := self._of.get(tenant):
-            own.spend(nano_usd)
+        now_s = self._clock()
+        for budget in self._of.get(tenant, self._others):
+            budget.settle(0, nano_usd, now_s)
 
     def most(self) -> int | None:
         """What everybody may spend in 24 hours; None: as much as they like."""
@@ -113,27 +139,18 @@ class SpillBudgets:
 
 
 class _Budget:
+    """What is left of it is kept, and drawn anew only where time has passed: whatever is put aside
+    or spent, counts against its day, its month and its total alike."""
+
     __slots__ = (
-        "_at",
-        "_clock",
-        "_in_day",
-        "_in_month",
-        "_month",
-        "_mosts",
-        "_step_ends_s",
-        "_steps",
-        "_total",
-        "_wall_s",
-        "_was_open",
-        "limits",
-        "reserved",
+        "_again", "_at", "_in_day", "_in_month", "_left", "_month", "_step_ends_s", "_steps",
+        "_total", "_wall_s", "_was_open", "clock", "limits", "reserved", "why",
     )  # fmt: skip
 
-    def __init__(self, limits: Limits, clock: Clock, wall_s: Callable[[], float]) -> None:
-        self.limits = limits
-        stated = (limits.day, limits.month, limits.total)
-        self._mosts = [(at, most) for at, most in enumerate(stated) if most is not None]
-        self._clock, self._wall_s = clock, wall_s
+    def __init__(self, why: str, limits: Limits, clock: Clock, wall_s: Callable[[], float]) -> None:
+        """`why`: the reason code of calls that it keeps here."""
+        self.why, self.limits = why, limits
+        self.clock, self._wall_s = clock, wall_s
         self._steps: list[int] | None = None  # most of ten thousand tenants spend nothing
         self._in_day = 0
         self._at = int(clock() // STEP_S)
@@ -141,41 +158,58 @@ class _Budget:
         self._month, self._in_month, self._total = month_of(wall_s()), 0, 0
         self._was_open = True
         self.reserved = 0
+        self._left: float = math.inf  # until the first of its limits; an int where it has one
+        self._again: float = math.inf  # ten times what is left of nine tenths of them
+        self._draw()
+
+    def allow(self, limits: Limits) -> None:
+        self.limits = limits
+        self._draw()
 
     @property
     def day(self) -> int:
-        self._pass_time()
+        self._pass_time(self.clock())
         return self._in_day
 
     @property
     def left(self) -> int | None:
-        return min((most - used for most, used in self._used()), default=None)
+        self._pass_time(self.clock())
+        return None if self._left == math.inf else int(self._left)
 
-    @property
-    def open(self) -> bool:
-        was_open = self._was_open
-        for most, used in self._used():
-            if not (most * 9 > used * 10 or (was_open and most > used)):
-                self._was_open = False
-                return False
-        self._was_open = True
-        return True
+    def opens(self, now_s: float) -> bool:
+        """Whether it lets calls out; one that did not does so when a tenth of it is free."""
+        if now_s >= self._step_ends_s:
+            self._pass_time(now_s)
+        found = self._was_open = (self._left if self._was_open else self._again) > 0
+        return found
 
-    def affords(self, nano_usd: int) -> bool:
-        return self.open and all(used + nano_usd <= most for most, used in self._used())
+    def affords(self, nano_usd: int, now_s: float) -> bool:
+        """Whether so much may be put aside; nothing is while it lets nobody out."""
+        return self.opens(now_s) and nano_usd <= self._left
 
-    def spend(self, nano_usd: int) -> None:
-        self._pass_time()
-        self._in_month += nano_usd
-        self._total += nano_usd
+    def put_aside(self, nano_usd: int) -> None:
+        self.reserved += nano_usd
+        self._left -= nano_usd
+        self._again -= 10 * nano_usd
+
+    def settle(self, expected: int, nano_usd: int, now_s: float) -> None:
+        """So much of what was put aside is spent."""
+        if now_s >= self._step_ends_s:
+            self._pass_time(now_s)
+        self.reserved -= expected
+        freed = expected - nano_usd
+        self._left += freed
+        self._again += 10 * freed
         if nano_usd:
             if self._steps is None:
                 self._steps = [0] * STEPS
             self._steps[self._at % STEPS] += nano_usd
             self._in_day += nano_usd
+            self._in_month += nano_usd
+            self._total += nano_usd
 
     def restore(self, steps: Mapping[int, int], month: int, total: int) -> None:
-        self._pass_time()
+        self._pass_time(self.clock())
         now = step_of(self._wall_s())
         self._in_month += month
         self._total += total
@@ -184,15 +218,22 @@ class _Budget:
                 self._steps = self._steps or [0] * STEPS
                 self._steps[(self._at - age) % STEPS] += nano_usd
                 self._in_day += nano_usd
+        self._draw()
 
-    def _used(self) -> list[tuple[int, int]]:
-        """Each limit, and how much of it is used or put aside."""
-        self._pass_time()
-        by = (self._in_day, self._in_month, self._total)
-        return [(most, by[at] + self.reserved) for at, most in self._mosts]
+    def _draw(self) -> None:
+        limits = self.limits
+        stated = (limits.day, limits.month, limits.total)
+        spent = (self._in_day, self._in_month, self._total)
+        used = [
+            (most, some + self.reserved)
+            for most, some in zip(stated, spent, strict=True)
+            if most is not None
+        ]
+        self._left = min((most - some for most, some in used), default=math.inf)
+        self._again = min((most * 9 - some * 10 for most, some in used), default=math.inf)
 
-    def _pass_time(self) -> None:
-        if (now_s := self._clock()) < self._step_ends_s:
+    def _pass_time(self, now_s: float) -> None:
+        if now_s < self._step_ends_s:
             return
         now = int(now_s // STEP_S)
         if self._steps is not None:
@@ -203,3 +244,4 @@ class _Budget:
         self._step_ends_s = (self._at + 1) * STEP_S
         if (month := month_of(self._wall_s())) != self._month:
             self._month, self._in_month = month, 0
+        self._draw()

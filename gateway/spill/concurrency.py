@@ -44,7 +44,9 @@ class AdaptiveLimit:
         return max(0.0, self._closed_until_s - self._clock())
 
     def room(self, in_flight: int) -> bool:
-        return in_flight < self.limit and not self.closed_s
+        if in_flight + 1 > self._limit:
+            return False
+        return not self._closed_until_s or not self.closed_s
 
     def answered(self, in_flight: int) -> None:
         """One call was served while `in_flight` were there, itself included. A limit that nobody

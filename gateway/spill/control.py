@@ -4,45 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol
 
 from gateway.deadline import Clock, Deadline
 from gateway.errors import SpillClosed
 from gateway.ledger.database import LedgerDown
 from gateway.ledger.limits import EVERYBODY, Limits
-from gateway.spill.budget import Reserved, SpillBudgets
+from gateway.spill.budget import Leased, Reservation, SpillBudgets
 from gateway.spill.stop import SpillStop
 
 _RETRY_S = 2.0  # the cloud may stay closed for the day, but on-prem may have room by then
 _LEASE_S = 1.0  # for the ledger's answer; a call that waits longer is better off elsewhere
-
-
-class Leased(Protocol):
-    """This process's part of the budgets, exact over all processes: the ledger's leases."""
-
-    @property
-    def down(self) -> bool: ...
-    def has(self, tenant: str, nano_usd: int) -> bool: ...
-    async def take(self, tenant: str, nano_usd: int) -> str: ...
-    def settle(self, tenant: str, reserved: int, spent: int) -> None: ...
-    def allow(self, limits: Mapping[str, Limits]) -> None: ...
-
-
-class Reservation:
-    """Of one attempt, in the budgets and in the leases. Settled exactly once."""
-
-    __slots__ = ("_expected", "_leases", "_of", "_tenant")
-
-    def __init__(self, of: Reserved, leases: Leased | None, tenant: str, expected: int) -> None:
-        self._of, self._leases = of, leases
-        self._tenant, self._expected = tenant, expected
-
-    def settle(self, nano_usd: int) -> None:
-        """What it cost in the end, in nano-dollars."""
-        self._of.settle(nano_usd)
-        leases, self._leases = self._leases, None
-        if leases is not None:
-            leases.settle(self._tenant, self._expected, nano_usd)
 
 
 class SpillControl:
@@ -69,19 +40,23 @@ class SpillControl:
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""
+        return self._stopped() or self.budgets.closed(tenant)
+
+    def _stopped(self) -> str:
+        """Why no call at all may leave."""
         if self._stop.on:
             return "spill_stopped"
         if self.leases is not None and self.leases.down:
             return "ledger_down"
-        return self.budgets.closed(tenant)
+        return ""
 
     async def reserve(self, tenant: str, expected: int, deadline: Deadline) -> Reservation:
         """Asked when a call is about to leave: much may have happened since it was decided on.
         Raises SpillClosed."""
-        why = self.closed(tenant)
+        why = self._stopped()
         reserved = None if why else self.budgets.reserve(tenant, expected)
         if reserved is None:
-            raise _closed(why or "spill_budget")
+            raise _closed(why or self.budgets.closed(tenant) or "spill_budget")
         if self.leases is not None and not self.leases.has(tenant, expected):
             try:
                 why = await self._leased(self.leases, tenant, expected, deadline)
@@ -91,7 +66,8 @@ class SpillControl:
             if why:
                 reserved.settle(0)
                 raise _closed(why)
-        return Reservation(reserved, self.leases, tenant, expected)
+        reserved.leases = self.leases
+        return reserved
 
     async def _leased(self, leases: Leased, tenant: str, expected: int, deadline: Deadline) -> str:
         try:

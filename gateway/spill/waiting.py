@@ -56,16 +56,13 @@ class CloudLine:
     """Who waits, in the order of the latest start."""
 
     def __init__(self) -> None:
-        self._waiting: list[CloudWaiter] = []
+        self.waiting: list[CloudWaiter] = []
         self._came = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def ahead(self, endpoint: str, latest_s: float) -> int:
         """How many of those who wait for it would get a place before such a call."""
-        before = bisect_right(self._waiting, latest_s, key=lambda w: w.latest_s)
-        return sum(endpoint in w.endpoints for w in self._waiting[:before])
+        before = bisect_right(self.waiting, latest_s, key=lambda w: w.latest_s)
+        return sum(endpoint in w.endpoints for w in self.waiting[:before])
 
     @contextmanager
     def joined(
@@ -74,17 +71,17 @@ class CloudLine:
         self._came += 1
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiter = CloudWaiter(latest_s, self._came, model, endpoints, place)
-        insort(self._waiting, waiter)
+        insort(self.waiting, waiter)
         try:
             yield waiter
         finally:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
+            if waiter in self.waiting:
+                self.waiting.remove(waiter)
 
     def offer(self, endpoint: str, places: int, takes: Callable[[str], bool]) -> None:
         """So many calls can go there now, of models that it `takes`: the first of those who wait
         for it are told."""
-        fit = (w for w in self._waiting if endpoint in w.endpoints and takes(w.model))
+        fit = (w for w in self.waiting if endpoint in w.endpoints and takes(w.model))
         for waiter, _ in list(zip(fit, range(places), strict=False)):
-            self._waiting.remove(waiter)
+            self.waiting.remove(waiter)
             waiter.offer()

@@ -270,7 +270,8 @@ D6 = Behaviour(
     (
         guard(
             "what the settings expect", "routing/estimate.py",
-            "            return self._expected_s\n", "            return 0.0\n",
+            "self.usual_s = self.slow_s = self.high_s = self._expected_s",
+            "self.usual_s = self.slow_s = self.high_s = 0.0",
             "unit/test_estimate.py::test_before_the_first_observation_the_expectation_counts",
             "unit/test_fleet.py::test_an_unknown_endpoint_costs_what_the_settings_expect",
         ),

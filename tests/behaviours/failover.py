@@ -192,8 +192,7 @@ A6 = Behaviour(
         ),
         guard(
             "what is out is not asked", "routing/filters.py",
-            'return None if state.available else (state.unavailable_why or "unavailable")',
-            "return None",
+            "    if not state.available:\n", "    if False:\n",
             "unit/test_filters.py::test_what_is_out_is_not_asked",
         ),
         guard(
@@ -219,7 +218,7 @@ A6 = Behaviour(
         ),
         guard(
             "a slow spell that is over hides no hang", "fleet.py",
-            "        lane.times.forget_over(lane.health.slow_s(lane.times.quantile_s(0.5)))\n", "",
+            "        lane.times.forget_over(lane.health.slow_s(lane.times.usual_s))\n", "",
             _TENDING + "test_a_slow_spell_that_is_over_does_not_hide_a_hang_that_follows",
         ),
         guard(

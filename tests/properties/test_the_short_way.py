@@ -118,7 +118,7 @@ class Pair:
         )  # fmt: skip
         self.calls[call.id] = call
         self.waiting[at].add(call.id)
-        expected = {side[at].completion_s(call, now_s) for side in self.sides}
+        expected = {side[at].completion_s(call, call.deadline_s, now_s) for side in self.sides}
         assert len(expected) == 1
         self.happens(at, lambda its: its.arrive(call, now_s))
 

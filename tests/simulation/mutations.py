@@ -53,7 +53,7 @@ _CLEARED = Change(
 )
 _FILTER = Change(
     "routing/filters.py",
-    'return "restricted" if found.restricted and state.endpoint.zone is Zone.CLOUD else None',
+    'return "restricted" if found.restricted and state.endpoint.zone is CLOUD else None',
     "return None",
 )
 _ZONES = Change(
@@ -88,15 +88,13 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("what the door found, and Cleared", frozenset({"M1"}), (_KNOWN, _CLEARED)),
     Mutation("the zones shrink with the verdict", frozenset({"M2"}), (_ZONES,)),
     _one("what callers allow", "M1 M2 A4", "routing/filters.py",
-         'return None if state.endpoint.zone in request.zones else "placement"', "return None"),
+         '        return "placement"\n', "        pass\n"),
     _one("sequences stay", "M1", "routing/filters.py",
-         'return "stateful" if stateful and state.endpoint.zone is Zone.CLOUD else None',
-         "return None"),
+         '        return "stateful"\n', "        pass\n"),
     _one("the switch for the cloud", "S5", "routing/policy.py",
          "if why is None and not self.spill and", "if False and"),
     _one("money is there before it is spent", "S5", "spill/budget.py",
-         "return self.open and all(used + nano_usd <= most for most, used in self._used())",
-         "return self.open"),
+         "return self.opens(now_s) and nano_usd <= self._left", "return self.opens(now_s)"),
     # What is held is given back
     _one("the turn is given back", "A2", "attempt.py",
          "            self.turn.release(self.answered)\n", "            pass\n"),

@@ -24,7 +24,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"ambient", "values"},  # clocks and chance; what is made for every call
             {"deadline", "patience", "tracing"},
             {"types"},
-            {"errors"},
+            {"errors", "tokens"},
             {"configfile", "coredumps", "http", "premises", "repository"},
             {"strictjson", "config", "logs"},
             {"oip", "tls", "catalog", "callers", "budget", "scheduling", "pricing"},

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import random
 
-from gateway.routing.estimate import ServiceTimes, completion_s
+from gateway.routing.estimate import ServiceTimes
 
 
 def test_before_the_first_observation_the_expectation_counts() -> None:
     times = ServiceTimes(0.25, lambda: 0.0)
     assert times.cold
     assert {times.quantile_s(q) for q in (0.0, 0.5, 0.95, 1.0)} == {0.25}
+    assert {times.usual_s, times.slow_s, times.high_s} == {0.25}
 
 
 def test_quantiles_are_of_what_was_seen() -> None:
@@ -43,9 +44,13 @@ def test_what_was_not_seen_again_for_half_a_minute_proves_nothing_but_still_rank
     assert times.quantile_s(0.5) == 2.0
 
 
-@pytest.mark.parametrize(
-    ("ahead", "window", "batches"),
-    [(0, 1, 1), (1, 2, 1), (2, 2, 2), (4, 2, 3), (15, 16, 1), (16, 16, 2), (1, 1, 2)],
-)
-def test_a_call_waits_for_the_batches_ahead_of_it(ahead: int, window: int, batches: float) -> None:
-    assert completion_s(0.1, ahead, window) == pytest.approx(0.1 * batches)
+def test_the_quantiles_that_every_call_asks_for_are_kept_as_they_would_be_drawn() -> None:
+    times, chance = ServiceTimes(0.25, lambda: 0.0, size=16), random.Random(4)
+    for step in range(200):
+        if step % 60 == 59:
+            times.forget_over(0.5)
+        elif step:
+            times.observe(chance.random())
+        kept = (times.usual_s, times.slow_s, times.high_s)
+        assert kept == tuple(times.quantile_s(q) for q in (0.5, 0.95, 0.99))
+    assert times.sample == 16

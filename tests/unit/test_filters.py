@@ -83,7 +83,7 @@ def test_what_is_not_said_to_be_clear_is_restricted() -> None:
 def test_a_call_goes_only_where_its_caller_and_key_allow(
     zones: frozenset[Zone], zone: Zone, why: str | None
 ) -> None:
-    assert filters.honours_placement(call(zones=zones), CLEAR, state(zone)) == why
+    assert filters.cannot_serve(call(zones=zones), CLEAR, state(zone)) == why
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_stateful_sequence_never_starts_in_the_cloud(
     parameters: dict[str, int | str], zone: Zone, why: str | None
 ) -> None:
     stateful = call(TensorCall((), parameters=parameters))
-    assert filters.keeps_sequences_onprem(stateful, CLEAR, state(zone)) == why
+    assert filters.cannot_serve(stateful, CLEAR, state(zone)) == why
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_stateful_sequence_never_starts_in_the_cloud(
 def test_a_call_goes_to_who_speaks_its_protocol(
     payload: Payload, kind: str, why: str | None
 ) -> None:
-    assert filters.speaks_the_protocol(call(payload), CLEAR, state(Zone.ONPREM, kind)) == why
+    assert filters.cannot_serve(call(payload), CLEAR, state(Zone.ONPREM, kind)) == why
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_a_call_goes_to_who_speaks_its_protocol(
     ],
 )
 def test_what_is_out_is_not_asked(changes: dict[str, Any], why: str | None) -> None:
-    assert filters.is_available(call(), CLEAR, state(Zone.ONPREM, **changes)) == why
+    assert filters.cannot_serve(call(), CLEAR, state(Zone.ONPREM, **changes)) == why
 
 
 @pytest.mark.parametrize(("room", "why"), [(True, None), (False, "queue_full")])
 def test_what_is_full_is_not_asked(room: bool, why: str | None) -> None:
-    assert filters.has_room(call(), CLEAR, state(Zone.ONPREM, room=room)) == why
+    assert filters.cannot_serve(call(), CLEAR, state(Zone.ONPREM, room=room)) == why
 
 
 def test_every_rule_is_in_force() -> None:

@@ -173,9 +173,20 @@ def test_a_restricted_call_never_leaves_whatever_clouds_there_are() -> None:
     run(main())
 
 
+def test_what_the_cloud_takes_is_not_learnt_for_a_model_that_has_no_queue_here() -> None:
+    async def main() -> None:
+        groups = Rig().groups
+        for _ in range(600):
+            groups.answered_abroad("cloud", asked(), 9.0)
+        assert groups.tail("cloud", MODEL, 1.0).late(8.0) == 0.0
+
+    run(main())
+
+
 def test_the_cheapest_cloud_counts_with_its_chance_to_be_late() -> None:
     async def main() -> None:
         groups = Rig().groups
+        groups.size(asked())  # somebody asks: the model has a queue here
         for _ in range(600):
             groups.answered_abroad("late", asked(), 9.0)
             groups.answered_abroad("quick", asked(), 0.1)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gateway.breaker import Breaker
 from gateway.config import HealthSettings
 from gateway.health.lane import LaneHealth
-from gateway.health.patience import Figures
 
-WARM = Figures(usual_s=0.02, high_s=0.05, sample=50)
-COLD = Figures(usual_s=0.1, high_s=0.1, sample=0)
+
+class Known(NamedTuple):
+    """Figures that a test makes up."""
+
+    usual_s: float
+    high_s: float
+    sample: int
+
+
+WARM = Known(usual_s=0.02, high_s=0.05, sample=50)
+COLD = Known(usual_s=0.1, high_s=0.1, sample=0)
 
 
 @dataclass

@@ -6,8 +6,7 @@ import pytest
 
 from gateway.config import HealthSettings
 from gateway.health.lane import Answer, Doubt, LaneHealth, Verdict
-from gateway.health.patience import Figures
-from tests.unit.health.hands import COLD, WARM, Bed, Hands
+from tests.unit.health.hands import COLD, WARM, Bed, Hands, Known
 
 
 def canary(bed: Bed, answer: Answer, took_s: float = 0.02) -> Verdict:
@@ -36,7 +35,7 @@ def test_a_model_whose_answers_take_long_may_be_silent_for_long() -> None:
     bed = Bed()
     bed.health.asked()
     bed.clock.now_s += 3.9
-    slow = Figures(0.9, 1.0, 50)
+    slow = Known(0.9, 1.0, 50)
     assert bed.health.doubt(slow) is Doubt.NONE
     bed.clock.now_s += 0.2
     assert bed.health.doubt(slow) is Doubt.SILENT
@@ -97,7 +96,7 @@ def test_three_failures_of_the_model_in_a_row_raise_doubt_and_two_do_not() -> No
     ids=["many-times-usual", "not-slow-to-anybody", "no-sample"],
 )
 def test_slow_is_many_times_the_usual_of_a_sufficient_sample(
-    took_s: float, figures: Figures, doubt: Doubt
+    took_s: float, figures: Known, doubt: Doubt
 ) -> None:
     bed = Bed()
     bed.clock.now_s += 9
@@ -246,7 +245,7 @@ def test_without_canaries_a_call_is_the_probe_of_what_went_down() -> None:
 def test_what_was_slow_is_back_when_canaries_are_as_fast_as_it_used_to_be() -> None:
     bed = Bed()
     canary(bed, Answer.LATE)
-    slow_by_now = Figures(1.5, 1.6, 128)
+    slow_by_now = Known(1.5, 1.6, 128)
     for _ in range(4):
         bed.health.asking()
         assert bed.health.told(Answer.GOOD, 1.5, slow_by_now) is Verdict.NOTHING

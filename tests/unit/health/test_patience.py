@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import HealthSettings
-from gateway.health.patience import Figures, give_up_s
+from gateway.health.patience import give_up_s
 from gateway.types import DocumentCall, JsonDocument, Operation, Payload, TensorCall
 from tests.unit.harness import now_s, request, run
+from tests.unit.health.hands import Known
 
 SETTINGS = HealthSettings()
 
 
-def patience_s(found: Figures, payload: Payload) -> float:
+def patience_s(found: Known, payload: Payload) -> float:
     async def main() -> float:
         return give_up_s(found, SETTINGS, request(payload=payload, budget_s=now_s()))
 
@@ -32,12 +33,12 @@ def chat(streamed: bool = False, **more: object) -> DocumentCall:
 def test_a_try_may_take_ten_times_what_answers_take_and_never_less_than_the_floor(
     high_s: float, sample: int, expected_s: float
 ) -> None:
-    found = Figures(high_s / 2, high_s, sample)
+    found = Known(high_s / 2, high_s, sample)
     assert patience_s(found, TensorCall(())) == pytest.approx(expected_s)
 
 
 def test_an_answer_that_is_written_before_it_begins_may_take_longer_by_its_tokens() -> None:
-    found = Figures(0.01, 0.02, 99)
+    found = Known(0.01, 0.02, 99)
     assert patience_s(found, chat(max_tokens=200)) == pytest.approx(25.0)
     assert patience_s(found, chat(max_completion_tokens=100)) == pytest.approx(15.0)
     assert patience_s(found, chat()) > 300

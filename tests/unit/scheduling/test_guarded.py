@@ -12,7 +12,7 @@ import pytest
 
 from gateway.config import QueueSettings
 from gateway.scheduling.arrival import RULES, OnArrival
-from gateway.scheduling.calls import Action, Call, Refuse, Release, Spill
+from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Spill
 from gateway.scheduling.guarded import Guarded
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
@@ -48,10 +48,10 @@ class Failing(Scheduler):
             raise Bug
         return super().would(call, now_s)
 
-    def completion_s(self, call: Call, now_s: float) -> float:
+    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
         if self.blind:
             raise Bug
-        return super().completion_s(call, now_s)
+        return super().completion_s(size, deadline_s, now_s)
 
     def _decide(self, now_s: float) -> list[Action]:
         self.decisions += 1
@@ -124,7 +124,7 @@ def test_a_forecast_that_fails_refuses_nobody() -> None:
     assert isinstance(own, Failing)
     own.blind = True
     assert waits.would(restricted(), 0.0) is None
-    assert waits.completion_s(restricted(), 0.0) == 0.0
+    assert waits.completion_s(restricted(), 1.0, 0.0) == 0.0
     assert not waits.replaced
 
 

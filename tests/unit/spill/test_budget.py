@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.deadline import Deadline
 from gateway.errors import SpillClosed
-from gateway.ledger.limits import Limits
+from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.pricing import nano
 from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from tests.unit.spill.clock import HandClock
@@ -134,6 +134,41 @@ def test_a_budget_is_for_its_stretch_of_time(limits: Limits, closed_for_days: in
         still = closed_for_days is None or day < closed_for_days
         assert budgets.closed("ward") == ("spill_budget" if still else ""), day
         clock.pass_s(24 * _HOUR_S + 900)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.floats(0, 3), st.floats(0, 1), st.floats(0, 9 * _HOUR_S)),
+        max_size=40,
+    )
+)
+def test_what_is_kept_is_what_would_be_reckoned(
+    steps: list[tuple[int, float, float, float]],
+) -> None:
+    """Whatever came before, other amounts have what is left reckoned from what was spent."""
+    clock, limits = HandClock(), Limits.usd(day=9, month=50, total=70)
+    budgets, held = SpillBudgets(limits, {}, clock), []
+    for does, expected_usd, share, pause_s in steps:
+        clock.pass_s(pause_s)
+        if does < 5 and (reserved := budgets.reserve("ward", nano(expected_usd))) is not None:
+            held.append((reserved, nano(expected_usd * share)))
+        elif does < 8 and held:
+            reserved, cost = held.pop()
+            reserved.settle(cost)
+        elif does >= 8:
+            budgets.others_spent("ward", nano(share))
+        kept = budgets.left()
+        budgets.allow({EVERYBODY: limits})
+        assert budgets.left() == kept
+
+
+def test_other_amounts_count_at_once() -> None:
+    budgets = SpillBudgets(Limits.usd(1.0), {"ward": Limits.usd(1.0)}, HandClock())
+    spent(budgets, "ward", 1.0)
+    budgets.allow({EVERYBODY: Limits.usd(5.0), "ward": Limits.usd(5.0)})
+    assert budgets.closed("ward") == ""
+    budgets.allow({"ward": Limits.usd(0.5)})
+    assert budgets.closed("ward") == "tenant_spill_budget"
 
 
 def test_what_is_left_is_told_until_the_first_limit() -> None:
