@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.errors import BodyTooLarge
@@ -16,6 +16,8 @@ _HELD_BYTES = 64 * 1024  # of a body that nobody reads yet: reading pauses
 _DRAINED_BYTES = 1024 * 1024  # an unread body up to this is worth the connection
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
 
+_field = ": ".join
+
 
 class ClosableBytes(Protocol):
     """The bytes of a streamed answer. Closing twice is harmless, and cancels what is upstream. One
@@ -25,6 +27,15 @@ class ClosableBytes(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Host(Protocol):
+    """The server, as far as exchanges know it."""
+
+    @property
+    def date(self) -> str: ...
+    @property
+    def stopping(self) -> bool: ...
+
+
 class Line(Protocol):
     """The connection, as far as its exchanges know it."""
 
@@ -32,10 +43,8 @@ class Line(Protocol):
     peer: str | None
 
     @property
-    def date(self) -> str: ...
-    @property
-    def stopping(self) -> bool: ...
-    def write(self, *parts: bytes) -> None: ...
+    def host(self) -> Host: ...
+    def write(self, data: bytes) -> None: ...
     @property
     def full(self) -> bool: ...
     async def written(self) -> None: ...
@@ -61,30 +70,29 @@ class Exchange:
         "head",
         "headers",
         "left",
+        "peer_names",
         "started",
         "task",
     )
 
-    def __init__(self, line: Line, head: Head, keeps: bool) -> None:
-        """`keeps`: whether the caller takes another answer on this connection."""
+    def __init__(self, line: Line, head: Head, keeps: bool, body: bytes | None = None) -> None:
+        """`keeps`: whether the caller takes another answer on this connection. `body`: the whole of
+        it, where it came with the head."""
         self._line = line
+        self.peer_names = line.peer_names  # in the certificate of the connection
         self.head = head
         self.headers = head.headers
         self._keeps = keeps
         self.task: asyncio.Task[None] | None = None
         self.arrival: Any = None  # what the fronts found out from the head
-        self.complete = False  # the whole body has come
+        self.complete = body is not None  # the whole body has come
         self.left = False  # the caller has
         self.started = False  # the answer is on its way
         self.ended = False
-        self._chunks: list[bytes] = []
-        self._size = self._held_bytes = 0
+        self._chunks = [] if body is None else [body]
+        self._size = 0 if body is None else len(body)
+        self._held_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
-
-    @property
-    def peer_names(self) -> tuple[str, ...]:
-        """Those in the certificate that the connection was opened with."""
-        return self._line.peer_names
 
     @property
     def peer(self) -> str | None:
@@ -96,12 +104,14 @@ class Exchange:
     async def body(self, max_bytes: int) -> bytes:
         """The whole of it, as it came. Raises BodyTooLarge, as soon as that is certain, or
         ClientLeft."""
-        while True:
-            if self._size > max_bytes:
-                raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
-            if self.complete:
-                break
+        while not self.complete and self._size <= max_bytes:
             await self._more()
+        return self.whole(max_bytes)
+
+    def whole(self, max_bytes: int) -> bytes:
+        """What `body` gives, of one that is `complete`, or too large already."""
+        if self._size > max_bytes:
+            raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
         chunks, self._chunks = self._chunks, []
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -154,30 +164,31 @@ class Exchange:
         self, status: int, told: Mapping[str, str], body: bytes, media: str = "application/json"
     ) -> None:
         """The whole answer. Does nothing when the caller has left."""
-        self._whole(
-            status,
-            "".join([f"{name}: {value}\r\n" for name, value in told.items()])
-            + f"content-length: {len(body)}\r\ncontent-type: {media}\r\n",
-            body,
-        )
+        size, fields = f"content-length: {len(body)}", map(_field, told.items())
+        self._whole(status, (*fields, size, f"content-type: {media}"), body)
 
     def reply_fields(self, status: int, fields: Iterable[Field], body: bytes) -> None:
         """The same, with headers as bytes, `content-length` among them."""
-        self._whole(status, _lines(fields), body)
+        self._whole(status, [b": ".join(field).decode("latin-1") for field in fields], body)
 
-    def _whole(self, status: int, lines: str, body: bytes) -> None:
+    def _whole(self, status: int, fields: Sequence[str], body: bytes) -> None:
         if self.left:
             return
         line = self._line
-        close = not self._keeps or line.stopping or self._leaves_much_unread()
+        host = line.host
+        close = not self._keeps or host.stopping
+        if not (close or self.complete):
+            close = self._leaves_much_unread()
         end = "connection: close\r\n\r\n" if close else "\r\n"
-        head = f"{_STATUS[status]}{line.date}{lines}{end}".encode("latin-1")
+        lines = "\r\n".join(fields)
+        head = f"{_STATUS[status]}{host.date}{lines}\r\n{end}".encode("latin-1")
         if self.head.method == "HEAD":
             line.write(head)
         elif len(body) < _ONE_WRITE_BYTES:
             line.write(head + body)
         else:
-            line.write(head, body)
+            line.write(head)
+            line.write(body)
         self._end(close)
 
     async def stream(
@@ -191,13 +202,15 @@ class Exchange:
             if self.left:
                 raise ClientLeft
             line, chunked = self._line, self.head.version != "1.0"
-            close = not self._keeps or line.stopping or not chunked or self._leaves_much_unread()
+            close = (
+                not self._keeps or line.host.stopping or not chunked or self._leaves_much_unread()
+            )
             fields = "".join([f"{name}: {value}\r\n" for name, value in told.items()])
             if chunked:
                 fields += "transfer-encoding: chunked\r\n"
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
-            line.write(f"{_STATUS[status]}{line.date}{fields}{end}".encode("latin-1"))
+            line.write(f"{_STATUS[status]}{line.host.date}{fields}{end}".encode("latin-1"))
             ready: Callable[[], bytes] = getattr(content, "ready", bytes)
             async for first in content:
                 if chunk := first + ready():
@@ -234,7 +247,3 @@ class Exchange:
             return True
         announced = self.headers.get("content-length", "0")
         return not announced.isdigit() or int(announced) > _DRAINED_BYTES
-
-
-def _lines(fields: Iterable[Field]) -> str:
-    return b"".join([b"%b: %b\r\n" % field for field in fields]).decode("latin-1")
