@@ -13,10 +13,14 @@ from gateway.values import value, value_seen_weakly
 
 
 class Word(enum.Enum):
-    """Of a closed set. A member is found in a table as any object is: `Enum` would work a hash out
-    of its name, in Python, each time."""
+    """Of a closed set. A member is hashed as any object is, and `word` is its value as it stands:
+    `Enum` has functions in Python for both."""
 
     __hash__ = object.__hash__
+    word: str
+
+    def __init__(self, word: str) -> None:
+        self.word = word
 
 
 class Sensitivity(Word):

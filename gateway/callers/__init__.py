@@ -115,12 +115,13 @@ class Callers:
         whose certificate has these names. Raises Unauthenticated, Unverifiable."""
         if self._open:
             return ANYONE
-        peer = self._peer(names)
+        certificates = self._certificates
+        peer = None if certificates is None or not names else certificates.find(names)
         if not authorization and peer is not None:
             return peer
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        if not token or (scheme != "Bearer" and scheme.lower() != "bearer"):
             self._refusal_told("certificate" if names else "none", "absent")
             raise Unauthenticated("authorization: send your key as 'Bearer <key>'")
         kind, find = self._source(token)
@@ -141,9 +142,6 @@ class Callers:
             if exc.why == "unverifiable":
                 raise _unverifiable() from None
             return ()
-
-    def _peer(self, names: Sequence[str]) -> Caller | None:
-        return None if self._certificates is None or not names else self._certificates.find(names)
 
     def _source(self, token: str) -> tuple[str, Callable[[str], Caller]]:
         """By the form of what was sent. A key of the settings may have any."""

@@ -195,7 +195,13 @@ def built(
     arrival = intake.arrive(said, services)
     caller = intake.identify({"authorization": "Bearer k1"}, services)
     return intake.build(
-        services, arrival, caller, said, WireProtocol.KSERVE_REST, "m", call or TensorCall(())
+        services,
+        arrival,
+        caller,
+        said,
+        WireProtocol.KSERVE_REST,
+        services.catalog.find("m"),
+        call or TensorCall(()),
     )
 
 
