@@ -223,10 +223,10 @@ class Classification:
     classify_s: float = 0.0
     complete: bool = False  # all was looked for that the policy names; else not yet people's names
     pseudonymised: Mapping[str, int] = field(default_factory=dict)  # type -> values replaced
+    restricted: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def restricted(self) -> bool:
-        return self.sensitivity is not CLEAR
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "restricted", self.sensitivity is not CLEAR)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,8 @@ class Callers:
         self._tokens = tokens
         self._certificates = certificates
         self._refusal_told = refusal_told
+        self._keys = "key", self._configured.find
+        self._only_keys = issued is None and tokens is None
         self._open = not keys and issued is None and tokens is None and certificates is None
 
     @property
@@ -124,7 +126,7 @@ class Callers:
         if not token or (scheme != "Bearer" and scheme.lower() != "bearer"):
             self._refusal_told("certificate" if names else "none", "absent")
             raise Unauthenticated("authorization: send your key as 'Bearer <key>'")
-        kind, find = self._source(token)
+        kind, find = self._keys if self._only_keys else self._source(token)
         try:
             found = find(token)
         except NotAccepted as exc:
@@ -149,7 +151,7 @@ class Callers:
             return "issued", self._issued.find
         if self._tokens is not None and token.startswith("eyJ") and token.count(".") == 2:
             return "token", self._tokens.find
-        return "key", self._configured.find
+        return self._keys
 
     def _refusal(self, kind: str, why: str) -> GatewayError:
         self._refusal_told(kind, why)

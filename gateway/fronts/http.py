@@ -65,13 +65,6 @@ def caller_of(exchange: Exchange, services: Services) -> Caller:
     return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
 
 
-def body_at_hand(exchange: Exchange, limits: LimitSettings) -> bytes | None:
-    """What `read_body` gives, where there is nothing to wait for. Raises BodyTooLarge."""
-    if not exchange.complete or "content-encoding" in exchange.headers:
-        return None
-    return exchange.whole(limits.max_body_bytes)
-
-
 async def read_body(exchange: Exchange, limits: LimitSettings) -> bytes:
     """The whole body without its content-encoding, under the cap on either side of it, within
     the caller's latency budget. Raises GatewayError, or ClientLeft."""

@@ -59,17 +59,15 @@ class Arrival:
 def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
     """Ids are taken over only in forms that cannot carry content (C12): a UUID, a traceparent."""
     given, parent = headers.get("x-request-id"), headers.get("traceparent")
-    taken = given is not None and _UUID.fullmatch(given)
-    if parent is None or not _TRACEPARENT.fullmatch(parent):
-        parent = ""
-    trace = parent[3:35] or ambient.random_hex(16)
-    flags = "01" if services.sampler.samples(trace, parent[53:55]) else "00"
-    return Arrival(
-        request_id=given.lower() if given is not None and taken else services.new_id(),
-        traceparent=f"00-{trace}-{ambient.random_hex(8)}-{flags}",  # the span is of this hop
-        received_s=services.clock(),
-        caller_span=parent[36:52],
-    )
+    if given is None or not _UUID.fullmatch(given):
+        given = services.new_id()
+    trace = span = stated = ""
+    if parent is not None and _TRACEPARENT.fullmatch(parent):
+        _, trace, span, stated = parent.split("-")
+    trace = trace or ambient.random_hex(16)
+    flags = "01" if services.sampler.samples(trace, stated) else "00"
+    own = f"00-{trace}-{ambient.random_hex(8)}-{flags}"  # with a span of this hop
+    return Arrival(given.lower(), own, services.clock(), span)
 
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:

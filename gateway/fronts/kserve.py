@@ -33,8 +33,6 @@ from gateway.fronts.http import (
     Call,
     Front,
     arrival_of,
-    body_at_hand,
-    caller_of,
     exchange_of,
     read_body,
 )
@@ -122,13 +120,16 @@ class Inferring:
 
     async def infer(self, name: str, version: str, exchange: Exchange, arrival: Arrival) -> None:
         services, headers = self._services, exchange.headers
-        caller, limits = caller_of(exchange, services), services.limits
+        limits = services.limits
+        caller = services.callers.identify(headers.get("authorization", ""), exchange.peer_names)
         model, version = known(services, caller, name), checked_version(version)
         media = headers.get("content-type", _JSON)
         if media not in _MEDIA and media.partition(";")[0].strip().lower() not in _MEDIA:
             raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
         header_length = _header_length(headers.get(_HEADER_LENGTH))
-        if (body := body_at_hand(exchange, limits)) is None:
+        if exchange.complete and "content-encoding" not in headers:
+            body = exchange.whole(limits.max_body_bytes)
+        else:
             body = await read_body(exchange, limits)
         if (header_length or len(body)) <= _AT_ONCE_BYTES:
             call = rest.decode_request(body, header_length, limits.max_json_depth)

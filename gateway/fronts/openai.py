@@ -23,7 +23,6 @@ from gateway.fronts.http import (
     Call,
     Front,
     arrival_of,
-    body_at_hand,
     caller_of,
     exchange_of,
     read_body,
@@ -91,11 +90,14 @@ class OpenAiFront:
 
     async def infer(self, operation: Operation, exchange: Exchange, arrival: Arrival) -> None:
         services, headers = self._services, exchange.headers
-        caller, limits = caller_of(exchange, services), services.limits
+        limits = services.limits
+        caller = services.callers.identify(headers.get("authorization", ""), exchange.peer_names)
         media = headers.get("content-type", "")
         if media != _JSON and media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
-        if (body := body_at_hand(exchange, limits)) is None:
+        if exchange.complete and "content-encoding" not in headers:
+            body = exchange.whole(limits.max_body_bytes)
+        else:
             body = await read_body(exchange, limits)
         document = strictjson.load_object(body, limits.max_json_depth)
         model, call = read(operation, document, services.catalog)

@@ -17,9 +17,9 @@ from typing import Any, Protocol, cast
 import httptools
 import orjson
 
-from gateway.http import plain
 from gateway.http.exchange import Exchange
 from gateway.http.head import MAX_HEAD_BYTES, MAX_PATH_BYTES, Field, Head
+from gateway.http.plain import Reader
 
 App = Callable[[Exchange], Awaitable[None]]
 
@@ -60,6 +60,7 @@ class HttpConnection(asyncio.Protocol):
         self._discards = False  # what still comes goes nowhere
         self._discarded_bytes = 0
         self._patience: asyncio.TimerHandle | None = None
+        self._plain = Reader()
         self._fresh_parser()
         self._fields: list[Field] = []
         self._target = b""
@@ -165,7 +166,7 @@ class HttpConnection(asyncio.Protocol):
             writable.set()
 
     def data_received(self, data: bytes) -> None:
-        if self.idle_since is not None and not self._parses and (whole := plain.read(data)):
+        if self.idle_since is not None and not self._parses and (whole := self._plain.read(data)):
             head, body = whole
             self._serve(Exchange(self, head, True, body))
             if self._patience is not None:

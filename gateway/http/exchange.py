@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from gateway.errors import BodyTooLarge
@@ -53,17 +53,31 @@ class Line(Protocol):
     def answered(self, exchange: Exchange, close: bool) -> None: ...
 
 
+class _Incoming:
+    """A body that comes in pieces."""
+
+    __slots__ = ("chunks", "held_bytes", "size", "waiter")
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.held_bytes = 0  # that nobody has waited for
+        self.waiter: asyncio.Future[None] | None = None
+
+    def taken(self) -> bytes:
+        chunks, self.chunks = self.chunks, []
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
 class Exchange:
     """The task that answers it is cancelled when the caller leaves (A3). Answered once, by `reply`
     or by `stream`; what ends without an answer cuts the connection."""
 
     __slots__ = (
-        "_chunks",
-        "_held_bytes",
+        "_body",
+        "_incoming",
         "_keeps",
         "_line",
-        "_size",
-        "_waiter",
         "arrival",
         "complete",
         "ended",
@@ -89,10 +103,8 @@ class Exchange:
         self.left = False  # the caller has
         self.started = False  # the answer is on its way
         self.ended = False
-        self._chunks = [] if body is None else [body]
-        self._size = 0 if body is None else len(body)
-        self._held_bytes = 0
-        self._waiter: asyncio.Future[None] | None = None
+        self._body = body
+        self._incoming = _Incoming() if body is None else None
 
     @property
     def peer(self) -> str | None:
@@ -104,38 +116,45 @@ class Exchange:
     async def body(self, max_bytes: int) -> bytes:
         """The whole of it, as it came. Raises BodyTooLarge, as soon as that is certain, or
         ClientLeft."""
-        while not self.complete and self._size <= max_bytes:
-            await self._more()
+        incoming = self._incoming
+        if incoming is None:
+            return self.whole(max_bytes)
+        while not self.complete and incoming.size <= max_bytes:
+            await self._more(incoming)
         return self.whole(max_bytes)
 
     def whole(self, max_bytes: int) -> bytes:
-        """What `body` gives, of one that is `complete`, or too large already."""
-        if self._size > max_bytes:
+        """What `body` gives, of one that is `complete`, or too large already; once."""
+        body, incoming = self._body, self._incoming
+        if body is None:
+            body = b"" if incoming is None else incoming.taken()
+        if len(body) > max_bytes:
             raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
-        chunks, self._chunks = self._chunks, []
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._body = None
+        return body
 
-    async def _more(self) -> None:
+    async def _more(self, incoming: _Incoming) -> None:
         if self.left:
             raise ClientLeft
-        if self._size == 0 and self.headers.get("expect", "").lower() == "100-continue":
+        if incoming.size == 0 and self.headers.get("expect", "").lower() == "100-continue":
             self._line.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._held_bytes = 0
+        incoming.waiter = asyncio.get_running_loop().create_future()
+        incoming.held_bytes = 0
         self._line.go_on()
-        await self._waiter
-        self._waiter = None
+        await incoming.waiter
+        incoming.waiter = None
 
     def came(self, data: bytes) -> None:
         """Told by the connection."""
-        if self.ended:
+        incoming = self._incoming
+        if self.ended or incoming is None:
             return
-        self._chunks.append(data)
-        self._size += len(data)
-        self._held_bytes += len(data)
-        if self._waiter is not None:
+        incoming.chunks.append(data)
+        incoming.size += len(data)
+        incoming.held_bytes += len(data)
+        if incoming.waiter is not None:
             self._wake()
-        elif self._held_bytes > _HELD_BYTES:
+        elif incoming.held_bytes > _HELD_BYTES:
             self._line.hold()
 
     def came_whole(self) -> None:
@@ -151,8 +170,9 @@ class Exchange:
             self.task.cancel()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter = None if self._incoming is None else self._incoming.waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     # The answer
 
@@ -164,24 +184,24 @@ class Exchange:
         self, status: int, told: Mapping[str, str], body: bytes, media: str = "application/json"
     ) -> None:
         """The whole answer. Does nothing when the caller has left."""
-        size, fields = f"content-length: {len(body)}", map(_field, told.items())
-        self._whole(status, (*fields, size, f"content-type: {media}"), body)
+        lines = f"content-length: {len(body)}\r\ncontent-type: {media}\r\n"
+        if told:
+            lines += "\r\n".join(map(_field, told.items())) + "\r\n"
+        self._whole(status, lines, body)
 
     def reply_fields(self, status: int, fields: Iterable[Field], body: bytes) -> None:
         """The same, with headers as bytes, `content-length` among them."""
-        self._whole(status, [b": ".join(field).decode("latin-1") for field in fields], body)
+        lines = b"".join([b"%b: %b\r\n" % field for field in fields])
+        self._whole(status, lines.decode("latin-1"), body)
 
-    def _whole(self, status: int, fields: Sequence[str], body: bytes) -> None:
+    def _whole(self, status: int, lines: str, body: bytes) -> None:
         if self.left:
             return
         line = self._line
-        host = line.host
-        close = not self._keeps or host.stopping
-        if not (close or self.complete):
-            close = self._leaves_much_unread()
-        end = "connection: close\r\n\r\n" if close else "\r\n"
-        lines = "\r\n".join(fields)
-        head = f"{_STATUS[status]}{host.date}{lines}\r\n{end}".encode("latin-1")
+        host, close, end = line.host, False, "\r\n"
+        if not self._keeps or host.stopping or self._leaves_much_unread():
+            close, end = True, "connection: close\r\n\r\n"
+        head = f"{_STATUS[status]}{host.date}{lines}{end}".encode("latin-1")
         if self.head.method == "HEAD":
             line.write(head)
         elif len(body) < _ONE_WRITE_BYTES:
@@ -235,7 +255,7 @@ class Exchange:
 
     def _end(self, close: bool) -> None:
         self.started = self.ended = True
-        self._chunks = []
+        self._body = self._incoming = None
         self._line.answered(self, close)
 
     def _leaves_much_unread(self) -> bool:

@@ -55,7 +55,7 @@ class Parsed:
 
 def is_read_alike(data: bytes) -> bool:
     """Whether it is plain; then the parser agrees in all."""
-    found = plain.read(data)
+    found = plain.Reader().read(data)
     if found is None:
         return False
     head, body = found
@@ -152,7 +152,7 @@ def test_a_plain_request_is_read_as_the_parser_reads_it(data: bytes) -> None:
     ],
 )
 def test_whatever_is_not_plain_is_left_to_the_parser(data: bytes) -> None:
-    assert plain.read(data) is None
+    assert plain.Reader().read(data) is None
 
 
 LINES = (b"host: b", b"Content-Length: 13", b"Transfer-Encoding: chunked", b"Connection: close")
@@ -164,10 +164,44 @@ PIECES = (
 )
 
 
-@settings(max_examples=1500, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 170), st.integers(0, 12), PIECES), max_size=3))
-def test_whatever_is_plain_the_parser_reads_alike(changes: list[tuple[int, int, bytes]]) -> None:
-    data = request(b"x-a: b")
+CHANGES = st.lists(st.tuples(st.integers(0, 170), st.integers(0, 12), PIECES), max_size=3)
+
+
+def changed(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
     for at, gone, put in changes:
         data = data[:at] + put + data[at + gone :]
-    is_read_alike(data)
+    return data
+
+
+@settings(max_examples=1500, deadline=None)
+@given(CHANGES)
+def test_whatever_is_plain_the_parser_reads_alike(changes: list[tuple[int, int, bytes]]) -> None:
+    is_read_alike(changed(request(b"x-a: b"), changes))
+
+
+def told(found: tuple[Head, bytes] | None) -> object:
+    return None if found is None else (found[0].path, dict(found[0].headers), found[1])
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=200), CHANGES)
+def test_what_came_before_on_a_connection_changes_nothing(
+    body: bytes, changes: list[tuple[int, int, bytes]]
+) -> None:
+    reader = plain.Reader()
+    first = request(b"x-a: b", line=b"POST /v1/embeddings HTTP/1.1")
+    assert told(reader.read(first)) == told(plain.Reader().read(first))
+    for data in (
+        first.replace(b"Length: 13", b"Length: %d" % len(body)).replace(BODY, body),
+        changed(first, changes),
+        request(b"x-a: b"),
+    ):
+        assert told(reader.read(data)) == told(plain.Reader().read(data))
+
+
+def test_heads_are_not_shared_between_requests() -> None:
+    reader = plain.Reader()
+    one, two = reader.read(request()), reader.read(request())
+    assert one is not None
+    assert two is not None
+    assert one[0].headers is not two[0].headers
