@@ -360,8 +360,10 @@ class Groups:
         self._meter(model).seen(call.work)
 
     def answered_abroad(self, endpoint: str, request: InferenceRequest, took_s: float) -> None:
-        work = self._meter(request.model).of(request)
-        self._cloud(endpoint, request.model).observe(work, took_s)
+        model = request.model
+        meter = self._meters.get(model) or self._meter(model)
+        cloud = self._clouds.get((endpoint, model)) or self._cloud(endpoint, model)
+        cloud.observe(meter.of(request), took_s)
 
     def _cloud(self, endpoint: str, model: str) -> CloudLatency:
         found = self._clouds.get((endpoint, model))

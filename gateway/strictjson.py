@@ -49,8 +49,10 @@ def _is_all_of(body: bytes, value: Any, max_depth: int) -> bool:
     again = orjson.dumps(value)
     if again == body and body.count(b"[") + body.count(b"{") <= max_depth:
         return True
-    pieces = _unescaped(body).split(b'"')
-    if _unescaped(again).count(b'"') != len(pieces) - 1:
+    if b'\\"' in again:  # else a string with a quotation mark in it was dropped, or there is none
+        body, again = _unescaped(body), _unescaped(again)
+    pieces = body.split(b'"')
+    if again.count(b'"') != len(pieces) - 1:
         return False
     outside = b"".join(pieces[::2])  # of strings
     if _LONG_INTEGER in b"," + outside.translate(_SHAPES):
@@ -60,8 +62,6 @@ def _is_all_of(body: bytes, value: Any, max_depth: int) -> bool:
 
 def _unescaped(body: bytes) -> bytes:
     """Without the quotation marks that end no string."""
-    if b'\\"' not in body:
-        return body
     return body.replace(b"\\\\", b"").replace(b'\\"', b"")
 
 

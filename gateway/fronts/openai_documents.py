@@ -61,11 +61,19 @@ def _chat(document: JsonDocument) -> None:
         raise InvalidField("messages", "must be a list of messages", WRONG_TYPE)
     if not messages:
         raise InvalidField("messages", "must hold at least one message")
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise _no_message(messages)
+
+
+def _no_message(messages: list[Any]) -> InvalidField:
+    """The first one that is none."""
     for at, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise InvalidField(f"messages[{at}]", "must be an object", WRONG_TYPE)
+            return InvalidField(f"messages[{at}]", "must be an object", WRONG_TYPE)
         if not isinstance(message.get("role"), str):
-            raise InvalidField(f"messages[{at}].role", "must be a string", WRONG_TYPE)
+            return InvalidField(f"messages[{at}].role", "must be a string", WRONG_TYPE)
+    raise AssertionError
 
 
 def _completions(document: JsonDocument) -> None:

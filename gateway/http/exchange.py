@@ -199,7 +199,7 @@ class Exchange:
             return
         line = self._line
         host, close, end = line.host, False, "\r\n"
-        if not self._keeps or host.stopping or self._leaves_much_unread():
+        if not self._keeps or host.stopping or (not self.complete and self._leaves_much_unread()):
             close, end = True, "connection: close\r\n\r\n"
         head = f"{_STATUS[status]}{host.date}{lines}{end}".encode("latin-1")
         if self.head.method == "HEAD":
@@ -209,7 +209,8 @@ class Exchange:
         else:
             line.write(head)
             line.write(body)
-        self._end(close)
+        self.started = self.ended = True
+        line.answered(self, close)
 
     async def stream(
         self, status: int, told: Mapping[str, str], content: ClosableBytes, stall_s: float = 30.0
@@ -222,9 +223,8 @@ class Exchange:
             if self.left:
                 raise ClientLeft
             line, chunked = self._line, self.head.version != "1.0"
-            close = (
-                not self._keeps or line.host.stopping or not chunked or self._leaves_much_unread()
-            )
+            close = not (self._keeps and chunked) or line.host.stopping
+            close = close or (not self.complete and self._leaves_much_unread())
             fields = "".join([f"{name}: {value}\r\n" for name, value in told.items()])
             if chunked:
                 fields += "transfer-encoding: chunked\r\n"
@@ -239,7 +239,8 @@ class Exchange:
                         await self._taken(stall_s)
             if chunked:
                 line.write(b"0\r\n\r\n")
-            self._end(close)
+            self.ended = True
+            line.answered(self, close)
         finally:
             await asyncio.shield(content.aclose())
 
@@ -253,16 +254,9 @@ class Exchange:
         except TimeoutError:
             raise ClientLeft from None
 
-    def _end(self, close: bool) -> None:
-        self.started = self.ended = True
-        self._body = self._incoming = None
-        self._line.answered(self, close)
-
     def _leaves_much_unread(self) -> bool:
         """Whether a body comes that is too large, or of a size too uncertain, to be read for
         naught."""
-        if self.complete:
-            return False
         if "transfer-encoding" in self.headers:
             return True
         announced = self.headers.get("content-length", "0")
