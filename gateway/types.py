@@ -226,7 +226,7 @@ class Classification:
     restricted: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "restricted", self.sensitivity is not CLEAR)
+        self.restricted = self.sensitivity is not CLEAR  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,11 @@ def build(
     if caller.latency_budget_s is not None:
         budget_s = min(budget_s, caller.latency_budget_s)
     if isinstance(payload, TensorCall):
-        services.catalog.refuse_other_versions(model, payload.version)
-        labelled = _LABEL_PARAMETER in payload.parameters and _labelled(headers, payload)
-        budget_s = min(budget_s, _of_parameters_s(payload, limits))
+        if payload.version:
+            services.catalog.refuse_other_versions(model, payload.version)
+        if payload.parameters:
+            labelled = _labelled(headers, payload)
+            budget_s = min(budget_s, _of_parameters_s(payload, limits))
     if grpc_remaining_s is not None:
         budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, limits))
     if not _STATED.isdisjoint(headers):

@@ -147,7 +147,14 @@ class Inferring:
         frame = frames.take() if isinstance(frames, OneFrame) else await _only_frame(frames)
         answer = frame if isinstance(frame, RestBody) else await _rest_of(frame, call)
         told = intake.placement_headers(arrival, reply.placement)
-        await _inferred(answer, told, exchange)
+        content, media = answer.body, _JSON
+        if answer.header_length is not None:
+            media, told[_HEADER_LENGTH] = _BINARY, str(answer.header_length)
+        accepted = headers.get("accept-encoding")
+        if accepted and (encoding := compression.chosen(accepted)):
+            content = await compression.deflated(content, encoding)
+            told["content-encoding"] = encoding
+        exchange.reply(200, told, content, media)
 
 
 async def _only_frame(stream: ReplyStream) -> Frame:
@@ -169,18 +176,6 @@ async def _rest_of(frame: Frame | None, call: TensorCall) -> RestBody:
             return grpc.rest_from_grpc(frame, call)
         return await asyncio.to_thread(grpc.rest_from_grpc, frame, call)
     raise InternalError("an answer came in other frames than this protocol has")
-
-
-async def _inferred(body: RestBody, told: dict[str, str], exchange: Exchange) -> None:
-    content, media = body.body, _JSON
-    if body.header_length is not None:
-        media = _BINARY
-        told[_HEADER_LENGTH] = str(body.header_length)
-    accepted = exchange.headers.get("accept-encoding")
-    if accepted and (encoding := compression.chosen(accepted)):
-        content = await compression.deflated(content, encoding)
-        told["content-encoding"] = encoding
-    exchange.reply(200, told, content, media)
 
 
 def _header_length(value: str | None) -> int | None:

@@ -167,8 +167,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.idle_since is not None and not self._parses and (whole := self._plain.read(data)):
-            head, body = whole
-            self._serve(Exchange(self, head, True, body))
+            self._serve(Exchange(self, whole[0], True, whole[1]))
             if self._patience is not None:
                 self._stop_waiting()
             return
