@@ -44,7 +44,7 @@ from gateway.ledger.opening import opened
 from gateway.ledger.reading import LedgerReader
 from gateway.ledger.store import Store
 from gateway.limits import Limits
-from gateway.listeners import Switch, bound, listener_files, refuse_key_logging
+from gateway.listeners import bound, listener_files, refuse_key_logging
 from gateway.pricing import usd
 from gateway.reloading import Reloading, SettingsFile
 from gateway.site import Grounds
@@ -86,7 +86,7 @@ class Gateway:
         )
         self._cores: list[Core] = []  # that live, the newest last
         self._grpc: GrpcFront | None = None
-        self._switch: Switch | None = None
+        self._http: HttpServer | None = None
         self.reloading = None if file is None else Reloading(
             file, lambda: self.settings, self.apply, self.metrics
         )  # fmt: skip
@@ -184,8 +184,8 @@ class Gateway:
         return App(
             services,
             [
-                kserve.front(services),
                 openai.front(services),
+                kserve.front(services),
                 *self._console_front(settings, operators),
                 operator.front(),
             ],
@@ -243,12 +243,11 @@ class Gateway:
                 pushing = self.collector.run(self._refresh_gauges)
                 await stack.enter_async_context(self._owned(pushing, "telemetry"))
             tls = listener_files(self.settings)
-            switch = Switch(self.http_app(core), core.services.held)
-            http = HttpServer(switch, None if tls is None else listening(tls))
+            http = HttpServer(self.http_app(core), None if tls is None else listening(tls))
             grpc = GrpcFront(core.services, listen.host, listen.grpc_port, tls=tls)
             self.grpc_port = await grpc.start()
             self.http_port = http_socket.getsockname()[1]
-            self._switch, self._grpc = switch, grpc
+            self._http, self._grpc = http, grpc
             await http.start([http_socket])
             following = self.reloading
             reloads = contextlib.nullcontext() if following is None else self._owned(
@@ -281,8 +280,8 @@ class Gateway:
         self._cores.append(core)
         self.settings = core.settings
         self._loaded_s = ambient.wall_s()
-        if self._switch is not None and self._grpc is not None:
-            self._switch.turn(app, core.services.held)
+        if self._http is not None and self._grpc is not None:
+            self._http.app = app
             self._grpc.serve(core.services)
         self.sight.fleet, self.sight.catalog = core.site.fleet, core.site.catalog
         self.sight.max_waiting = core.settings.queue.max_waiting

@@ -32,7 +32,7 @@ from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.retries import RetryBudget
 from gateway.scanning import Scanning
 from gateway.site import Grounds, Site
-from gateway.tracing import ALL, UNTRACED, Sampler, Trace, Untraced
+from gateway.tracing import ALL, Sampler, Trace, Untraced
 
 if TYPE_CHECKING:
     from gateway.cluster.node import Node
@@ -69,7 +69,6 @@ class Core:
         self._process = process
         self._before = before
         self._inside = 0
-        self._holds = _Holds(self)
         self._left = asyncio.Event()
         self._calling: asyncio.Task[None] | None = None
         clock, metrics = process.clock, process.metrics
@@ -124,11 +123,11 @@ class Core:
             new_id=ambient.new_id,
             clock=clock,
             sampler=self._sampler(),
-            new_trace=self._new_trace,
+            new_trace=None if process.take_trace is None else self._new_trace,
             error_told=lambda protocol, reason: metrics.error_answers.labels(
                 protocol, reason
             ).inc(),
-            held=lambda: self._holds,
+            held=self,
         )
 
     # Parts
@@ -185,8 +184,7 @@ class Core:
 
     def _new_trace(self, traceparent: str, caller_span: str, received_s: float) -> Untraced:
         take = self._process.take_trace
-        if take is None:
-            return UNTRACED
+        assert take is not None
         return Trace(traceparent, caller_span, received_s, self._process.clock, take)
 
     # Its life
@@ -218,11 +216,11 @@ class Core:
         if before.site is not self.site:
             self.site.begin(before.site)
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         """A call is being read or answered by this core, until it leaves."""
         self._inside += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._inside -= 1
         if not self._inside:
             self._left.set()
@@ -246,21 +244,6 @@ class Core:
                 stack.push_async_callback(self.site.aclose, [other.site for other in others])
             if all(other.scanning is not self.scanning for other in others):
                 stack.push_async_callback(self.scanning.aclose)
-
-
-class _Holds:
-    """Entered by each call, by as many at once as there are."""
-
-    __slots__ = ("_core",)
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-
-    def __enter__(self) -> None:
-        self._core.enter()
-
-    def __exit__(self, *_: object) -> None:
-        self._core.leave()
 
 
 def _retries(settings: Settings) -> Any:

@@ -363,7 +363,9 @@ class Groups:
         """Of a model without a queue here nobody ever asks."""
         meter = self._meters.get(request.model)
         if meter is not None:
-            self._cloud(endpoint, request.model).observe(meter.of(request), took_s)
+            model = request.model
+            cloud = self._clouds.get((endpoint, model)) or self._cloud(endpoint, model)
+            cloud.observe(meter.of(request), took_s)
 
     def _cloud(self, endpoint: str, model: str) -> CloudLatency:
         found = self._clouds.get((endpoint, model))

@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-from collections.abc import Awaitable, Callable
 
 from gateway.config import ConfigError, Settings
-from gateway.http.exchange import Exchange
 from gateway.tls import TlsFiles
-
-Held = Callable[[], contextlib.AbstractContextManager[None]]
-Answer = Callable[[Exchange], Awaitable[None]]
-
-
-class Switch:
-    """The app of the settings that are in use, which is read once for each call."""
-
-    def __init__(self, app: Answer, held: Held) -> None:
-        self._current = app, held
-
-    def turn(self, app: Answer, held: Held) -> None:
-        """`held` is entered for as long as a call needs the app. Who looks at the console does so
-        for hours, and whatever the settings are."""
-        self._current = app, held
-
-    async def __call__(self, exchange: Exchange) -> None:
-        app, held = self._current
-        if exchange.head.path.startswith("/console"):
-            await app(exchange)
-            return
-        with held():
-            await app(exchange)
 
 
 def listener_files(settings: Settings) -> TlsFiles | None:

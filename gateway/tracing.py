@@ -168,8 +168,8 @@ class Sampler:
         """By the last 56 bits of the trace id, so that all who see it come to the same."""
         if caller_flags and self.callers_decide:
             return bool(int(caller_flags, 16) & 1)
-        if not self.ratio:
-            return False
+        if self.ratio in (0.0, 1.0):
+            return self.ratio == 1.0
         return int(trace_id[-14:], 16) < self.ratio * (1 << 56)
 
 

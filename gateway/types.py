@@ -9,10 +9,21 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.deadline import Deadline
 from gateway.tracing import UNTRACED, Untraced
-from gateway.values import value
+from gateway.values import value, value_seen_weakly
 
 
-class Sensitivity(enum.Enum):
+class Word(enum.Enum):
+    """Of a closed set. A member is hashed as any object is, and `word` is its value as it stands:
+    `Enum` has functions in Python for both."""
+
+    __hash__ = object.__hash__
+    word: str
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+
+class Sensitivity(Word):
     CLEAR = "clear"
     RESTRICTED = "restricted"  # also: not scanned, not scannable, scan failed or late
 
@@ -20,7 +31,7 @@ class Sensitivity(enum.Enum):
 CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
 
 
-class Zone(enum.Enum):
+class Zone(Word):
     ONPREM = "onprem"
     CLOUD = "cloud"
 
@@ -31,7 +42,7 @@ EVERYWHERE = frozenset(Zone)
 ONPREM_ONLY = frozenset({Zone.ONPREM})
 
 
-class Outcome(enum.Enum):
+class Outcome(Word):
     """How a call ended: the only values that the `outcome` metric label can take."""
 
     SERVED = "served"
@@ -42,7 +53,7 @@ class Outcome(enum.Enum):
     CANCELLED = "cancelled"  # the caller left
 
 
-class WireProtocol(enum.Enum):
+class WireProtocol(Word):
     """The protocol in which the caller spoke."""
 
     KSERVE_REST = "kserve-rest"
@@ -50,7 +61,7 @@ class WireProtocol(enum.Enum):
     OPENAI = "openai"
 
 
-class Operation(enum.Enum):
+class Operation(Word):
     INFER = "infer"
     CHAT = "chat.completions"
     COMPLETIONS = "completions"
@@ -58,7 +69,7 @@ class Operation(enum.Enum):
     RESPONSES = "responses"
 
 
-class Spill(enum.Enum):
+class Spill(Word):
     """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
 
     ALLOW = "allow"
@@ -72,7 +83,7 @@ JsonDocument = dict[str, Any]
 """A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tensor:
     """One input or output tensor. `data` is its raw little-endian form of the binary tensor
     extension: row-major elements; BYTES elements each behind a 4-byte little-endian length."""
@@ -84,13 +95,13 @@ class Tensor:
     parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestedOutput:
     name: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorCall:
     """One Open Inference Protocol inference, freed from its wire form."""
 
@@ -112,7 +123,7 @@ class TensorCall:
         return found if isinstance(found, int | str) and found not in (0, "") else None
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@value_seen_weakly
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
 
@@ -159,7 +170,7 @@ class Quota:
     concurrent: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InferenceRequest:
     """One call, independent of how it arrived."""
 
@@ -190,7 +201,7 @@ class InferenceRequest:
         return self.payload.streamed
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finding:
     """A span of personal data in one scanned text. Offsets are characters."""
 
@@ -215,10 +226,10 @@ class Classification:
     classify_s: float = 0.0
     complete: bool = False  # all was looked for that the policy names; else not yet people's names
     pseudonymised: Mapping[str, int] = field(default_factory=dict)  # type -> values replaced
+    restricted: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def restricted(self) -> bool:
-        return self.sensitivity is not CLEAR
+    def __post_init__(self) -> None:
+        self.restricted = self.sensitivity is not CLEAR  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +297,7 @@ class Decision:
     predicted_s: Mapping[str, float] = field(default_factory=dict)  # endpoint -> seconds
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Usage:
     """Tokens of one call. `cached_tokens` are a part of the input."""
 
@@ -295,7 +306,7 @@ class Usage:
     cached_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cost:
     """Of one attempt, exact: whole nano-dollars (1e-9 USD)."""
 
@@ -307,7 +318,7 @@ class Cost:
     estimated: bool = False  # the endpoint has not said how many tokens it counted
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Attempt:
     """One try at one endpoint, as the decision record keeps it."""
 
@@ -323,7 +334,7 @@ class Attempt:
     sent_as: str = ""  # in the cloud: the id under which it was sent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestBody:
     """One Open Inference Protocol REST answer as the server wrote it. `header_length` is the
     length in bytes of the JSON part when binary tensors follow it, else None."""
@@ -332,14 +343,14 @@ class RestBody:
     header_length: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrpcMessage:
     """One serialised `inference.ModelInferResponse` as the server wrote it."""
 
     message: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JsonBody:
     """One whole OpenAI answer."""
 
@@ -407,8 +418,13 @@ class OneFrame:
     async def aclose(self) -> None:
         self._frame = None
 
+    def take(self) -> Frame | None:
+        """The frame, unless it was taken; all that is left to be read."""
+        frame, self._frame = self._frame, None
+        return frame
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Placement:
     """What the caller is told of where its call went (BEHAVIOURS S7)."""
 
@@ -422,7 +438,7 @@ class Placement:
     limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InferenceReply:
     """An answer from its first frame on. Fronts must close `frames` on every exit."""
 

@@ -64,6 +64,8 @@ class Callers:
         self._tokens = tokens
         self._certificates = certificates
         self._refusal_told = refusal_told
+        self._keys = "key", self._configured.find
+        self._only_keys = issued is None and tokens is None
         self._open = not keys and issued is None and tokens is None and certificates is None
 
     @property
@@ -115,15 +117,16 @@ class Callers:
         whose certificate has these names. Raises Unauthenticated, Unverifiable."""
         if self._open:
             return ANYONE
-        peer = self._peer(names)
+        certificates = self._certificates
+        peer = None if certificates is None or not names else certificates.find(names)
         if not authorization and peer is not None:
             return peer
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        if not token or (scheme != "Bearer" and scheme.lower() != "bearer"):
             self._refusal_told("certificate" if names else "none", "absent")
             raise Unauthenticated("authorization: send your key as 'Bearer <key>'")
-        kind, find = self._source(token)
+        kind, find = self._keys if self._only_keys else self._source(token)
         try:
             found = find(token)
         except NotAccepted as exc:
@@ -142,16 +145,13 @@ class Callers:
                 raise _unverifiable() from None
             return ()
 
-    def _peer(self, names: Sequence[str]) -> Caller | None:
-        return None if self._certificates is None or not names else self._certificates.find(names)
-
     def _source(self, token: str) -> tuple[str, Callable[[str], Caller]]:
         """By the form of what was sent. A key of the settings may have any."""
         if self._issued is not None and token.startswith(PREFIX):
             return "issued", self._issued.find
         if self._tokens is not None and token.startswith("eyJ") and token.count(".") == 2:
             return "token", self._tokens.find
-        return "key", self._configured.find
+        return self._keys
 
     def _refusal(self, kind: str, why: str) -> GatewayError:
         self._refusal_told(kind, why)

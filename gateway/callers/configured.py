@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from hashlib import blake2b
 
 from gateway import ambient
 from gateway.callers.caller import Caller, of_scope
@@ -33,23 +33,20 @@ class ConfiguredKeys:
         self._under = ambient.random_bytes(32)
         self._keys: dict[bytes, tuple[bytes, Caller]] = {}  # by the place of a digest
         for name, key in keys.items():
-            secret = key.key.get_secret_value().strip()
+            secret = key.key.get_secret_value().strip().encode("utf-8", "surrogateescape")
             caller = of_scope(name, key.tenant, key, tenants.get(key.tenant))
             caller = replace(caller, pseudonymise=key.pseudonymise)
             if secret:
-                digest = self._digest(secret)
+                digest = blake2b(secret, key=self._under, digest_size=_DIGEST_BYTES).digest()
                 self._keys[digest[:_PLACE_BYTES]] = digest, caller
         self.callers = tuple(caller for _, caller in self._keys.values())
 
     def find(self, token: str) -> Caller:
         """Raises NotAccepted."""
-        given = self._digest(token)
+        secret = token.encode("utf-8", "surrogateescape")
+        given = blake2b(secret, key=self._under, digest_size=_DIGEST_BYTES).digest()
         known = self._keys.get(given[:_PLACE_BYTES])
         same = self._same(_NOBODY if known is None else known[0], given)
         if known is None or not same:
             raise NotAccepted("unknown")
         return known[1]
-
-    def _digest(self, token: str) -> bytes:
-        given = token.encode("utf-8", "surrogateescape")
-        return hashlib.blake2b(given, key=self._under, digest_size=_DIGEST_BYTES).digest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.backends import Inspector
@@ -16,7 +16,7 @@ from gateway.callers import Callers
 from gateway.catalog import Catalog
 from gateway.config import LimitSettings
 from gateway.deadline import Clock
-from gateway.tracing import ALL, UNTRACED, Sampler, Untraced
+from gateway.tracing import ALL, Sampler, Untraced
 from gateway.types import InferenceReply, InferenceRequest
 
 
@@ -49,9 +49,11 @@ class Services:
     clock: Clock
     sampler: Sampler = ALL
     """Which calls are told to be traced; without a collector the answer alone says so."""
-    new_trace: Callable[[str, str, float], Untraced] = lambda traceparent, caller, at_s: UNTRACED
-    """Of a call that is sampled: its traceparent, the caller's span, its arrival."""
+    new_trace: Callable[[str, str, float], Untraced] | None = None
+    """Of a call that is sampled: its traceparent, the caller's span, its arrival. None: nobody
+    collects them."""
     error_told: Callable[[str, str], None] = lambda protocol, reason: None
     """Counts an error that a caller is told: its protocol and reason, both of closed sets."""
-    held: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Entered for as long as these services are needed for a call: others may follow meanwhile."""
+    held: AbstractContextManager[object] = field(default_factory=nullcontext)
+    """Entered by each call, by many at once, for as long as it needs these services: others may
+    follow meanwhile."""

@@ -98,7 +98,7 @@ class InferenceService(_GenericHandler):
             caller,
             head.headers,
             WireProtocol.KSERVE_GRPC,
-            message.model_name,
+            services.catalog.find(message.model_name),
             decode_request(message),
             head.remaining_s(),
         )

@@ -86,7 +86,7 @@ def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Aw
     async def handle(raw: bytes, context: Context) -> bytes:
         head = Head.of(context, services)
         try:
-            with services.held():
+            with services.held:
                 return await method(head, raw)
         except GatewayError as error:
             status = status_of(head.arrival, error, services)

@@ -115,7 +115,7 @@ class StreamSession:
             self._head.caller(services),  # for each call: a key may be revoked meanwhile
             headers,
             WireProtocol.KSERVE_GRPC,
-            message.model_name,  # type: ignore[attr-defined]
+            services.catalog.find(message.model_name),  # type: ignore[attr-defined]
             payload,
             self._head.remaining_s(),
         )
@@ -142,7 +142,7 @@ class StreamSession:
 
     async def _answer(self, services: Services, request: InferenceRequest, call: _Call) -> None:
         try:
-            with services.held():
+            with services.held:
                 if call.after is not None:
                     await call.after.wait()
                 await self._infer(services, request, call)

@@ -37,6 +37,7 @@ from gateway.http.head import check
 
 _log = logging.getLogger("gateway.http")
 _IDS = ("x-request-id", "traceparent")
+_LASTING = "/console"  # who looks at it does so for hours, and whatever the settings are
 
 ErrorResponse = Callable[[GatewayError, Arrival], Response]
 """A failure in the shape of one protocol."""
@@ -61,7 +62,7 @@ def exchange_of(request: Request) -> Exchange:
 
 def caller_of(exchange: Exchange, services: Services) -> Caller:
     """Raises Unauthenticated, Unverifiable."""
-    return intake.identify(exchange.headers, services, exchange.peer_names)
+    return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
 
 
 async def read_body(exchange: Exchange, limits: LimitSettings) -> bytes:
@@ -74,14 +75,11 @@ async def read_body(exchange: Exchange, limits: LimitSettings) -> bytes:
     if int(headers.get("content-length", "0")) > limits.max_body_bytes:
         raise BodyTooLarge(f"the body has more than {limits.max_body_bytes} bytes")
     reading_s = _reading_s(headers, limits)
-    if exchange.complete:
-        body = await exchange.body(limits.max_body_bytes)
-    else:
-        try:
-            async with asyncio.timeout(reading_s):
-                body = await exchange.body(limits.max_body_bytes)
-        except TimeoutError:
-            raise DeadlineExceeded("the body did not arrive within the latency budget") from None
+    try:
+        async with asyncio.timeout(reading_s):
+            body = await exchange.body(limits.max_body_bytes)
+    except TimeoutError:
+        raise DeadlineExceeded("the body did not arrive within the latency budget") from None
     if not encoding:
         return body
     return await compression.inflated(body, encoding, limits.max_body_bytes)
@@ -147,20 +145,24 @@ class App:
         )
 
     async def __call__(self, exchange: Exchange) -> None:
-        try:
-            check(exchange.head)
-        except RequestRejected as error:
-            exchange.is_last()
-            self._refuse(error, exchange)
-            return
+        head, services = exchange.head, self._services
+        if not head.plain:
+            try:
+                check(head)
+            except RequestRejected as error:
+                exchange.is_last()
+                self._refuse(error, exchange)
+                return
         try:
             for calls in self._calls:
-                if (call := calls(exchange.head.path)) is not None:
-                    if exchange.head.method != "POST":
+                if (call := calls(head.path)) is not None:
+                    if head.method != "POST":
                         raise _other_methods({"POST"})
-                    await call(exchange, arrival_of(exchange, self._services))
+                    with services.held:
+                        exchange.arrival = arrival = intake.arrive(exchange.headers, services)
+                        await call(exchange, arrival)
                     return
-            await asgi.serve(self._others, exchange)
+            await self._other(exchange)
         except ClientLeft:
             return
         except GatewayError as error:
@@ -169,6 +171,13 @@ class App:
             # Its text could quote a call (C12).
             _log.error("unhandled %s at %s", type(exc).__name__, _place(exc))
             self._refuse(InternalError("internal error"), exchange)
+
+    async def _other(self, exchange: Exchange) -> None:
+        if exchange.head.path.startswith(_LASTING):
+            await asgi.serve(self._others, exchange)
+            return
+        with self._services.held:
+            await asgi.serve(self._others, exchange)
 
     def _refuse(self, error: GatewayError, exchange: Exchange) -> None:
         if exchange.started:  # to return without its end cuts the connection

@@ -9,16 +9,18 @@ anything; to call a call `clear` is refused.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gateway import ambient, budget
 from gateway.callers import Caller
+from gateway.catalog import CatalogModel
+from gateway.config import LimitSettings
 from gateway.deadline import Deadline
 from gateway.errors import Forbidden, GatewayError, RequestRejected, Unauthenticated
 from gateway.fronts import Services
-from gateway.tracing import UNTRACED, Sampler, Untraced
+from gateway.tracing import UNTRACED
 from gateway.types import (
     ONPREM_ONLY,
     InferenceRequest,
@@ -30,6 +32,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.values import value
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
@@ -39,10 +42,11 @@ _TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
 _LONGEST_TRACESTATE = 512
 _STATED = frozenset(
     {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", _LABEL}
+    | {"x-latency-budget-ms", "x-stainless-read-timeout"}
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Arrival:
     """A call of which only the head has been read."""
 
@@ -54,15 +58,16 @@ class Arrival:
 
 def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
     """Ids are taken over only in forms that cannot carry content (C12): a UUID, a traceparent."""
-    given = headers.get("x-request-id", "")
-    parent = headers.get("traceparent", "")
-    parent = parent if _TRACEPARENT.fullmatch(parent) else ""
-    return Arrival(
-        request_id=given.lower() if _UUID.fullmatch(given) else services.new_id(),
-        traceparent=_child(parent, services.sampler),
-        received_s=services.clock(),
-        caller_span=parent[36:52],
-    )
+    given, parent = headers.get("x-request-id"), headers.get("traceparent")
+    if given is None or not _UUID.fullmatch(given):
+        given = services.new_id()
+    trace = span = stated = ""
+    if parent is not None and _TRACEPARENT.fullmatch(parent):
+        _, trace, span, stated = parent.split("-")
+    trace = trace or ambient.random_hex(16)
+    flags = "01" if services.sampler.samples(trace, stated) else "00"
+    own = f"00-{trace}-{ambient.random_hex(8)}-{flags}"  # with a span of this hop
+    return Arrival(given.lower(), own, services.clock(), span)
 
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
@@ -76,60 +81,74 @@ def build(
     caller: Caller,
     headers: Mapping[str, str],
     protocol: WireProtocol,
-    model: str,
+    model: CatalogModel,
     payload: Payload,
     grpc_remaining_s: float | None = None,
 ) -> InferenceRequest:
     """The neutral request. Raises RequestRejected (400), Forbidden (403), UnknownModel (404)."""
-    entry = services.catalog.find(model)
-    if not caller.may_use(model):
+    if caller.models is not None and model.name not in caller.models:
         raise Forbidden("this key may not use this model")
-    zones, priority, labelled, tracestate = caller.zones, 0, False, ""
+    limits, trace = services.limits, UNTRACED
+    zones, priority, labelled, tracestate = caller.zones, caller.most_urgent, False, ""
+    budget_s = model.latency_budget_s
+    if budget_s is None:
+        budget_s = limits.default_latency_budget_ms / 1000
+    if caller.latency_budget_s is not None:
+        budget_s = min(budget_s, caller.latency_budget_s)
     if isinstance(payload, TensorCall):
-        services.catalog.refuse_other_versions(entry, payload.version)
-        labelled = _labelled(headers, payload)
+        if payload.version:
+            services.catalog.refuse_other_versions(model, payload.version)
+        if payload.parameters:
+            labelled = _labelled(headers, payload)
+            budget_s = min(budget_s, _of_parameters_s(payload, limits))
+    if grpc_remaining_s is not None:
+        budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, limits))
     if not _STATED.isdisjoint(headers):
         zones = caller.zones & _zones(headers)
-        priority = _priority(headers.get("x-spillway-priority"))
+        priority = max(caller.most_urgent, _priority(headers.get("x-spillway-priority")))
         labelled = _labelled(headers, payload)
         tracestate = _tracestate(arrival, headers)
-    budget_s = _budget_s(
-        services, caller, headers, payload, entry.latency_budget_s, grpc_remaining_s
-    )
+        budget_s = min(budget_s, _of_headers_s(headers, limits))
+    if services.new_trace is not None and arrival.traceparent.endswith("1"):
+        trace = services.new_trace(arrival.traceparent, arrival.caller_span, arrival.received_s)
     return InferenceRequest(
         id=arrival.request_id,
         protocol=protocol,
         tenant=caller.tenant,
-        model=entry.name,
+        model=model.name,
         payload=payload,
         deadline=Deadline(arrival.received_s + budget_s, services.clock),
-        priority=max(caller.most_urgent, priority),
+        priority=priority,
         zones=zones,
         tightening=caller.tightening,
         labelled=labelled,
-        pseudonymise=caller.pseudonymise and entry.pseudonymise,
+        pseudonymise=caller.pseudonymise and model.pseudonymise,
         quotas=caller.quotas,
         traceparent=arrival.traceparent,
         tracestate=tracestate,
-        trace=_trace(services, arrival),
+        trace=trace,
         received_s=arrival.received_s,
     )
 
 
 def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:
     """What the caller is told, the same as HTTP headers and as gRPC trailing metadata (S7, C9)."""
-    told = {"x-request-id": arrival.request_id, "traceparent": arrival.traceparent}
-    if placement is not None:
-        told["x-spillway-zone"] = placement.zone.value
-        told["x-spillway-endpoint"] = placement.endpoint
-        told["x-spillway-reason"] = placement.reason
-        told["x-spillway-attempts"] = str(placement.attempts)
-        told["x-spillway-sensitivity"] = placement.sensitivity.value
-        told["x-spillway-classify-ms"] = f"{placement.classify_s * 1000:.3f}"
-        if placement.pseudonymised:
-            told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
-        if placement.limits:
-            told.update(placement.limits)
+    if placement is None:
+        return {"x-request-id": arrival.request_id, "traceparent": arrival.traceparent}
+    told = {
+        "x-request-id": arrival.request_id,
+        "traceparent": arrival.traceparent,
+        "x-spillway-zone": placement.zone.word,
+        "x-spillway-endpoint": placement.endpoint,
+        "x-spillway-reason": placement.reason,
+        "x-spillway-attempts": str(placement.attempts),
+        "x-spillway-sensitivity": placement.sensitivity.word,
+        "x-spillway-classify-ms": f"{placement.classify_s * 1000:.3f}",
+    }
+    if placement.pseudonymised:
+        told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
+    if placement.limits:
+        told.update(placement.limits)
     return told
 
 
@@ -145,29 +164,24 @@ def error_headers(arrival: Arrival, error: GatewayError) -> dict[str, str]:
     return told
 
 
-def _budget_s(
-    services: Services,
-    caller: Caller,
-    headers: Mapping[str, str],
-    payload: Payload,
-    model_s: float | None,
-    grpc_s: float | None,
-) -> float:
-    limits = services.limits
+def _of_parameters_s(call: TensorCall, limits: LimitSettings) -> float:
+    stated = call.parameters.get("timeout")
+    if stated is None:
+        return math.inf
+    return budget.from_v2_timeout_us(stated, limits.max_latency_budget_ms / 1000)
+
+
+def _of_grpc_s(remaining_s: float, limits: LimitSettings) -> float:
+    stated_s = budget.from_grpc_s(remaining_s, limits.max_latency_budget_ms / 1000)
+    return math.inf if stated_s is None else stated_s
+
+
+def _of_headers_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
     max_s = limits.max_latency_budget_ms / 1000
-    stated: list[float | None] = [
-        limits.default_latency_budget_ms / 1000 if model_s is None else model_s,
-        caller.latency_budget_s,
-    ]
-    if grpc_s is not None:
-        stated.append(budget.from_grpc_s(grpc_s, max_s))
-    if (raw := headers.get("x-latency-budget-ms")) is not None:
-        stated.append(budget.from_header_ms(raw, max_s))
-    if (raw := headers.get("x-stainless-read-timeout")) is not None:
-        stated.append(budget.from_stainless_s(raw, max_s))
-    if isinstance(payload, TensorCall) and "timeout" in payload.parameters:
-        stated.append(budget.from_v2_timeout_us(payload.parameters["timeout"], max_s))
-    return min([s for s in stated if s is not None])
+    stated, hinted = headers.get("x-latency-budget-ms"), headers.get("x-stainless-read-timeout")
+    stated_s = math.inf if stated is None else budget.from_header_ms(stated, max_s)
+    hinted_s = None if hinted is None else budget.from_stainless_s(hinted, max_s)
+    return stated_s if hinted_s is None else min(stated_s, hinted_s)
 
 
 def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:
@@ -202,21 +216,8 @@ def _priority(raw: str | None) -> int:
     return int(raw)
 
 
-def _child(parent: str, sampler: Sampler) -> str:
-    """A traceparent of this hop: the caller's trace, or a new one; a span id of ours."""
-    trace = parent[3:35] or ambient.random_hex(16)
-    flags = "01" if sampler.samples(trace, parent[53:55]) else "00"
-    return f"00-{trace}-{ambient.random_hex(8)}-{flags}"
-
-
 def _tracestate(arrival: Arrival, headers: Mapping[str, str]) -> str:
     """It goes with a traceparent that was taken over, and only in its own form."""
     given = headers.get("tracestate", "")
     taken = bool(arrival.caller_span) and len(given) <= _LONGEST_TRACESTATE
     return given if taken and _TRACESTATE.fullmatch(given) else ""
-
-
-def _trace(services: Services, arrival: Arrival) -> Untraced:
-    if not int(arrival.traceparent[53:55], 16) & 1:
-        return UNTRACED
-    return services.new_trace(arrival.traceparent, arrival.caller_span, arrival.received_s)

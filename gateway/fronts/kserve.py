@@ -29,7 +29,13 @@ from gateway.errors import (
     UpstreamRefused,
 )
 from gateway.fronts import Services, compression, intake
-from gateway.fronts.http import Call, Front, arrival_of, caller_of, exchange_of, read_body
+from gateway.fronts.http import (
+    Call,
+    Front,
+    arrival_of,
+    exchange_of,
+    read_body,
+)
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
 from gateway.http.exchange import Exchange
@@ -37,14 +43,15 @@ from gateway.oip import grpc, rest
 from gateway.types import (
     Frame,
     GrpcMessage,
-    InferenceReply,
-    InferenceRequest,
+    OneFrame,
+    ReplyStream,
     RestBody,
     TensorCall,
     WireProtocol,
 )
 
 _JSON, _BINARY = "application/json", "application/octet-stream"
+_MEDIA = frozenset({_JSON, _BINARY})
 _HEADER_LENGTH = "inference-header-content-length"
 _MODELS, _INFER = "/v2/models/", "/infer"
 _AT_ONCE_BYTES = 64 * 1024  # coding more JSON than this leaves the event loop
@@ -104,46 +111,58 @@ class Inferring:
         """`/v2/models/NAME[/versions/VERSION]/infer`; a name may have slashes."""
         if not (path.startswith(_MODELS) and path.endswith(_INFER)):
             return None
-        model, _, version = path[len(_MODELS) : -len(_INFER)].rpartition("/versions/")
-        if not model or not version or "/" in version:
-            model, version = path[len(_MODELS) : -len(_INFER)], ""
+        model, version = path[len(_MODELS) : -len(_INFER)], ""
+        if "/versions/" in model:
+            before, _, behind = model.rpartition("/versions/")
+            if before and behind and "/" not in behind:
+                model, version = before, behind
         return partial(self.infer, model, version)
 
     async def infer(self, name: str, version: str, exchange: Exchange, arrival: Arrival) -> None:
         services, headers = self._services, exchange.headers
-        caller = caller_of(exchange, services)
+        limits = services.limits
+        caller = services.callers.identify(headers.get("authorization", ""), exchange.peer_names)
         model, version = known(services, caller, name), checked_version(version)
-        call = await self._call(exchange)
+        media = headers.get("content-type", _JSON)
+        if media not in _MEDIA and media.partition(";")[0].strip().lower() not in _MEDIA:
+            raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
+        header_length = _header_length(headers.get(_HEADER_LENGTH))
+        if exchange.complete and "content-encoding" not in headers:
+            body = exchange.whole(limits.max_body_bytes)
+        else:
+            body = await read_body(exchange, limits)
+        if (header_length or len(body)) <= _AT_ONCE_BYTES:
+            call = rest.decode_request(body, header_length, limits.max_json_depth)
+        else:
+            call = await asyncio.to_thread(
+                rest.decode_request, body, header_length, limits.max_json_depth
+            )
         if version:
             call = dataclasses.replace(call, version=version)
         inference = intake.build(
             services, arrival, caller, headers, WireProtocol.KSERVE_REST, model, call
         )
         reply = await services.handle(inference)
-        body = await _body(await _only_frame(reply), inference)
+        frames = reply.frames
+        frame = frames.take() if isinstance(frames, OneFrame) else await _only_frame(frames)
+        answer = frame if isinstance(frame, RestBody) else await _rest_of(frame, call)
         told = intake.placement_headers(arrival, reply.placement)
-        await _inferred(body, told, exchange)
-
-    async def _call(self, exchange: Exchange) -> TensorCall:
-        limits, headers = self._services.limits, exchange.headers
-        media = headers.get("content-type", _JSON).partition(";")[0].strip().lower()
-        if media not in (_JSON, _BINARY):
-            raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
-        header_length = _header_length(headers.get(_HEADER_LENGTH))
-        body = await read_body(exchange, limits)
-        if (header_length or len(body)) <= _AT_ONCE_BYTES:
-            return rest.decode_request(body, header_length, limits.max_json_depth)
-        return await asyncio.to_thread(
-            rest.decode_request, body, header_length, limits.max_json_depth
-        )
+        content, media = answer.body, _JSON
+        if answer.header_length is not None:
+            media, told[_HEADER_LENGTH] = _BINARY, str(answer.header_length)
+        accepted = headers.get("accept-encoding")
+        if accepted and (encoding := compression.chosen(accepted)):
+            content = await compression.deflated(content, encoding)
+            told["content-encoding"] = encoding
+        exchange.reply(200, told, content, media)
 
 
-async def _only_frame(reply: InferenceReply) -> Frame:
+async def _only_frame(stream: ReplyStream) -> Frame:
     """Read on to the end, which settles the call."""
     try:
-        frames = [frame async for frame in reply.frames]
+        frames = [frame async for frame in stream]
     finally:
-        await asyncio.shield(reply.frames.aclose())
+        await asyncio.shield(stream.aclose())
     if not frames:
         raise UpstreamFailed("the endpoint gave no answer")
     if len(frames) > 1:
@@ -151,26 +170,12 @@ async def _only_frame(reply: InferenceReply) -> Frame:
     return frames[0]
 
 
-async def _body(frame: Frame, inference: InferenceRequest) -> RestBody:
-    if isinstance(frame, RestBody):
-        return frame
-    if isinstance(frame, GrpcMessage) and isinstance(inference.payload, TensorCall):
+async def _rest_of(frame: Frame | None, call: TensorCall) -> RestBody:
+    if isinstance(frame, GrpcMessage):
         if len(frame.message) <= _AT_ONCE_BYTES:
-            return grpc.rest_from_grpc(frame, inference.payload)
-        return await asyncio.to_thread(grpc.rest_from_grpc, frame, inference.payload)
+            return grpc.rest_from_grpc(frame, call)
+        return await asyncio.to_thread(grpc.rest_from_grpc, frame, call)
     raise InternalError("an answer came in other frames than this protocol has")
-
-
-async def _inferred(body: RestBody, told: dict[str, str], exchange: Exchange) -> None:
-    content, media = body.body, _JSON
-    if body.header_length is not None:
-        media = _BINARY
-        told[_HEADER_LENGTH] = str(body.header_length)
-    accepted = exchange.headers.get("accept-encoding")
-    if accepted and (encoding := compression.chosen(accepted)):
-        content = await compression.deflated(content, encoding)
-        told["content-encoding"] = encoding
-    exchange.reply(200, told, content, media)
 
 
 def _header_length(value: str | None) -> int | None:

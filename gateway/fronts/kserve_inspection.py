@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from gateway import strictjson
 from gateway.callers import Caller
+from gateway.catalog import CatalogModel
 from gateway.errors import (
     Forbidden,
     GatewayError,
@@ -35,12 +36,12 @@ ANSWER_S = 5.0  # a server that takes longer over a question about itself does n
 _JSON = "application/json"
 
 
-def known(services: Services, caller: Caller, name: str) -> str:
-    """The catalog's name of the model in a path. Raises UnknownModel or Forbidden."""
+def known(services: Services, caller: Caller, name: str) -> CatalogModel:
+    """The model in a path. Raises UnknownModel or Forbidden."""
     model = services.catalog.find(name)
     if not caller.may_use(model.name):
         raise Forbidden("this key may not use this model")
-    return model.name
+    return model
 
 
 def checked_version(version: str) -> str:
@@ -148,11 +149,10 @@ class Inspecting:
     def _asked(self, request: Request) -> tuple[str, str]:
         caller = caller_of(exchange_of(request), self._services)
         params = request.path_params
-        name = known(self._services, caller, params["model"])
+        model = known(self._services, caller, params["model"])
         version = checked_version(params.get("version", ""))
-        catalog = self._services.catalog
-        catalog.refuse_other_versions(catalog.find(name), version)
-        return name, version
+        self._services.catalog.refuse_other_versions(model, version)
+        return model.name, version
 
     def _visible(self, request: Request) -> list[str]:
         caller = caller_of(exchange_of(request), self._services)

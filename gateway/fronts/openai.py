@@ -19,17 +19,26 @@ from gateway.callers import Caller
 from gateway.catalog import CatalogModel
 from gateway.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.fronts import Services, intake
-from gateway.fronts.http import Call, Front, arrival_of, caller_of, exchange_of, read_body
+from gateway.fronts.http import (
+    Call,
+    Front,
+    arrival_of,
+    caller_of,
+    exchange_of,
+    read_body,
+)
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
 from gateway.fronts.openai_events import EventBytes
 from gateway.http.exchange import Exchange
 from gateway.types import (
-    InferenceReply,
+    Frame,
     JsonBody,
     JsonDocument,
+    OneFrame,
     Operation,
+    ReplyStream,
     WireProtocol,
 )
 
@@ -80,26 +89,31 @@ class OpenAiFront:
         return answered
 
     async def infer(self, operation: Operation, exchange: Exchange, arrival: Arrival) -> None:
-        services = self._services
-        caller = caller_of(exchange, services)
-        document = await self._document(exchange)
-        name, call = read(operation, document, services.catalog)
+        services, headers = self._services, exchange.headers
+        limits = services.limits
+        caller = services.callers.identify(headers.get("authorization", ""), exchange.peer_names)
+        media = headers.get("content-type", "")
+        if media != _JSON and media.partition(";")[0].strip().lower() != _JSON:
+            raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
+        if exchange.complete and "content-encoding" not in headers:
+            body = exchange.whole(limits.max_body_bytes)
+        else:
+            body = await read_body(exchange, limits)
+        document = strictjson.load_object(body, limits.max_json_depth)
+        model, call = read(operation, document, services.catalog)
         inference = intake.build(
-            services, arrival, caller, exchange.headers, WireProtocol.OPENAI, name, call
+            services, arrival, caller, headers, WireProtocol.OPENAI, model, call
         )
         reply = await services.handle(inference)
         told = intake.placement_headers(arrival, reply.placement)
         if call.streamed:
             await exchange.stream(200, {**told, **_EVENTS}, EventBytes(reply.frames, operation))
-        else:
-            exchange.reply(200, told, await _whole(reply), _JSON)
-
-    async def _document(self, exchange: Exchange) -> JsonDocument:
-        media = exchange.headers.get("content-type", "")
-        if media != _JSON and media.partition(";")[0].strip().lower() != _JSON:
-            raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
-        limits = self._services.limits
-        return strictjson.load_object(await read_body(exchange, limits), limits.max_json_depth)
+            return
+        frames = reply.frames
+        frame = frames.take() if isinstance(frames, OneFrame) else await _only_frame(frames)
+        if not isinstance(frame, JsonBody):
+            raise InternalError("an answer came in other frames than this protocol has")
+        exchange.reply(200, told, frame.body, _JSON)
 
     async def models(self, request: Request, arrival: Arrival) -> Response:
         caller = caller_of(exchange_of(request), self._services)
@@ -114,15 +128,13 @@ class OpenAiFront:
         return _document_response(_entry(model), arrival)
 
 
-async def _whole(reply: InferenceReply) -> bytes:
-    """The one frame of an answer that is not streamed, read on to the end that settles it."""
+async def _only_frame(frames: ReplyStream) -> Frame | None:
+    """Of an answer that is not streamed: read on to the end, which settles the call."""
     try:
-        found = [frame async for frame in reply.frames]
-        if len(found) != 1 or not isinstance(found[0], JsonBody):
-            raise InternalError("an answer came in other frames than this protocol has")
-        return found[0].body
+        found = [frame async for frame in frames]
+        return found[0] if len(found) == 1 else None
     finally:
-        await reply.frames.aclose()
+        await frames.aclose()
 
 
 def _shown(model: CatalogModel, caller: Caller) -> bool:

@@ -24,15 +24,8 @@ TASKS = {
 
 def read(
     operation: Operation, document: JsonDocument, catalog: Catalog
-) -> tuple[str, DocumentCall]:
-    """The catalog's name of the model, and the call. Raises InvalidField or UnknownModel."""
-    model = _model(document, operation, catalog)
-    streamed = _stream(document, operation)
-    _REQUIRED[operation](document)
-    return model.name, DocumentCall(operation, document, streamed)
-
-
-def _model(document: JsonDocument, operation: Operation, catalog: Catalog) -> CatalogModel:
+) -> tuple[CatalogModel, DocumentCall]:
+    """The model, and the call. Raises InvalidField or UnknownModel."""
     if (name := document.get("model")) is None:
         raise InvalidField("model", "is required; GET /v1/models lists the names", MISSING)
     if not isinstance(name, str):
@@ -42,35 +35,45 @@ def _model(document: JsonDocument, operation: Operation, catalog: Catalog) -> Ca
         raise InvalidField(
             "model", f"is a model of task {model.task}, which /v1/{_route(operation)} cannot serve"
         )
-    return model
+    streamed = document.get("stream")
+    if streamed is not None and streamed is not False:
+        _check_stream(streamed, operation)
+    _REQUIRED[operation](document)
+    return model, DocumentCall(operation, document, streamed is True)
 
 
 def _route(operation: Operation) -> str:
     return operation.value.replace(".", "/")
 
 
-def _stream(document: JsonDocument, operation: Operation) -> bool:
-    streamed = document.get("stream")
-    if streamed is None:
-        return False
+def _check_stream(streamed: Any, operation: Operation) -> None:
     if not isinstance(streamed, bool):
         raise InvalidField("stream", "must be true or false", WRONG_TYPE)
     if streamed and operation is Operation.EMBEDDINGS:
         raise InvalidField("stream", "embeddings are not streamed; leave it out")
-    return streamed
 
 
 def _chat(document: JsonDocument) -> None:
-    messages = _present(document, "messages")
+    messages = document.get("messages")
+    if messages is None:
+        raise InvalidField("messages", "is required", MISSING)
     if not isinstance(messages, list):
         raise InvalidField("messages", "must be a list of messages", WRONG_TYPE)
     if not messages:
         raise InvalidField("messages", "must hold at least one message")
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise _no_message(messages)
+
+
+def _no_message(messages: list[Any]) -> InvalidField:
+    """The first one that is none."""
     for at, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise InvalidField(f"messages[{at}]", "must be an object", WRONG_TYPE)
+            return InvalidField(f"messages[{at}]", "must be an object", WRONG_TYPE)
         if not isinstance(message.get("role"), str):
-            raise InvalidField(f"messages[{at}].role", "must be a string", WRONG_TYPE)
+            return InvalidField(f"messages[{at}].role", "must be a string", WRONG_TYPE)
+    raise AssertionError
 
 
 def _completions(document: JsonDocument) -> None:

@@ -156,7 +156,8 @@ def described(
         model, payload = read(OPERATIONS[path], body, services.catalog)
         protocol = WireProtocol.OPENAI
     else:
-        model, version = _v2(path)
+        name, version = _v2(path)
+        model = services.catalog.find(name)
         call = rest.decode_request(strictjson.dumps(body), None, services.limits.max_json_depth)
         payload = replace(call, version=version)
         protocol = WireProtocol.KSERVE_REST

@@ -17,9 +17,9 @@ from typing import Any, Protocol, cast
 import httptools
 import orjson
 
-from gateway import ambient
 from gateway.http.exchange import Exchange
 from gateway.http.head import MAX_HEAD_BYTES, MAX_PATH_BYTES, Field, Head
+from gateway.http.plain import Reader
 
 App = Callable[[Exchange], Awaitable[None]]
 
@@ -45,12 +45,12 @@ class HttpConnection(asyncio.Protocol):
     idle_s = 75.0  # between two calls
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        self.host = host
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self.peer_names: tuple[str, ...] = ()
         self.peer: str | None = None
-        self.idle_since: float | None = ambient.loop_s()  # None: a call is being answered
+        self.idle_since: float | None = self._loop.time()  # None: a call is being answered
         self._lost = False
         self._serving: Exchange | None = None
         self._receiving: Exchange | None = None  # whose body is coming
@@ -60,9 +60,11 @@ class HttpConnection(asyncio.Protocol):
         self._discards = False  # what still comes goes nowhere
         self._discarded_bytes = 0
         self._patience: asyncio.TimerHandle | None = None
+        self._plain = Reader()
         self._fresh_parser()
         self._fields: list[Field] = []
         self._target = b""
+        self._parses = False  # a request, of which it has not seen the end
         self._awaits_head = True
         self._head_without_upgrade = b""
         self._framing_bytes = 0  # that came since the last head, piece of a body, or end of one
@@ -73,21 +75,9 @@ class HttpConnection(asyncio.Protocol):
 
     # What its exchanges ask
 
-    @property
-    def date(self) -> str:
-        return self._host.date
-
-    @property
-    def stopping(self) -> bool:
-        return self._host.stopping
-
-    def write(self, *parts: bytes) -> None:
-        if self._lost:
-            return
-        if len(parts) == 1:
-            self._transport.write(parts[0])
-        else:
-            self._transport.writelines(parts)
+    def write(self, data: bytes) -> None:
+        if not self._lost:
+            self._transport.write(data)
 
     @property
     def full(self) -> bool:
@@ -121,8 +111,8 @@ class HttpConnection(asyncio.Protocol):
         elif self._behind:
             self._serve(self._behind.popleft())
         else:
-            self.idle_since = ambient.loop_s()
-            if self._host.stopping:
+            self.idle_since = self._loop.time()
+            if self.host.stopping:
                 self._transport.close()
             elif self._paused:
                 self.go_on()
@@ -154,7 +144,7 @@ class HttpConnection(asyncio.Protocol):
             self.peer_names = names_in(shown)
         peer = transport.get_extra_info("peername")
         self.peer = peer[0] if isinstance(peer, tuple) else None
-        self._host.opened(self)
+        self.host.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
@@ -164,7 +154,7 @@ class HttpConnection(asyncio.Protocol):
             if exchange is not None:
                 exchange.caller_left()
         self._behind.clear()
-        self._host.closed(self)
+        self.host.closed(self)
 
     def pause_writing(self) -> None:
         if self._writable is None:
@@ -176,6 +166,11 @@ class HttpConnection(asyncio.Protocol):
             writable.set()
 
     def data_received(self, data: bytes) -> None:
+        if self.idle_since is not None and not self._parses and (whole := self._plain.read(data)):
+            self._serve(Exchange(self, whole[0], True, whole[1]))
+            if self._patience is not None:
+                self._stop_waiting()
+            return
         if self._discards:
             self._discarded_bytes += len(data)
             if self._discarded_bytes > LINGER_BYTES:
@@ -223,7 +218,7 @@ class HttpConnection(asyncio.Protocol):
     # httptools
 
     def on_message_begin(self) -> None:
-        self._awaits_head = True
+        self._parses = self._awaits_head = True
         self._fields = []
         self._target = b""
 
@@ -261,6 +256,7 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade():
             return
+        self._parses = False
         self._framing_bytes = 0
         exchange, self._receiving = self._receiving, None
         if exchange is not None:
@@ -275,7 +271,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def _answer(self, exchange: Exchange) -> None:
         try:
-            await self._host.app(exchange)
+            await self.host.app(exchange)
         except asyncio.CancelledError:
             if not exchange.left:
                 raise

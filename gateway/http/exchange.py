@@ -16,6 +16,8 @@ _HELD_BYTES = 64 * 1024  # of a body that nobody reads yet: reading pauses
 _DRAINED_BYTES = 1024 * 1024  # an unread body up to this is worth the connection
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
 
+_field = ": ".join
+
 
 class ClosableBytes(Protocol):
     """The bytes of a streamed answer. Closing twice is harmless, and cancels what is upstream. One
@@ -25,6 +27,15 @@ class ClosableBytes(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Host(Protocol):
+    """The server, as far as exchanges know it."""
+
+    @property
+    def date(self) -> str: ...
+    @property
+    def stopping(self) -> bool: ...
+
+
 class Line(Protocol):
     """The connection, as far as its exchanges know it."""
 
@@ -32,10 +43,8 @@ class Line(Protocol):
     peer: str | None
 
     @property
-    def date(self) -> str: ...
-    @property
-    def stopping(self) -> bool: ...
-    def write(self, *parts: bytes) -> None: ...
+    def host(self) -> Host: ...
+    def write(self, data: bytes) -> None: ...
     @property
     def full(self) -> bool: ...
     async def written(self) -> None: ...
@@ -44,47 +53,58 @@ class Line(Protocol):
     def answered(self, exchange: Exchange, close: bool) -> None: ...
 
 
+class _Incoming:
+    """A body that comes in pieces."""
+
+    __slots__ = ("chunks", "held_bytes", "size", "waiter")
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.held_bytes = 0  # that nobody has waited for
+        self.waiter: asyncio.Future[None] | None = None
+
+    def taken(self) -> bytes:
+        chunks, self.chunks = self.chunks, []
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
 class Exchange:
     """The task that answers it is cancelled when the caller leaves (A3). Answered once, by `reply`
     or by `stream`; what ends without an answer cuts the connection."""
 
     __slots__ = (
-        "_chunks",
-        "_held_bytes",
+        "_body",
+        "_incoming",
         "_keeps",
         "_line",
-        "_size",
-        "_waiter",
         "arrival",
         "complete",
         "ended",
         "head",
         "headers",
         "left",
+        "peer_names",
         "started",
         "task",
     )
 
-    def __init__(self, line: Line, head: Head, keeps: bool) -> None:
-        """`keeps`: whether the caller takes another answer on this connection."""
+    def __init__(self, line: Line, head: Head, keeps: bool, body: bytes | None = None) -> None:
+        """`keeps`: whether the caller takes another answer on this connection. `body`: the whole of
+        it, where it came with the head."""
         self._line = line
+        self.peer_names = line.peer_names  # in the certificate of the connection
         self.head = head
         self.headers = head.headers
         self._keeps = keeps
         self.task: asyncio.Task[None] | None = None
         self.arrival: Any = None  # what the fronts found out from the head
-        self.complete = False  # the whole body has come
+        self.complete = body is not None  # the whole body has come
         self.left = False  # the caller has
         self.started = False  # the answer is on its way
         self.ended = False
-        self._chunks: list[bytes] = []
-        self._size = self._held_bytes = 0
-        self._waiter: asyncio.Future[None] | None = None
-
-    @property
-    def peer_names(self) -> tuple[str, ...]:
-        """Those in the certificate that the connection was opened with."""
-        return self._line.peer_names
+        self._body = body
+        self._incoming = _Incoming() if body is None else None
 
     @property
     def peer(self) -> str | None:
@@ -96,36 +116,45 @@ class Exchange:
     async def body(self, max_bytes: int) -> bytes:
         """The whole of it, as it came. Raises BodyTooLarge, as soon as that is certain, or
         ClientLeft."""
-        while True:
-            if self._size > max_bytes:
-                raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
-            if self.complete:
-                break
-            await self._more()
-        chunks, self._chunks = self._chunks, []
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        incoming = self._incoming
+        if incoming is None:
+            return self.whole(max_bytes)
+        while not self.complete and incoming.size <= max_bytes:
+            await self._more(incoming)
+        return self.whole(max_bytes)
 
-    async def _more(self) -> None:
+    def whole(self, max_bytes: int) -> bytes:
+        """What `body` gives, of one that is `complete`, or too large already; once."""
+        body, incoming = self._body, self._incoming
+        if body is None:
+            body = b"" if incoming is None else incoming.taken()
+        if len(body) > max_bytes:
+            raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
+        self._body = None
+        return body
+
+    async def _more(self, incoming: _Incoming) -> None:
         if self.left:
             raise ClientLeft
-        if self._size == 0 and self.headers.get("expect", "").lower() == "100-continue":
+        if incoming.size == 0 and self.headers.get("expect", "").lower() == "100-continue":
             self._line.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._held_bytes = 0
+        incoming.waiter = asyncio.get_running_loop().create_future()
+        incoming.held_bytes = 0
         self._line.go_on()
-        await self._waiter
-        self._waiter = None
+        await incoming.waiter
+        incoming.waiter = None
 
     def came(self, data: bytes) -> None:
         """Told by the connection."""
-        if self.ended:
+        incoming = self._incoming
+        if self.ended or incoming is None:
             return
-        self._chunks.append(data)
-        self._size += len(data)
-        self._held_bytes += len(data)
-        if self._waiter is not None:
+        incoming.chunks.append(data)
+        incoming.size += len(data)
+        incoming.held_bytes += len(data)
+        if incoming.waiter is not None:
             self._wake()
-        elif self._held_bytes > _HELD_BYTES:
+        elif incoming.held_bytes > _HELD_BYTES:
             self._line.hold()
 
     def came_whole(self) -> None:
@@ -141,8 +170,9 @@ class Exchange:
             self.task.cancel()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter = None if self._incoming is None else self._incoming.waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     # The answer
 
@@ -154,31 +184,33 @@ class Exchange:
         self, status: int, told: Mapping[str, str], body: bytes, media: str = "application/json"
     ) -> None:
         """The whole answer. Does nothing when the caller has left."""
-        self._whole(
-            status,
-            "".join([f"{name}: {value}\r\n" for name, value in told.items()])
-            + f"content-length: {len(body)}\r\ncontent-type: {media}\r\n",
-            body,
-        )
+        lines = f"content-length: {len(body)}\r\ncontent-type: {media}\r\n"
+        if told:
+            lines += "\r\n".join(map(_field, told.items())) + "\r\n"
+        self._whole(status, lines, body)
 
     def reply_fields(self, status: int, fields: Iterable[Field], body: bytes) -> None:
         """The same, with headers as bytes, `content-length` among them."""
-        self._whole(status, _lines(fields), body)
+        lines = b"".join([b"%b: %b\r\n" % field for field in fields])
+        self._whole(status, lines.decode("latin-1"), body)
 
     def _whole(self, status: int, lines: str, body: bytes) -> None:
         if self.left:
             return
         line = self._line
-        close = not self._keeps or line.stopping or self._leaves_much_unread()
-        end = "connection: close\r\n\r\n" if close else "\r\n"
-        head = f"{_STATUS[status]}{line.date}{lines}{end}".encode("latin-1")
+        host, close, end = line.host, False, "\r\n"
+        if not self._keeps or host.stopping or (not self.complete and self._leaves_much_unread()):
+            close, end = True, "connection: close\r\n\r\n"
+        head = f"{_STATUS[status]}{host.date}{lines}{end}".encode("latin-1")
         if self.head.method == "HEAD":
             line.write(head)
         elif len(body) < _ONE_WRITE_BYTES:
             line.write(head + body)
         else:
-            line.write(head, body)
-        self._end(close)
+            line.write(head)
+            line.write(body)
+        self.started = self.ended = True
+        line.answered(self, close)
 
     async def stream(
         self, status: int, told: Mapping[str, str], content: ClosableBytes, stall_s: float = 30.0
@@ -191,13 +223,14 @@ class Exchange:
             if self.left:
                 raise ClientLeft
             line, chunked = self._line, self.head.version != "1.0"
-            close = not self._keeps or line.stopping or not chunked or self._leaves_much_unread()
+            close = not (self._keeps and chunked) or line.host.stopping
+            close = close or (not self.complete and self._leaves_much_unread())
             fields = "".join([f"{name}: {value}\r\n" for name, value in told.items()])
             if chunked:
                 fields += "transfer-encoding: chunked\r\n"
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
-            line.write(f"{_STATUS[status]}{line.date}{fields}{end}".encode("latin-1"))
+            line.write(f"{_STATUS[status]}{line.host.date}{fields}{end}".encode("latin-1"))
             ready: Callable[[], bytes] = getattr(content, "ready", bytes)
             async for first in content:
                 if chunk := first + ready():
@@ -206,7 +239,8 @@ class Exchange:
                         await self._taken(stall_s)
             if chunked:
                 line.write(b"0\r\n\r\n")
-            self._end(close)
+            self.ended = True
+            line.answered(self, close)
         finally:
             await asyncio.shield(content.aclose())
 
@@ -220,21 +254,10 @@ class Exchange:
         except TimeoutError:
             raise ClientLeft from None
 
-    def _end(self, close: bool) -> None:
-        self.started = self.ended = True
-        self._chunks = []
-        self._line.answered(self, close)
-
     def _leaves_much_unread(self) -> bool:
         """Whether a body comes that is too large, or of a size too uncertain, to be read for
         naught."""
-        if self.complete:
-            return False
         if "transfer-encoding" in self.headers:
             return True
         announced = self.headers.get("content-length", "0")
         return not announced.isdigit() or int(announced) > _DRAINED_BYTES
-
-
-def _lines(fields: Iterable[Field]) -> str:
-    return b"".join([b"%b: %b\r\n" % field for field in fields]).decode("latin-1")

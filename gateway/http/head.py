@@ -2,7 +2,7 @@
 
 The parser (httptools) accepts two Host headers, and heads of any size. Behind `check` each header
 that means something stands there once. `connection` bounds heads while they come and keeps
-trailers out of them.
+trailers out of them. Most heads need none of it: `plain`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ _USUAL = frozenset(
     | {b"x-stainless-os", b"x-stainless-arch", b"x-stainless-runtime", b"x-stainless-async"}
     | {b"x-stainless-runtime-version", b"x-stainless-retry-count", b"x-stainless-read-timeout"}
 )
-_USUAL_PATHS = frozenset(
-    {b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings", b"/v1/responses"}
-)
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _HOST = re.compile(
@@ -50,22 +47,35 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 class Head:
     """What came before the body. Names of headers are in lower case."""
 
-    __slots__ = ("fields", "headers", "method", "path", "query", "raw_path", "version")
+    __slots__ = ("_fields", "_raw_path", "headers", "method", "path", "plain", "query", "version")
 
     def __init__(self, method: str, target: bytes, version: str, fields: Sequence[Field]) -> None:
         """Raises httptools.HttpParserError when the target is no URL."""
         self.method = method
         self.version = version
-        self.fields = fields
+        self._fields: Sequence[Field] | None = fields
         self.headers: Mapping[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(fields)
         }  # of those that may stand there twice, the first
         if not target.startswith(b"/"):
             url = httptools.parse_url(target)
             target = (url.path or b"") + (b"?" + url.query if url.query else b"")
-        self.raw_path, _, self.query = target.partition(b"?")
-        path = self.raw_path.decode("latin-1")
+        self._raw_path, _, self.query = target.partition(b"?")
+        path = self._raw_path.decode("latin-1")
         self.path = unquote(path) if "%" in path else path
+        self.plain = False  # of a form that needs no check
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        """As they came, with names in lower case."""
+        if self._fields is None:
+            self._fields = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        return self._fields
+
+    @property
+    def raw_path(self) -> bytes:
+        """Before anything in it was unquoted."""
+        return self.path.encode() if self.plain else self._raw_path
 
 
 def check(head: Head) -> None:
@@ -95,8 +105,6 @@ _BAD = "malformed_head"
 def _check_path(head: Head) -> None:
     if len(head.raw_path) > MAX_PATH_BYTES:
         raise RouteNotFound(f"the path has more than {MAX_PATH_BYTES} bytes")
-    if head.raw_path in _USUAL_PATHS:
-        return
     if not _PATH.fullmatch(head.raw_path) or _ODD.search(head.path):
         raise RouteNotFound("the path has dot segments, empty segments or odd characters")
 

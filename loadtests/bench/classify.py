@@ -122,8 +122,10 @@ def catalog(models: int = 1) -> Catalog:
 
 
 def request(body: bytes, among: Catalog, tenant: str = "t") -> InferenceRequest:
-    name, call = openai_documents.read(Operation.CHAT, strictjson.load_object(body), among)
-    return InferenceRequest("r", WireProtocol.OPENAI, tenant, name, call, Deadline.after(3600.0))
+    model, call = openai_documents.read(Operation.CHAT, strictjson.load_object(body), among)
+    return InferenceRequest(
+        "r", WireProtocol.OPENAI, tenant, model.name, call, Deadline.after(3600.0)
+    )
 
 
 async def classifier(among: Catalog, *, verdicts: int = 65_536) -> tuple[Classifier, ArmedGate]:

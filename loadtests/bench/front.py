@@ -147,14 +147,14 @@ async def measured() -> dict[str, float]:
     arrival = intake.arrive(head.headers, given)
     caller = given.callers.identify(head.headers["authorization"], ())
     document = strictjson.load_object(body, 64)
-    _, call = read(openai.CALLS[head.path], document, given.catalog)
+    model, call = read(openai.CALLS[head.path], document, given.catalog)
     placement = (await _answer(cast(Any, None))).placement
 
     async def nothing() -> None:
         return
 
     def build() -> None:
-        intake.build(given, arrival, caller, head.headers, WireProtocol.OPENAI, "m", call)
+        intake.build(given, arrival, caller, head.headers, WireProtocol.OPENAI, model, call)
 
     def plain(work: Callable[[], Any]) -> Callable[[], None]:
         def run() -> None:

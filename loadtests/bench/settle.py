@@ -37,11 +37,9 @@ from gateway.callers import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.console.decisions import Decisions, WatchedLog
 from gateway.deadline import Deadline
-from gateway.fronts.intake import _child
 from gateway.ledger.ledger import Ledger, Thread
 from gateway.ledger.opening import opened
 from gateway.limits import Limits
-from gateway.tracing import Sampler
 from gateway.types import (
     EVERYWHERE,
     Attempt,
@@ -61,7 +59,6 @@ from gateway.types import (
 _CALLERS = 64
 _BUDGET_S = 36_000.0
 _SECRET = "sk-test-0123456789"
-_SAMPLER = Sampler()
 _FOUND = Classification("", Sensitivity.CLEAR, "clear", {}, 0.000035, True)
 _DECISION = Decision(
     (), "onprem_room", EVERYWHERE, (), predicted_s={"local": 0.0012345, "away": 0.8}
@@ -71,6 +68,10 @@ _SERVED = Attempt(
     Cost(0, Usage(400, 2), 0, 1_234_567, 1_000_000),
 )  # fmt: skip
 _PER_MINUTE = 1e12
+
+
+def _traceparent() -> str:
+    return f"00-{ambient.random_hex(16)}-{ambient.random_hex(8)}-00"
 
 
 class _Quiet:
@@ -127,14 +128,14 @@ class Desk:
             f"m{n * 7919 % self.size.models}",
             DocumentCall(Operation.CHAT, {"messages": [{"role": "user", "content": "x" * 2000}]}),
             Deadline(now_s + _BUDGET_S, ambient.monotonic_s),
-            traceparent=_child("", _SAMPLER),
+            traceparent=_traceparent(),
             received_s=now_s,
             quotas=(quota,) if self.size.quotas else (),
         )
 
     def arrives(self, n: int) -> None:
         ambient_id()
-        _child("", _SAMPLER)
+        _traceparent()
         self.callers.identify(f"Bearer {_SECRET}")
 
     def enters(self, n: int) -> Any:
@@ -301,7 +302,7 @@ def _parts(size: Size) -> dict[str, Callable[[], float]]:
     limited = Desk(Size(size.models, size.tenants, True))
     settled = _settled(plain)
     return {
-        "ids": lambda: _each_us(lambda n: (ambient_id(), _child("", _SAMPLER))),
+        "ids": lambda: _each_us(lambda n: (ambient_id(), _traceparent())),
         "who calls": lambda: _each_us(lambda n: plain.callers.identify(f"Bearer {_SECRET}")),
         "account, metrics, record": lambda: _each_us(settled),
         "limits of a key": lambda: _each_us(_settled(limited)) - _each_us(settled),

@@ -261,12 +261,12 @@ B6 = Behaviour(
         ),
         guard(
             "a model that a key may not use", "fronts/intake.py",
-            "    if not caller.may_use(model):\n", "    if False:\n",
-            _ALIKE,
+            "    if caller.models is not None and model.name not in caller.models:\n",
+            "    if False:\n", _ALIKE,
         ),
         guard(
             "a priority that a key may not use", "fronts/intake.py",
-            "priority=max(caller.most_urgent, priority),", "priority=priority,",
+            "priority = max(caller.most_urgent, _priority(", "priority = max(0, _priority(",
             _ALIKE,
         ),
         guard(

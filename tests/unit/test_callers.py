@@ -21,6 +21,7 @@ from gateway.types import (
     ONPREM_ONLY,
     InferenceReply,
     InferenceRequest,
+    Parameter,
     Spill,
     TensorCall,
     Tightening,
@@ -195,8 +196,38 @@ def built(
     arrival = intake.arrive(said, services)
     caller = intake.identify({"authorization": "Bearer k1"}, services)
     return intake.build(
-        services, arrival, caller, said, WireProtocol.KSERVE_REST, "m", call or TensorCall(())
+        services,
+        arrival,
+        caller,
+        said,
+        WireProtocol.KSERVE_REST,
+        services.catalog.find("m"),
+        call or TensorCall(()),
     )
+
+
+@pytest.mark.parametrize(
+    ("floor_ms", "said", "timeout_us", "seconds"),
+    [
+        (None, {}, None, 60.0),
+        (250, {}, None, 0.25),
+        (250, {"x-latency-budget-ms": "100"}, None, 0.1),
+        (100, {"x-latency-budget-ms": "250"}, None, 0.1),
+        (None, {"x-stainless-read-timeout": "0.5"}, None, 0.5),
+        (None, {"x-stainless-read-timeout": "600"}, None, 60.0),
+        (None, {"x-stainless-read-timeout": "nonsense"}, None, 60.0),
+        (100, {"x-stainless-read-timeout": "0.5", "x-latency-budget-ms": "250"}, 50_000, 0.05),
+        (None, {}, 50_000, 0.05),
+        (20, {}, 50_000, 0.02),
+    ],
+)
+def test_the_tightest_of_all_budgets_counts(
+    floor_ms: int | None, said: dict[str, str], timeout_us: int | None, seconds: float
+) -> None:
+    floor = {} if floor_ms is None else {"latency_budget_ms": floor_ms}
+    given: dict[str, Parameter] = {} if timeout_us is None else {"timeout": timeout_us}
+    found = built(floor, said, TensorCall((), parameters=given))
+    assert found.deadline.at_s == pytest.approx(seconds)
 
 
 def zones_of(floor: dict[str, Any], **headers: str) -> frozenset[Zone]:

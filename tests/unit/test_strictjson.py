@@ -66,6 +66,7 @@ MARKER = "MARKER"
         pytest.param('{"a":\u0661}'.encode(), id="arabic-digit"),
         pytest.param(b"[" * 65 + b"]" * 65, id="too-deep"),
         pytest.param(b'{"a":' * 65 + b"1" + b"}" * 65, id="objects-too-deep"),
+        pytest.param(b"[" * 600 + b"]" * 600, id="deeper-than-is-written-again"),
         pytest.param(b"[" * 100_000, id="far-too-deep"),
         pytest.param(b"[" * 100_000 + b"]" * 100_000, id="far-too-deep-and-closed"),
     ],
@@ -96,6 +97,10 @@ def test_what_json_says_is_read_as_it_stands(body: bytes, value: Any) -> None:
 
 def test_brackets_in_strings_are_not_depth() -> None:
     assert strictjson.loads(b'["' + b"[{" * 500 + b'"]')
+
+
+def test_many_brackets_beside_each_other_are_not_depth() -> None:
+    assert len(strictjson.loads(b"[" + b'[{"a": []}],' * 500 + b"0]")) == 501
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"a"', b"1", b"null", b"true"])
@@ -144,6 +149,8 @@ def test_a_refusal_says_where() -> None:
         rb'{"a":"\\","a":"\\"}',
         b'{"a":{"b":[{"c":1,"c":[]}]}}',
         b'{"":"\\u0022","":""}',
+        b'{"x":"\\u0022\\u0022","a":1,"a":2}',
+        b'{"x":"\\u005c\\u0022","a":"","a":"\\\\"}',
         b'{"a":"b","a":{"a":"\\"\\"\\""}}',
         b'[{"x":[' + b"1," * 20 + b'1],"x":[]}]',
     ],

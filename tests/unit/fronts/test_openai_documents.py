@@ -34,7 +34,7 @@ def read(operation: Operation, document: dict[str, Any]) -> tuple[str, bool]:
     model, call = openai_documents.read(operation, document, CATALOG)
     assert call.operation is operation
     assert call.document is document  # nothing is dropped or rewritten
-    return model, call.streamed
+    return model.name, call.streamed
 
 
 @pytest.mark.parametrize(

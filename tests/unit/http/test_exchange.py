@@ -264,20 +264,24 @@ async def test_a_stream_for_an_old_client_ends_with_the_connection(rig: Rig) -> 
     client.close()
 
 
+class Host:
+    date = ""
+    stopping = False
+
+
 class Nobody:
     """A connection whose caller is gone."""
 
     peer_names: tuple[str, ...] = ()
     peer: str | None = None
-    date = ""
-    stopping = False
     full = False
 
     def __init__(self) -> None:
+        self.host = Host()
         self.sent: list[bytes] = []
 
-    def write(self, *parts: bytes) -> None:
-        self.sent.extend(parts)
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
 
     async def written(self) -> None:
         return
