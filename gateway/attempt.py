@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Protocol, cast
 from uuid import UUID
@@ -57,6 +57,7 @@ from gateway.types import (
 
 _NOT_SENT = Cost()
 _FRAMED_BYTES = len(ServerEvent(b"").framed())
+_TELLS_S = 0.02
 _CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
 
 
@@ -382,6 +383,7 @@ class OpenedReply:
         self._take: Take
         self._lane: Lane
         self._ticket = 0
+        self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
 
     @property
     def endpoint(self) -> Endpoint:
@@ -439,7 +441,7 @@ class OpenedReply:
         since_s = attempt.clock() if self._since_s is None else self._since_s
         self._since_s = None
         limit = self._limit(since_s)
-        with limit, attempt.fleet.waiting_for(attempt.endpoint, self._waiting(), limit):
+        with limit, self._waiting(limit):
             frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
         attempt.came(frame)
@@ -450,18 +452,23 @@ class OpenedReply:
         self._take, self._lane = take, attempt.lane
         if self._done or self._first is not None or not stream.pass_on(self._passes):
             return
-        self._since_s = attempt.clock()
+        self._since_s = self._told_s = attempt.clock()
+        self._gap_s = 0.0
         limit = self._limit(self._since_s)
-        waiting = attempt.fleet.waiting_for(attempt.endpoint, self._waiting(), limit)
-        with suppress(TimeoutError), limit, waiting as self._ticket:
+        with suppress(TimeoutError), limit, self._waiting(limit) as self._ticket:
             await stream.flow(self._came)
             self._since_s = None
 
     def _came(self, events: bytes, count: int) -> bool:
-        lane, now_s = self._lane, self._attempt.clock()
-        lane.gaps.observe(now_s - (self._since_s or now_s))
-        lane.health.heard_from(self._ticket, now_s)
+        """What its lane is told is not told for each of many frames that follow closely."""
+        now_s, since_s = self._attempt.clock(), self._since_s
+        if since_s is not None and now_s - since_s > self._gap_s:
+            self._gap_s = now_s - since_s
         self._since_s = now_s
+        if now_s - self._told_s >= _TELLS_S:
+            self._lane.gaps.observe(self._gap_s)
+            self._lane.health.heard_from(self._ticket, now_s)
+            self._told_s, self._gap_s = now_s, 0.0
         return self._passes(events, count)
 
     def _passes(self, events: bytes, count: int) -> bool:
@@ -471,9 +478,10 @@ class OpenedReply:
             attempt.came_bytes += len(events) - count * _FRAMED_BYTES
         return self._take(events, count)
 
-    def _waiting(self) -> Waiting:
+    def _waiting(self, limit: Patience) -> AbstractContextManager[int]:
         attempt = self._attempt
-        return Waiting(attempt.request.model, attempt.found.restricted, begun=True)
+        waiting = Waiting(attempt.request.model, attempt.found.restricted, begun=True)
+        return attempt.fleet.waiting_for(attempt.endpoint, waiting, limit)
 
     def _limit(self, since_s: float) -> Patience:
         """Of the wait for a frame, since the one before it."""

@@ -38,6 +38,15 @@ class Alike:
         start, end = found.span(1)
         return cls(b"data: " + data[:start], data[end:] + b"\n\n")
 
+    def is_one(self, text: bytes) -> bool:
+        before, behind = self._before, self._behind
+        return (
+            text.startswith(before)
+            and text.endswith(behind)
+            and _STRINGS.fullmatch(text, len(before), len(text) - len(behind)) is not None
+            and (text.isascii() or _is_utf8(text))
+        )
+
     def run(self, text: bytes, at: int) -> tuple[int, int]:
         """Where the events end that stand in `text` from `at` on and are alike; how many."""
         before, behind = self._before, self._behind
@@ -50,12 +59,16 @@ class Alike:
         else:  # it has not come as far
             said.pop()
         words = b" ".join(said)  # none of them can end in the next
-        try:
-            words.decode()
-        except UnicodeDecodeError:
-            return at, 0
-        if not _STRINGS.fullmatch(words):
+        if not _STRINGS.fullmatch(words) or not (words.isascii() or _is_utf8(words)):
             return at, 0
         count = len(said)
         length = len(words) + count * (len(self._between) - 1) + 1
         return (at + length, count) if count else (at, 0)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

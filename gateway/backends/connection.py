@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._chunks.clear()
         self.answered = self._head_done = self._done = self._keeps = False
         self._streamed = self._until_close = False
-        self._arrived = self._head_bytes = self._held_bytes = self._counted = 0
+        self._arrived = self._held_bytes = self._counted = 0
 
     # What the pool asks
 
@@ -106,7 +106,8 @@ class Connection(asyncio.Protocol):
         return waiter
 
     def body(self) -> bytes:
-        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        chunks = self._chunks
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     @property
     def has_more(self) -> bool:
@@ -166,41 +167,35 @@ class Connection(asyncio.Protocol):
             self._lost = True
             self._transport.abort()
             return
-        self._arrived += len(data)
-        if not self._head_done:
-            self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("the endpoint's answer is not HTTP")
-        if not self._head_done:
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._fail("the head of the endpoint's answer is too large")
-        elif (take := self._take) is not None:
-            self._hand_on(take)
-            return
-        elif self._streamed:
+        take, chunks = self._take, self._chunks
+        if take is None:
             self._hold(len(data))
-        elif self._arrived > self._max_body_bytes:
-            self._count()
+        elif chunks:
+            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            chunks.clear()
+            if take(body) and not self._done and self._failure is None:
+                return
+            self._take = None
         self._wake()
 
-    def _hand_on(self, take: Callable[[bytes], bool]) -> None:
-        goes_on = True
-        if self._chunks:
-            body = self.body()
-            self._chunks.clear()
-            goes_on = take(body)
-        if not goes_on or self._done or self._failure is not None:
-            self._take = None
-            self._wake()
-
     def _hold(self, size: int) -> None:
-        """Of a stream: what nobody has taken is bounded."""
-        self._held_bytes += size
-        if self._held_bytes > _HIGH_BYTES and not (self._paused or self._done):
-            self._paused = True
-            self._transport.pause_reading()
+        """What nobody has taken is bounded."""
+        self._arrived += size
+        if not self._head_done:
+            if self._arrived > MAX_HEAD_BYTES:
+                self._fail("the head of the endpoint's answer is too large")
+        elif not self._streamed:
+            if self._arrived > self._max_body_bytes:
+                self._count()
+        elif not self._done:
+            self._held_bytes += size
+            if self._held_bytes > _HIGH_BYTES and not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
 
     def _count(self) -> None:
         """Of a whole answer, once as many bytes have come as its body may have, heads and frames

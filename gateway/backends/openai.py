@@ -138,6 +138,7 @@ class EventStream:
         self._committed = False  # an event has gone to the caller
         self._closed = False
         self._alike: Alike | None = None  # to the last event that was read
+        self._usual: Alike | None = None  # what the next read is, most likely
         self._learns = _LEARNS
         self._take: Take
         self._came_s = 0.0  # time of the loop
@@ -213,6 +214,7 @@ class EventStream:
     async def flow(self, take: Take) -> None:
         """What comes puts the idle limit off; its timer is not touched for that."""
         self._take, self._came_s = take, ambient.loop_s()
+        self._usual = self._alike if self._parser.between else None
         left_s = 0.0
         while left_s >= 0.0:
             left_s = self._came_s + self._bounds.idle_s - ambient.loop_s()
@@ -227,8 +229,13 @@ class EventStream:
 
     def _came(self, chunk: bytes) -> bool:
         self._came_s = ambient.loop_s()
+        usual = self._usual
+        if usual is not None and usual.is_one(chunk):
+            return self._take(chunk, 1)
         self._parser.feed(chunk)
-        return self.pass_on(self._take)
+        goes_on = self.pass_on(self._take)
+        self._usual = self._alike if self._parser.between else None
+        return goes_on
 
     def _passes_on(self, event: ServerEvent) -> bool:
         """Whether the caller gets the event. A failure is ours to tell, in our words, except the
@@ -382,8 +389,11 @@ def usage(document: Mapping[str, Any]) -> Usage | None:
 
 
 def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
-    found = (told[name] for name in names if type(told.get(name)) is int)
-    return next((min(count, _MOST_TOKENS) for count in found if count >= 0), None)
+    for name in names:
+        count = told.get(name)
+        if type(count) is int and count >= 0:
+            return min(count, _MOST_TOKENS)
+    return None
 
 
 def _document(data: bytes) -> dict[str, Any]:

@@ -31,9 +31,9 @@ class EventParser:
         self._first_line = True  # which a byte order mark may open
 
     @property
-    def exhausted(self) -> bool:
-        """Whether `next` has nothing until more is fed."""
-        return self._at == len(self._text) and not self._events
+    def between(self) -> bool:
+        """Whether what is fed now begins an event."""
+        return not (self._held or self._after_cr or self._events or self._at < len(self._text))
 
     def feed(self, chunk: bytes) -> None:
         """The next read; all events of the one before it have been taken."""

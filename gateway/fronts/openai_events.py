@@ -53,11 +53,13 @@ class EventBytes:
 
     @property
     def flow(self) -> Flow | None:
-        return None if self._flow is None else self._flowing
+        """The frames' own, save for Responses: their failures continue what went out."""
+        told = self._flow is not None and self._operation is Operation.RESPONSES
+        return self._flowing if told else self._flow
 
     async def _flowing(self, take: Take) -> None:
-        if self._flow is not None and not self._ended:
-            self._take = take
+        self._take = take
+        if self._flow is not None:
             await self._flow(self._goes_on)
 
     def _goes_on(self, events: bytes, count: int) -> bool:
