@@ -72,7 +72,7 @@ JsonDocument = dict[str, Any]
 """A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tensor:
     """One input or output tensor. `data` is its raw little-endian form of the binary tensor
     extension: row-major elements; BYTES elements each behind a 4-byte little-endian length."""
@@ -84,13 +84,13 @@ class Tensor:
     parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestedOutput:
     name: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorCall:
     """One Open Inference Protocol inference, freed from its wire form."""
 
@@ -320,7 +320,7 @@ class Attempt:
     sent_as: str = ""  # in the cloud: the id under which it was sent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestBody:
     """One Open Inference Protocol REST answer as the server wrote it. `header_length` is the
     length in bytes of the JSON part when binary tensors follow it, else None."""
@@ -329,14 +329,14 @@ class RestBody:
     header_length: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrpcMessage:
     """One serialised `inference.ModelInferResponse` as the server wrote it."""
 
     message: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JsonBody:
     """One whole OpenAI answer."""
 

@@ -14,7 +14,7 @@ from gateway.backends.openai import Progress
 from gateway.backends.sse import EventParser
 from gateway.types import Operation
 
-WORDS = st.text(max_size=8) | st.sampled_from(['"', "\\", "é😀", '","usage":{}', "\n\ndata: "])
+WORDS = st.text('aé😀"\\ \n', max_size=8) | st.sampled_from(['","usage":{}', "\n\ndata: "])
 RAW = st.binary(max_size=6) | st.sampled_from(
     [b"\\", b'"', b"\\u00e9", b"\\ud83d", b"\\ud83d\\ude00", b"\\u12", b"\xff", b"\x00", b" "]
 )
