@@ -7,9 +7,10 @@ upstream) is given back in `finish`, which happens once, on every way out (A2).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, cast
 from uuid import UUID
 
 from gateway import ambient, patience
@@ -27,6 +28,7 @@ from gateway.errors import (
     UpstreamSilent,
 )
 from gateway.fleet import Fleet
+from gateway.patience import Patience
 from gateway.place import Lane, Waiting
 from gateway.pricing import tariff, usd
 from gateway.spill import Reservation
@@ -37,6 +39,8 @@ from gateway.types import (
     Cost,
     Decision,
     Endpoint,
+    Flow,
+    Flowing,
     Frame,
     GrpcMessage,
     InferenceRequest,
@@ -44,13 +48,16 @@ from gateway.types import (
     ReplyStream,
     ServedModel,
     ServerEvent,
+    Take,
     TensorCall,
     Usage,
     Zone,
-    ready_of,
+    flow_of,
 )
 
 _NOT_SENT = Cost()
+_FRAMED_BYTES = len(ServerEvent(b"").framed())
+_TELLS_S = 0.02
 _CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
 
 
@@ -372,7 +379,11 @@ class OpenedReply:
         self._attempt = attempt
         self._first: Frame | None = first
         self._done = False
-        self._ready = ready_of(attempt.stream)
+        self._since_s: float | None = None  # the last frame, while the next is waited for
+        self._take: Take
+        self._lane: Lane
+        self._ticket = 0
+        self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
 
     @property
     def endpoint(self) -> Endpoint:
@@ -413,14 +424,10 @@ class OpenedReply:
             await self._finish(exc)
             raise
 
-    def ready(self) -> Sequence[Frame]:
-        """Frames that came with the last one. The end, and every failure, are told by `anext`."""
-        if self._done or self._first is not None:
-            return ()
-        found = self._ready()
-        for frame in found:
-            self._attempt.came(frame)
-        return found
+    @property
+    def flow(self) -> Flow | None:
+        """Ends at its limit, too: then `anext` finds out what that means."""
+        return None if flow_of(self._attempt.stream) is None else self._flow
 
     async def served_whole(self) -> None:
         """The first frame was the whole answer."""
@@ -431,16 +438,57 @@ class OpenedReply:
 
     async def _next(self, stream: ReplyStream) -> Frame:
         attempt = self._attempt
-        fleet, request = attempt.fleet, attempt.request
-        waiting = Waiting(request.model, attempt.found.restricted, begun=True)
-        patience_s = fleet.next_frame_s(attempt.endpoint, request.model)
-        since_s = attempt.clock()
-        limit = patience.within(min(request.deadline.remaining_s(), patience_s))
-        with limit, fleet.waiting_for(attempt.endpoint, waiting, limit):
+        since_s = attempt.clock() if self._since_s is None else self._since_s
+        self._since_s = None
+        limit = self._limit(since_s)
+        with limit, self._waiting(limit):
             frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
         attempt.came(frame)
         return frame
+
+    async def _flow(self, take: Take) -> None:
+        attempt, stream = self._attempt, cast(Flowing, self._attempt.stream)
+        self._take, self._lane = take, attempt.lane
+        if self._done or self._first is not None or not stream.pass_on(self._passes):
+            return
+        self._since_s = self._told_s = attempt.clock()
+        self._gap_s = 0.0
+        limit = self._limit(self._since_s)
+        with suppress(TimeoutError), limit, self._waiting(limit) as self._ticket:
+            await stream.flow(self._came)
+            self._since_s = None
+
+    def _came(self, events: bytes, count: int) -> bool:
+        """What its lane is told is not told for each of many frames that follow closely."""
+        now_s, since_s = self._attempt.clock(), self._since_s
+        if since_s is not None and now_s - since_s > self._gap_s:
+            self._gap_s = now_s - since_s
+        self._since_s = now_s
+        if now_s - self._told_s >= _TELLS_S:
+            self._lane.gaps.observe(self._gap_s)
+            self._lane.health.heard_from(self._ticket, now_s)
+            self._told_s, self._gap_s = now_s, 0.0
+        return self._passes(events, count)
+
+    def _passes(self, events: bytes, count: int) -> bool:
+        attempt = self._attempt
+        attempt.frames += count
+        if attempt.served.egress_usd_per_gb:
+            attempt.came_bytes += len(events) - count * _FRAMED_BYTES
+        return self._take(events, count)
+
+    def _waiting(self, limit: Patience) -> AbstractContextManager[int]:
+        attempt = self._attempt
+        waiting = Waiting(attempt.request.model, attempt.found.restricted, begun=True)
+        return attempt.fleet.waiting_for(attempt.endpoint, waiting, limit)
+
+    def _limit(self, since_s: float) -> Patience:
+        """Of the wait for a frame, since the one before it."""
+        attempt = self._attempt
+        request, waited_s = attempt.request, attempt.clock() - since_s
+        patience_s = attempt.fleet.next_frame_s(attempt.endpoint, request.model) - waited_s
+        return patience.within(min(request.deadline.remaining_s(), patience_s))
 
     async def _finish(self, error: GatewayError | None, result: str = "") -> None:
         self._done = True

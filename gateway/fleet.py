@@ -332,15 +332,16 @@ class Fleet:
         return self.places[name]
 
     @contextmanager
-    def waiting_for(self, endpoint: Endpoint, waiting: Waiting, limit: Patience) -> Iterator[None]:
+    def waiting_for(self, endpoint: Endpoint, waiting: Waiting, limit: Patience) -> Iterator[int]:
         """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
-        keeps its connections open and would hold every call to its deadline."""
+        keeps its connections open and would hold every call to its deadline. What it gives is
+        for `heard_from`."""
         place, health = self.places[endpoint.name], self.lane(endpoint.name, waiting.model).health
         place.limits[limit] = waiting
         ticket = health.asked()
         answered = True
         try:
-            yield
+            yield ticket
         except (asyncio.CancelledError, DeadlineExceeded):
             answered = False
             raise

@@ -30,6 +30,7 @@ from gateway.types import (
     Classification,
     Decision,
     EndpointState,
+    Flow,
     Frame,
     InferenceReply,
     InferenceRequest,
@@ -37,6 +38,7 @@ from gateway.types import (
     Outcome,
     Placement,
     Sensitivity,
+    Take,
     Zone,
 )
 
@@ -483,9 +485,23 @@ class SettlingStream:
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self
 
-    def ready(self) -> Sequence[Frame]:
-        """Frames that came with the last one."""
-        return () if self._cut is not None else self._opened.ready()
+    @property
+    def flow(self) -> Flow | None:
+        """What ends or cuts it meanwhile is told by `anext`."""
+        return None if self._opened.flow is None else self._flow
+
+    async def _flow(self, take: Take) -> None:
+        flow = self._opened.flow
+        if self._cut is not None or flow is None:
+            return
+        self._reader = reader = asyncio.current_task()
+        try:
+            await flow(take)
+        except asyncio.CancelledError:
+            if not self._cut_by_us(reader):
+                raise
+        finally:
+            self._reader = None
 
     async def __anext__(self) -> Frame:
         try:
@@ -510,11 +526,15 @@ class SettlingStream:
         try:
             return await anext(self._opened)
         except asyncio.CancelledError:
-            if self._cut is not None and reader is not None and not reader.uncancel():
+            if self._cut_by_us(reader):
                 self._check_cut()
             raise
         finally:
             self._reader = None
+
+    def _cut_by_us(self, reader: asyncio.Task[object] | None) -> bool:
+        """Whether `cut` has cancelled the reader, and nobody else."""
+        return self._cut is not None and reader is not None and not reader.uncancel()
 
     async def aclose(self) -> None:
         try:

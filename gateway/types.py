@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -366,34 +366,51 @@ class ServerEvent(NamedTuple):
     def __repr__(self) -> str:
         return f"ServerEvent({self.event!r})"
 
+    def framed(self) -> bytes:
+        """As it stands in a stream."""
+        data, name = self
+        if b"\n" in data:
+            data = data.replace(b"\n", b"\ndata: ")
+        if not name:
+            return b"data: %b\n\n" % data
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
 
 Frame = RestBody | GrpcMessage | JsonBody | ServerEvent
 
 
 class ReplyStream(Protocol):
     """Frames of one reply. Whoever holds it must `aclose()` it, read or not; closing twice is
-    harmless, and closing cancels the upstream call. One that may have more frames at once than it
-    was asked for has a method `ready` too (`Eager`)."""
+    harmless, and closing cancels the upstream call. One whose frames go on as they come is
+    `Flowing`, too."""
 
     def __aiter__(self) -> AsyncIterator[Frame]: ...
     async def __anext__(self) -> Frame: ...
     async def aclose(self) -> None: ...
 
 
-class Eager(Protocol):
-    def ready(self) -> Sequence[Frame]:
-        """Frames that have come already, to go on at once; none is no end."""
+Take = Callable[[bytes, int], bool]
+"""Takes server-sent events as they stand in a stream, and their number. False: no more for now."""
+
+Flow = Callable[[Take], Awaitable[None]]
+"""Hands on what comes, as it comes, until there is something that `anext` has to tell (the end, a
+failure) or who takes it has enough. Of a stream of server-sent events whose first was taken."""
+
+
+class Flowing(Protocol):
+    def pass_on(self, take: Take) -> bool:
+        """What has come. Whether `flow` may go on with what comes."""
+        ...
+
+    async def flow(self, take: Take) -> None:
+        """A `Flow`, behind `pass_on`."""
         ...
 
 
-def ready_of(stream: object) -> Callable[[], Sequence[Frame]]:
-    """What takes the frames that a stream has ready; nothing of one that is not `Eager`."""
-    found: Callable[[], Sequence[Frame]] = getattr(stream, "ready", _none_ready)
+def flow_of(stream: object) -> Flow | None:
+    """None where frames have to be asked for one by one."""
+    found: Flow | None = getattr(stream, "flow", None)
     return found
-
-
-def _none_ready() -> Sequence[Frame]:
-    return ()
 
 
 class OneFrame:

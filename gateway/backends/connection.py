@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 import httptools
@@ -12,6 +12,7 @@ from gateway import ambient
 from gateway.errors import UpstreamError, UpstreamFailed
 
 MAX_HEAD_BYTES = 64 * 1024
+_ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
 _HIGH_BYTES = 256 * 1024  # of a stream that nobody takes: reading pauses
 
 
@@ -25,7 +26,8 @@ class Lost(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """`send`, then either `end` and `body`, or `head` and `chunk` until it gives nothing."""
+    """`send`, then `more` until it has `answered`. A whole answer has come then, and `body` is its
+    body; of a stream the head has, and `taken` gives what follows, nothing at the end."""
 
     status: int
     headers: dict[bytes, bytes]
@@ -35,19 +37,23 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._lost = False
+        self._take: Callable[[bytes], bool] | None = None
+        self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
+        self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
+        self._parser = httptools.HttpResponseParser(self)
+        self._failure: UpstreamError | None = None
+        self._lost = self._paused = False
         self._resting = True
         self.idle_since = 0.0
         self._fresh()
 
     def _fresh(self) -> None:
+        """Only behind an answer that ended well: then the parser awaits the next one, too."""
         self.status, self.headers = 0, {}
-        self._parser = httptools.HttpResponseParser(self)
-        self._chunks: deque[bytes] = deque()
-        self._failure: UpstreamError | None = None
-        self._head_done = self._done = self._keeps = self._streamed = self._paused = False
-        self._until_close = False
-        self._arrived = self._head_bytes = self._body_bytes = self._held_bytes = 0
+        self._chunks.clear()
+        self.answered = self._head_done = self._done = self._keeps = False
+        self._streamed = self._until_close = False
+        self._arrived = self._held_bytes = self._counted = 0
 
     # What the pool asks
 
@@ -58,17 +64,18 @@ class Connection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """The answer has ended, and nothing of either side is under way."""
+        transport = self._transport
         return (
-            self.usable
-            and self._done
+            self._done
             and self._keeps
             and self._failure is None
-            and not self._transport.get_write_buffer_size()
+            and not self._lost
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
         )
 
     def rest(self) -> None:
-        if self._paused:
-            self._transport.resume_reading()
+        self._go_on()
         self._fresh()
         self._resting = True
         self.idle_since = ambient.loop_s()
@@ -78,52 +85,71 @@ class Connection(asyncio.Protocol):
 
     # One exchange
 
-    def send(self, head: bytes, body: tuple[bytes, ...]) -> None:
+    def send(self, head: bytes, body: bytes | tuple[bytes, ...], streamed: bool) -> None:
         self._resting = False
-        self._transport.writelines((head, *body))
+        self._streamed = streamed
+        if isinstance(body, tuple):
+            self._transport.writelines((head, *body))
+        elif len(body) < _ONE_WRITE_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
 
-    async def head(self) -> None:
-        self._streamed = True
-        while not self._head_done:
-            await self._more()
-
-    async def end(self) -> None:
-        while not self._done:
-            await self._more()
+    def more(self) -> asyncio.Future[None]:
+        """Done when it may have answered, or more of a stream has come. Raises what there is
+        instead."""
+        if self._failure is not None:
+            raise self._failure
+        if self._lost:
+            raise Lost("the connection to the endpoint broke", silent=not self._arrived)
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     def body(self) -> bytes:
-        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        chunks = self._chunks
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    async def chunk(self) -> bytes:
-        """What has come since; empty at the end."""
-        while not (self._chunks or self._done):
-            await self._more()
-        return self.taken()
+    @property
+    def has_more(self) -> bool:
+        """Whether `taken` has something to give, the end included."""
+        return bool(self._chunks) or self._done
+
+    @property
+    def ended(self) -> bool:
+        """All of it has come and was taken."""
+        return self._done and not self._chunks
 
     def taken(self) -> bytes:
         """What has come and was not taken yet."""
         found = self.body()
         self._chunks.clear()
         self._held_bytes = 0
-        if self._paused and not self._lost:
-            self._paused = False
-            self._transport.resume_reading()
+        self._go_on()
         return found
 
-    async def _more(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._lost:
-            raise Lost("the connection to the endpoint broke", silent=not self._arrived)
-        self._waiter = waiter = self._loop.create_future()
-        await waiter
+    async def flow(self, take: Callable[[bytes], bool]) -> None:
+        """Hand each read to `take` as it comes, until that has enough and returns False, or there
+        will be no more."""
+        if self.has_more or self._lost or self._failure is not None:
+            return
+        self._take = take
+        try:
+            await self.more()
+        finally:
+            self._take = None
+
+    def _go_on(self) -> None:
+        if self._paused:
+            self._paused = False
+            if not self._lost:
+                self._transport.resume_reading()
 
     def _wake(self) -> None:
-        """Whoever waits for the whole answer sleeps on until that is there."""
+        """Who waits for a whole answer sleeps on until that is there."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        if self._done or self._streamed or self._lost or self._failure is not None:
+        if self.answered or self._lost or self._failure is not None:
             waiter.set_result(None)
 
     def _fail(self, why: str) -> None:
@@ -141,34 +167,63 @@ class Connection(asyncio.Protocol):
             self._lost = True
             self._transport.abort()
             return
-        self._arrived += len(data)
-        if not self._head_done:
-            self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("the endpoint's answer is not HTTP")
-        if not self._head_done and self._head_bytes > MAX_HEAD_BYTES:
-            self._fail("the head of the endpoint's answer is too large")
+        take, chunks = self._take, self._chunks
+        if take is None:
+            self._hold(len(data))
+        elif chunks:
+            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            chunks.clear()
+            if take(body) and not self._done and self._failure is None:
+                return
+            self._take = None
         self._wake()
+
+    def _hold(self, size: int) -> None:
+        """What nobody has taken is bounded."""
+        self._arrived += size
+        if not self._head_done:
+            if self._arrived > MAX_HEAD_BYTES:
+                self._fail("the head of the endpoint's answer is too large")
+        elif not self._streamed:
+            if self._arrived > self._max_body_bytes:
+                self._count()
+        elif not self._done:
+            self._held_bytes += size
+            if self._held_bytes > _HIGH_BYTES and not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
+
+    def _count(self) -> None:
+        """Of a whole answer, once as many bytes have come as its body may have, heads and frames
+        of chunks included."""
+        fresh = self._chunks[self._counted :]
+        self._counted += len(fresh)
+        self._held_bytes += sum(map(len, fresh))
+        if self._held_bytes > self._max_body_bytes:
+            self._done = self.answered = False
+            self._fail(f"the endpoint's answer has more than {self._max_body_bytes} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
         if self._until_close and exc is None and self._failure is None:
-            self._done = True
+            self._done = self.answered = True
         self._wake()
 
     # httptools
 
     def on_message_begin(self) -> None:
         if self._done:
-            self._fail("the endpoint answered twice")
+            self._stop("the endpoint answered twice")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._head_done:  # trailers of a chunked body come later, and count for nothing
             name = name.lower()
             if name in self.headers and name in (b"content-length", b"content-type"):
-                self._fail("the endpoint's answer has a header twice that must stand once")
+                self._stop("the endpoint's answer has a header twice that must stand once")
             self.headers[name] = value
 
     def on_headers_complete(self) -> None:
@@ -178,6 +233,7 @@ class Connection(asyncio.Protocol):
         if 100 <= self.status < 200:  # an interim answer; the real one follows
             return
         self._head_done = True
+        self.answered = self._streamed
         self._keeps = self._parser.should_keep_alive()
         coding = self.headers.get(b"transfer-encoding")
         self._until_close = (
@@ -186,23 +242,15 @@ class Connection(asyncio.Protocol):
             and self.status not in (204, 304)
         )
         if self.headers.get(b"content-encoding", b"identity") != b"identity":
-            self._fail("the endpoint compressed an answer for which nobody asked it to")
-
-    def on_body(self, body: bytes) -> None:
-        if self._done or self._failure is not None:
-            return
-        self._body_bytes += len(body)
-        self._held_bytes += len(body)
-        if not self._streamed and self._body_bytes > self._max_body_bytes:
-            self._fail(f"the endpoint's answer has more than {self._max_body_bytes} bytes")
-            return
-        self._chunks.append(body)
-        if self._streamed and self._held_bytes > _HIGH_BYTES and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
+            self._stop("the endpoint compressed an answer for which nobody asked it to")
 
     def on_message_complete(self) -> None:
         if not self._head_done:
             self.headers = {}
         elif self._failure is None:
-            self._done = True
+            self._done = self.answered = True
+
+    def _stop(self, why: str) -> None:
+        """Nothing behind this is read any more: what a callback raises stops the parser."""
+        self._fail(why)
+        raise ValueError(why)

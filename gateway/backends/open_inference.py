@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import orjson
 
-from gateway.backends.wire import Header, Wire, WireAnswer, WireRequest
+from gateway.backends.wire import Header, PostAgain, Wire, WireAnswer, WireRequest
 from gateway.deadline import Deadline
 from gateway.errors import (
     GatewayError,
@@ -35,6 +35,7 @@ _GRPC_STATUS = {
 }
 _NOT_THE_CALLERS_FAULT = (401, 403, 407, 408)  # our credential, our pace
 _MAX_WORDS = 2000
+_MOST_STARTS = 4096
 _MARGIN = 64  # bytes of white space that may stand before a body of JSON
 
 
@@ -47,6 +48,7 @@ class RestServer:
         self._wire = wire
         self._headers = headers
         self._takes_timeout = takes_timeout
+        self._starts: dict[tuple[str, str], bytes] = {}  # of heads, by model and version
 
     async def infer(self, request: InferenceRequest, served: ServedModel) -> RestBody:
         """The answer as the server wrote it; for a gRPC caller with every output in raw bytes."""
@@ -58,22 +60,15 @@ class RestServer:
             binary_outputs=request.protocol is WireProtocol.KSERVE_GRPC,
             timeout_us=self._timeout_us(call, request.deadline),
         )
-        answer = await self._wire.fetch(
-            WireRequest(
-                "POST",
-                f"{model_path(served.model, served.version or call.version)}/infer",
-                (
-                    *self._headers,
-                    (b"content-type", b"application/octet-stream"),
-                    (b"inference-header-content-length", b"%d" % header_length),
-                    (b"traceparent", request.traceparent.encode()),
-                    *(((b"tracestate", state.encode()),) if (state := request.tracestate) else ()),
-                ),
-                (body,),
-                repeatable=call.sequence is None,
-            ),
-            request.deadline,
+        told: tuple[Header, ...] = (
+            (b"inference-header-content-length", b"%d" % header_length),
+            (b"traceparent", request.traceparent.encode()),
         )
+        if request.tracestate:
+            told += ((b"tracestate", request.tracestate.encode()),)
+        start = self._start(served.model, served.version or call.version)
+        sent = PostAgain(start, told, body, repeatable=call.sequence is None)
+        answer = await self._wire.fetch(sent, request.deadline)
         found = _rest_body(answer)
         if not found.body[:_MARGIN].lstrip().startswith(b"{"):
             raise UpstreamFailed("the endpoint answered with something that is no JSON object")
@@ -89,6 +84,16 @@ class RestServer:
         except GatewayError:
             return False
         return True
+
+    def _start(self, model: str, version: str) -> bytes:
+        known = self._starts.get((model, version))
+        if known is not None:
+            return known
+        headers = (*self._headers, (b"content-type", b"application/octet-stream"))
+        start = self._wire.start("POST", f"{model_path(model, version)}/infer", headers)
+        if len(self._starts) < _MOST_STARTS:  # a version may be the caller's
+            self._starts[model, version] = start
+        return start
 
     def _timeout_us(self, call: TensorCall, deadline: Deadline) -> int | None:
         if not self._takes_timeout and "timeout" not in call.parameters:

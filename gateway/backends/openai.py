@@ -13,8 +13,6 @@ How a stream ends (BEHAVIOURS A4, A5):
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,8 +20,9 @@ from typing import Any
 
 import orjson
 
-from gateway import patience, strictjson
+from gateway import ambient, patience, strictjson
 from gateway.backends import openai_failures as failures
+from gateway.backends.alike import Alike
 from gateway.backends.sse import EventParser
 from gateway.backends.wire import Header, Origin, PostAgain, Tls, Wire, WireRequest, WireStream
 from gateway.deadline import Deadline
@@ -42,6 +41,7 @@ from gateway.types import (
     Operation,
     ServedModel,
     ServerEvent,
+    Take,
     Usage,
 )
 
@@ -56,6 +56,7 @@ _ACCEPT = {
     True: (b"accept", b"text/event-stream"),
 }
 _DONE = b"[DONE]"
+_LEARNS = 8  # so many events that nothing is like: then their stream has none that are
 _MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
@@ -102,20 +103,11 @@ class Progress:
         self.ended = True
 
     def note(self, document: dict[str, Any]) -> None:
-        self.failure = failures.in_document(document)
+        if "error" in document or "type" in document:
+            self.failure = failures.in_document(document)
         if self.operation is Operation.RESPONSES:
             self._note_response(document)
-        else:
-            self._note_choices(document)
-
-    def _note_response(self, document: dict[str, Any]) -> None:
-        if document.get("type") in _LAST_RESPONSE_EVENTS:
-            self.ended = True
-            response = document.get("response")
-            if isinstance(response, dict):
-                self.total_tokens, self.usage = total_tokens(response), usage(response)
-
-    def _note_choices(self, document: dict[str, Any]) -> None:
+            return
         if "usage" in document and (tokens := total_tokens(document)) is not None:
             self.total_tokens, self.usage = tokens, usage(document)
         choices = document.get("choices")
@@ -127,6 +119,13 @@ class Progress:
                 elif at not in self._finished:
                     self._open.add(at)
 
+    def _note_response(self, document: dict[str, Any]) -> None:
+        if document.get("type") in _LAST_RESPONSE_EVENTS:
+            self.ended = True
+            response = document.get("response")
+            if isinstance(response, dict):
+                self.total_tokens, self.usage = total_tokens(response), usage(response)
+
 
 class EventStream:
     """The events of a streamed answer, as the provider wrote them, without `[DONE]`."""
@@ -135,10 +134,14 @@ class EventStream:
         self._response = response
         self._bounds = bounds
         self._parser = EventParser(bounds.event_bytes)
-        self._events: deque[ServerEvent] = deque()
         self._progress = Progress(operation)
         self._committed = False  # an event has gone to the caller
         self._closed = False
+        self._alike: Alike | None = None  # to the last event that was read
+        self._usual: Alike | None = None  # what the next read is, most likely
+        self._learns = _LEARNS
+        self._take: Take
+        self._came_s = 0.0  # time of the loop
 
     @property
     def total_tokens(self) -> int | None:
@@ -173,37 +176,77 @@ class EventStream:
             if progress.ended:
                 await self._drain()
                 raise StopAsyncIteration
-            if not self._events:
+            event = self._parser.next()
+            if event is None:
                 await self._read()
-                continue
-            event = self._events.popleft()
-            if event.data == _DONE:
+            elif event.data == _DONE:
                 progress.done()
             elif event.data and self._passes_on(event):
                 return event
 
-    def ready(self) -> list[ServerEvent]:
-        """The events behind the last one that came with it, up to the end or a failure."""
-        events, progress, found = self._events, self._progress, []
-        while events and not (progress.ended or self._closed) and events[0].data != _DONE:
-            event = events.popleft()
+    def pass_on(self, take: Take) -> bool:
+        """What came with the last event, up to the end or a failure."""
+        parser, progress = self._parser, self._progress
+        found, count, goes_on = [], 0, not (progress.ended or self._closed)
+        try:
+            while goes_on and progress.failure is None:
+                if self._alike is not None:
+                    raw, alike = parser.take_alike(self._alike)
+                    if alike:
+                        found.append(raw)
+                        count += alike
+                        self._learns = _LEARNS
+                event = parser.next()
+                if event is None:
+                    break
+                if event.data == _DONE:
+                    progress.done()
+                elif event.data and self._passes_on(event):
+                    found.append(event.framed())
+                    count += 1
+                goes_on = not progress.ended
+        except UpstreamError as error:
+            progress.failure = error
+        if count and not take(found[0] if len(found) == 1 else b"".join(found), count):
+            return False
+        return goes_on and progress.failure is None
+
+    async def flow(self, take: Take) -> None:
+        """What comes puts the idle limit off; its timer is not touched for that."""
+        self._take, self._came_s = take, ambient.loop_s()
+        self._usual = self._alike if self._parser.between else None
+        left_s = 0.0
+        while left_s >= 0.0:
+            left_s = self._came_s + self._bounds.idle_s - ambient.loop_s()
             try:
-                if event.data and self._passes_on(event):
-                    found.append(event)
-            except UpstreamError as error:
-                progress.failure = error
-            if progress.failure is not None:
-                break
-        return found
+                with patience.within(min(left_s, self._response.deadline.remaining_s())):
+                    await self._response.flow(self._came)
+                return
+            except TimeoutError:
+                if self._response.deadline.passed():
+                    return
+        self._progress.failure = _stands_still()
+
+    def _came(self, chunk: bytes) -> bool:
+        self._came_s = ambient.loop_s()
+        usual = self._usual
+        if usual is not None and usual.is_one(chunk):
+            return self._take(chunk, 1)
+        self._parser.feed(chunk)
+        goes_on = self.pass_on(self._take)
+        self._usual = self._alike if self._parser.between else None
+        return goes_on
 
     def _passes_on(self, event: ServerEvent) -> bool:
         """Whether the caller gets the event. A failure is ours to tell, in our words, except the
         one that Responses tells by an event of its own once the caller has seen the first."""
-        self._progress.note(_document(event.data))
-        own = self._progress.operation is Operation.RESPONSES and self._committed
-        if self._progress.failure is not None and not own:
-            return False
+        progress = self._progress
+        progress.note(_document(event.data))
+        if progress.failure is not None:
+            return progress.operation is Operation.RESPONSES and self._committed
         self._committed = True
+        self._alike = Alike.to(event.data) if self._learns and not event.event else None
+        self._learns -= self._learns > 0
         return True
 
     async def _read(self) -> None:
@@ -213,15 +256,18 @@ class EventStream:
         except StopAsyncIteration:
             self._progress.end()
         except TimeoutError:
-            raise UpstreamUnreachable("the stream stood still for too long") from None
+            raise _stands_still() from None
         else:
-            self._events.extend(self._parser.feed(chunk))
+            self._parser.feed(chunk)
 
     async def _drain(self) -> None:
-        with suppress(TimeoutError, UpstreamError, DeadlineExceeded):
-            async with asyncio.timeout(self._bounds.drain_s):
-                async for _ in self._response:
-                    pass
+        """So that the connection can be kept."""
+        if self._response.ended:
+            return
+        limit = patience.within(self._bounds.drain_s)
+        with suppress(TimeoutError, UpstreamError, DeadlineExceeded), limit:
+            async for _ in self._response:
+                pass
 
 
 class OpenAiConnector:
@@ -306,6 +352,10 @@ class OpenAiConnector:
         return bytes(body)
 
 
+def _stands_still() -> UpstreamUnreachable:
+    return UpstreamUnreachable("the stream stood still for too long")
+
+
 def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
     """Nothing else that the caller sent as a header goes out."""
     found: tuple[Header, ...] = ()
@@ -339,8 +389,11 @@ def usage(document: Mapping[str, Any]) -> Usage | None:
 
 
 def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
-    found = (told[name] for name in names if type(told.get(name)) is int)
-    return next((min(count, _MOST_TOKENS) for count in found if count >= 0), None)
+    for name in names:
+        count = told.get(name)
+        if type(count) is int and count >= 0:
+            return min(count, _MOST_TOKENS)
+    return None
 
 
 def _document(data: bytes) -> dict[str, Any]:

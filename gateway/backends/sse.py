@@ -6,6 +6,9 @@ multi-byte UTF-8 character is, so that a character may be split between two read
 
 from __future__ import annotations
 
+from collections import deque
+
+from gateway.backends.alike import Alike
 from gateway.errors import UpstreamFailed
 from gateway.types import ServerEvent
 
@@ -17,6 +20,9 @@ class EventParser:
 
     def __init__(self, max_event_bytes: int) -> None:
         self._max_event_bytes = max_event_bytes
+        self._text, self._at = b"", 0  # of the last read, and how far it was read
+        self._by_line = False
+        self._events: deque[ServerEvent] = deque()  # that were read line by line
         self._held = 0  # bytes kept for the event that is not yet complete
         self._line: list[bytes] = []  # pieces of the line that is not yet complete
         self._data: list[bytes] = []
@@ -24,52 +30,72 @@ class EventParser:
         self._after_cr = False  # a LF that comes next belongs to the line already ended
         self._first_line = True  # which a byte order mark may open
 
-    def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that this chunk completes. Raises UpstreamFailed when one is too large."""
-        events, chunk = self._plain(chunk)
-        return events + self._by_lines(chunk) if chunk else events
+    @property
+    def between(self) -> bool:
+        """Whether what is fed now begins an event."""
+        return not (self._held or self._after_cr or self._events or self._at < len(self._text))
 
-    def _plain(self, chunk: bytes) -> tuple[list[ServerEvent], bytes]:
-        """Events of one line of data each, as most are, and what is left to be read line by
-        line."""
-        if self._held or self._after_cr or len(chunk) > self._max_event_bytes:
-            return [], chunk
-        end = chunk.rfind(b"\n\n")
-        if end < 0 or b"\r" in chunk:
-            return [], chunk
-        lines = chunk[:end].split(b"\n\n")
-        for line in lines:
-            if not line.startswith(b"data: ") or b"\n" in line:
-                return [], chunk
-        self._first_line = False
-        return [ServerEvent(line[6:]) for line in lines], chunk[end + 2 :]
+    def feed(self, chunk: bytes) -> None:
+        """The next read; all events of the one before it have been taken."""
+        self._text, self._at = chunk, 0
+        self._by_line = self._after_cr or b"\r" in chunk
 
-    def _by_lines(self, chunk: bytes) -> list[ServerEvent]:
+    def next(self) -> ServerEvent | None:
+        """Of what was fed; None when more is needed. Raises UpstreamFailed when an event is too
+        large."""
+        while not self._events:
+            text, at = self._text, self._at
+            end = -1 if self._by_line else text.find(b"\n\n", at)
+            if end < 0:
+                if at == len(text):
+                    return None
+                self._at = len(text)
+                self._read_lines(text[at:])
+                continue
+            self._at = end = end + 2
+            data = text[at + 6 : end - 2]
+            if self._held or not text.startswith(b"data: ", at) or b"\n" in data:
+                self._read_lines(text[at:end])
+                continue
+            if end - at > self._max_event_bytes:  # as most are: one line of data
+                raise self._too_large()
+            self._first_line = False
+            return ServerEvent(data)
+        return self._events.popleft()
+
+    def take_alike(self, alike: Alike) -> tuple[bytes, int]:
+        """The next events as they came, as far as they are alike, and how many they are."""
+        text, at = self._text, self._at
+        if self._held or self._by_line or self._events or len(text) > self._max_event_bytes:
+            return b"", 0
+        end, count = alike.run(text, at)
+        self._at = end
+        return (text if end - at == len(text) else text[at:end]), count
+
+    def _read_lines(self, chunk: bytes) -> None:
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):
                 chunk = chunk[1:]
-        events: list[ServerEvent] = []
         for piece in chunk.splitlines(keepends=True):  # of bytes: CR, LF and CRLF alone
-            self._hold(len(piece))
+            self._held += len(piece)
+            if self._held > self._max_event_bytes:
+                raise self._too_large()
             if piece.endswith(b"\n"):
-                self._end_line(piece[:-2] if piece.endswith(b"\r\n") else piece[:-1], events)
+                self._end_line(piece[:-2] if piece.endswith(b"\r\n") else piece[:-1])
             elif piece.endswith(b"\r"):
-                self._end_line(piece[:-1], events)
+                self._end_line(piece[:-1])
             else:
                 self._line.append(piece)
         if chunk.endswith(b"\r"):
             self._after_cr = True
-        return events
 
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > self._max_event_bytes:
-            raise UpstreamFailed(
-                f"the endpoint sent an event of more than {self._max_event_bytes} bytes"
-            )
+    def _too_large(self) -> UpstreamFailed:
+        return UpstreamFailed(
+            f"the endpoint sent an event of more than {self._max_event_bytes} bytes"
+        )
 
-    def _end_line(self, last: bytes, events: list[ServerEvent]) -> None:
+    def _end_line(self, last: bytes) -> None:
         line = b"".join((*self._line, last))
         self._line.clear()
         if self._first_line:
@@ -80,7 +106,7 @@ class EventParser:
             return
         if self._data:
             name = self._event.decode("utf-8", "replace")
-            events.append(ServerEvent(b"\n".join(self._data), name))
+            self._events.append(ServerEvent(b"\n".join(self._data), name))
         self._data, self._event, self._held = [], b"", 0
 
     def _field(self, line: bytes) -> None:

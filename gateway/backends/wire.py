@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 from gateway import ambient, patience
@@ -21,13 +21,12 @@ from gateway.backends.connection import Connection, Lost
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, UpstreamUnreachable
 from gateway.tls import TlsFiles, of_client
+from gateway.values import value
 
 Header = tuple[bytes, bytes]
 
 Tls = ssl.SSLContext | Callable[[], ssl.SSLContext]
 """Of all connections, or asked for each new one."""
-
-_T = TypeVar("_T")
 
 _PATH = re.compile(r"/[\x21-\x7e]*")
 _OURS = rb"host|connection|content-length|transfer-encoding|te"
@@ -85,21 +84,17 @@ class WireRequest:
     repeatable: bool = True
 
 
+@value
 class PostAgain:
     """A POST whose head begins as those of others do: with what `Wire.start` made."""
 
-    __slots__ = ("body", "headers", "repeatable", "start")
-
-    def __init__(
-        self, start: bytes, headers: tuple[Header, ...], body: bytes, repeatable: bool = True
-    ) -> None:
-        self.start = start
-        self.headers = headers  # its own
-        self.body = (body,)
-        self.repeatable = repeatable
+    start: bytes
+    headers: tuple[Header, ...]  # its own
+    body: bytes = field(repr=False)
+    repeatable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WireAnswer:
     status: int
     headers: Mapping[bytes, bytes] = field(repr=False)  # names in lower case
@@ -115,26 +110,43 @@ class WireStream:
         self.headers: Mapping[bytes, bytes] = connection.headers
         self._wire = wire
         self._connection: Connection | None = connection
-        self._deadline = deadline
+        self.deadline = deadline
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             raise StopAsyncIteration
         try:
-            chunk = await _within(self._deadline, self._connection.chunk())
+            with patience.within(self.deadline.remaining_s()):
+                while not connection.has_more:
+                    await connection.more()
         except Lost as exc:
-            await self.aclose()
+            self.close()
             raise UpstreamUnreachable(exc.why) from None
+        except TimeoutError:
+            self.close()
+            raise _late() from None
         except BaseException:
-            await self.aclose()
+            self.close()
             raise
-        if not chunk:
-            await self.aclose()
+        if not (chunk := connection.taken()):
+            self.close()
             raise StopAsyncIteration
         return chunk
+
+    @property
+    def ended(self) -> bool:
+        """All of its body was taken."""
+        return self._connection is None or self._connection.ended
+
+    async def flow(self, take: Callable[[bytes], bool]) -> None:
+        """Hand each read to `take` as it comes, until that has enough and returns False, or no more
+        comes: then the next `anext` tells why. The deadline is left to who waits for this."""
+        if self._connection is not None:
+            await self._connection.flow(take)
 
     async def aclose(self) -> None:
         self.close()
@@ -161,7 +173,8 @@ class Wire:
         self._connect_timeout_s = connect_timeout_s
         self._max_body_bytes = max_body_bytes
         self._max_idle_s = max_idle_s
-        self._room = asyncio.Semaphore(max_connections)
+        self._room = max_connections
+        self._queue: deque[asyncio.Future[None]] = deque()  # for room; some may have gone
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
         self._closed = False
@@ -191,51 +204,75 @@ class Wire:
     async def _exchange(
         self, request: WireRequest | PostAgain, deadline: Deadline, *, streamed: bool
     ) -> Connection:
-        head = self._head(request)
-        again = False
+        head, again = self._head(request), False
         while True:
-            connection, reused = await self._take(deadline, fresh=again)
+            if self._closed:
+                raise UpstreamUnreachable("this endpoint has been closed")
+            if deadline.passed():
+                raise _late()
+            if self._room:
+                self._room -= 1
+            else:
+                await self._turn(deadline)
+            kept = None if again else self._kept()
+            connection = await self._connect(deadline) if kept is None else kept
+            self._busy.add(connection)
             try:
-                connection.send(head, request.body)
-                await _within(deadline, connection.head() if streamed else connection.end())
+                connection.send(head, request.body, streamed)
+                with patience.within(deadline.remaining_s()):
+                    while not connection.answered:
+                        await connection.more()
                 return connection
             except Lost as exc:
                 self._give_back(connection)
-                if not (reused and exc.silent and request.repeatable):
+                if kept is None or not (exc.silent and request.repeatable):
                     raise UpstreamUnreachable(exc.why) from None
                 again = True  # once: the next connection is a new one
+            except TimeoutError:
+                self._give_back(connection)
+                raise _late() from None
             except BaseException:
                 self._give_back(connection)
                 raise
 
-    async def _take(self, deadline: Deadline, *, fresh: bool) -> tuple[Connection, bool]:
-        """A connection, and whether it has served before."""
-        if self._closed:
-            raise UpstreamUnreachable("this endpoint has been closed")
-        if deadline.passed():
-            raise _late()
-        if self._room.locked():
-            await _within(deadline, self._room.acquire())
-        else:
-            await self._room.acquire()
+    async def _turn(self, deadline: Deadline) -> None:
+        """Until there is room for one connection more, which is then this call's."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            with patience.within(deadline.remaining_s()):
+                await turn
+        except BaseException as exc:  # the room that it has got meanwhile is the next one's
+            if not turn.cancelled() and not turn.cancel():
+                self._next_turn()
+            if isinstance(exc, TimeoutError):
+                raise _late() from None
+            raise
+
+    def _next_turn(self) -> None:
+        """The room of one that has gone is the next one's."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._room += 1
+
+    def _kept(self) -> Connection | None:
+        """A connection that has served before."""
         oldest = ambient.loop_s() - self._max_idle_s
-        while self._idle and not fresh:
+        while self._idle:
             connection = self._idle.pop()
             if connection.usable and connection.idle_since > oldest:
-                self._busy.add(connection)
-                return connection, True
+                return connection
             connection.cut()
-        try:
-            connection = await self._connect(deadline)
-        except BaseException:
-            self._room.release()
-            raise
-        self._busy.add(connection)
-        return connection, False
+        return None
 
     async def _connect(self, deadline: Deadline) -> Connection:
+        """A new one; without it there is room for another."""
         loop, origin = asyncio.get_running_loop(), self._origin
         limit = min(self._connect_timeout_s, deadline.remaining_s())
+        connection = None
         try:
             async with asyncio.timeout(limit):
                 _, connection = await loop.create_connection(
@@ -253,6 +290,9 @@ class Wire:
             raise UpstreamUnreachable("no TLS connection that we trust") from None
         except OSError:
             raise UpstreamUnreachable("no connection to the endpoint") from None
+        finally:
+            if connection is None:
+                self._next_turn()
         return connection
 
     def _give_back(self, connection: Connection) -> None:
@@ -264,7 +304,7 @@ class Wire:
             self._idle.append(connection)
         else:
             connection.cut()
-        self._room.release()
+        self._next_turn()
 
     def start(self, method: str, path: str, headers: tuple[Header, ...] = ()) -> bytes:
         """The beginning of a head. Raises ValueError for what would not be one: that is a bug, not
@@ -277,14 +317,14 @@ class Wire:
 
     def _head(self, request: WireRequest | PostAgain) -> bytes:
         """Raises ValueError as `start` does."""
-        if isinstance(request, PostAgain):
-            start, posts = request.start, True
-        else:
-            start, posts = self.start(request.method, request.path), request.method == "POST"
         lines = _lines(request.headers)
-        if not (request.body or posts):
+        if isinstance(request, PostAgain):
+            length = len(request.body)
+            return b"%b%bcontent-length: %d\r\n\r\n" % (request.start, lines, length)
+        start, length = self.start(request.method, request.path), sum(map(len, request.body))
+        if not length and request.method == "GET":
             return b"%b%b\r\n" % (start, lines)
-        return b"%b%bcontent-length: %d\r\n\r\n" % (start, lines, sum(map(len, request.body)))
+        return b"%b%bcontent-length: %d\r\n\r\n" % (start, lines, length)
 
 
 def _lines(headers: tuple[Header, ...]) -> bytes:
@@ -294,14 +334,6 @@ def _lines(headers: tuple[Header, ...]) -> bytes:
     if not _LINES.fullmatch(lines) or lines.count(b"\r\n") != len(headers):
         raise ValueError("not a header")
     return lines
-
-
-async def _within(deadline: Deadline, work: Awaitable[_T]) -> _T:
-    try:
-        with patience.within(deadline.remaining_s()):
-            return await work
-    except TimeoutError:
-        raise _late() from None
 
 
 def _late() -> DeadlineExceeded:

@@ -9,7 +9,7 @@ import orjson
 from gateway import strictjson
 from gateway.errors import GatewayError, InternalError
 from gateway.fronts.openai_errors import error_body, error_document
-from gateway.types import Operation, ReplyStream, ServerEvent, ready_of
+from gateway.types import Flow, Operation, ReplyStream, ServerEvent, Take, flow_of
 
 _log = logging.getLogger(__name__)
 
@@ -22,10 +22,11 @@ class EventBytes:
 
     def __init__(self, frames: ReplyStream, operation: Operation) -> None:
         self._frames = frames
-        self._ready = ready_of(frames)
         self._operation = operation
-        self._last: ServerEvent | None = None
+        self._last = b""  # bytes that went out
         self._ended = False
+        self._flow = flow_of(frames)
+        self._take: Take
 
     def __aiter__(self) -> EventBytes:
         return self
@@ -47,18 +48,23 @@ class EventBytes:
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of the cut
             _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
             return self._broken_off(InternalError("the gateway failed while it streamed"))
-        self._last = frame
-        return render(frame)
+        self._last = frame.framed()
+        return self._last
 
-    def ready(self) -> bytes:
-        """What came with the last event."""
-        if self._ended or not (frames := self._ready()):
-            return b""
-        events = [frame for frame in frames if isinstance(frame, ServerEvent)]
-        if len(events) != len(frames):
-            raise InternalError("a frame of another protocol came in an event stream")
-        self._last = events[-1]
-        return b"".join([render(event) for event in events])
+    @property
+    def flow(self) -> Flow | None:
+        """The frames' own, save for Responses: their failures continue what went out."""
+        told = self._flow is not None and self._operation is Operation.RESPONSES
+        return self._flowing if told else self._flow
+
+    async def _flowing(self, take: Take) -> None:
+        self._take = take
+        if self._flow is not None:
+            await self._flow(self._goes_on)
+
+    def _goes_on(self, events: bytes, count: int) -> bool:
+        self._last = events
+        return self._take(events, count)
 
     async def aclose(self) -> None:
         self._ended = True
@@ -68,22 +74,21 @@ class EventBytes:
         """In-band, since the status line is long gone; and never `[DONE]` behind it."""
         self._ended = True
         if self._operation is not Operation.RESPONSES:
-            return render(ServerEvent(error_body(error)))
-        if self._last is not None and self._last.event in _OWN_FAILURES:
+            return ServerEvent(error_body(error)).framed()
+        last = _last_of(self._last)
+        if last.event in _OWN_FAILURES:
             raise StopAsyncIteration  # the endpoint has told it, in this protocol's own event
-        return render(ServerEvent(_response_error(error, self._last), "error"))
+        return ServerEvent(_response_error(error, last), "error").framed()
 
 
-def render(event: ServerEvent) -> bytes:
-    data, name = event
-    if b"\n" in data:
-        data = data.replace(b"\n", b"\ndata: ")
-    if not name:
-        return b"data: %b\n\n" % data
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+def _last_of(events: bytes) -> ServerEvent:
+    """Of some as `framed` writes them."""
+    *named, data = events[:-2].rpartition(b"\n\n")[2].partition(b"data: ")
+    name = named[0].removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
+    return ServerEvent(data.replace(b"\ndata: ", b"\n"), name)
 
 
-def _response_error(error: GatewayError, last: ServerEvent | None) -> bytes:
+def _response_error(error: GatewayError, last: ServerEvent) -> bytes:
     """The `error` event of the Responses API; its key `error` makes the SDKs raise."""
     told = error_document(error)
     return strictjson.dumps(
@@ -98,9 +103,9 @@ def _response_error(error: GatewayError, last: ServerEvent | None) -> bytes:
     )
 
 
-def _sequence_number(event: ServerEvent | None) -> int:
+def _sequence_number(event: ServerEvent) -> int:
     try:
-        document = orjson.loads(event.data) if event is not None else None
+        document = orjson.loads(event.data)
     except orjson.JSONDecodeError:
         return -1
     number = document.get("sequence_number") if isinstance(document, dict) else None

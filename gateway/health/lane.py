@@ -102,6 +102,13 @@ class LaneHealth:
         self.silent = False
         self.unanswered_since_s = now_s if self.waiting else None
 
+    def heard_from(self, ticket: int, now_s: float) -> None:
+        """A call has an answer, and waits for more of it."""
+        del self.waiting[ticket]
+        self.waiting[ticket] = self._heard_s = self.unanswered_since_s = now_s
+        self.heard_count += 1
+        self.silent = False
+
     def left(self, ticket: int, *, answered: bool) -> None:
         """A call waits no more. One that gave up has heard nothing: the silence goes on."""
         del self.waiting[ticket]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol
 
 from gateway.errors import BodyTooLarge
 from gateway.http import ClientLeft
 from gateway.http.head import Field, Head
+from gateway.types import flow_of
 
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in http.HTTPStatus}
 _HELD_BYTES = 64 * 1024  # of a body that nobody reads yet: reading pauses
@@ -21,7 +22,7 @@ _field = ": ".join
 
 class ClosableBytes(Protocol):
     """The bytes of a streamed answer. Closing twice is harmless, and cancels what is upstream. One
-    that may have more bytes at hand has a method `ready` that gives them."""
+    that hands bytes on as they come has a `flow`."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
     async def aclose(self) -> None: ...
@@ -231,10 +232,17 @@ class Exchange:
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
             line.write(f"{_STATUS[status]}{line.host.date}{fields}{end}".encode("latin-1"))
-            ready: Callable[[], bytes] = getattr(content, "ready", bytes)
-            async for first in content:
-                if chunk := first + ready():
-                    line.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+            flow = flow_of(content)
+
+            def put(chunk: bytes, count: int = 1) -> bool:
+                line.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+                return not (line.full or self.left)
+
+            async for chunk in content:
+                if chunk and not put(chunk):
+                    await self._taken(stall_s)
+                if flow is not None:
+                    await flow(put)
                     if line.full or self.left:
                         await self._taken(stall_s)
             if chunked:

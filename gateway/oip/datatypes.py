@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from gateway.errors import MalformedBody
 
@@ -73,11 +74,10 @@ def element_count(shape: Sequence[object], where: str) -> int:
         raise MalformedBody(
             f"{where}: shape has {len(shape)} dimensions, at most {MAX_RANK} can be"
         )
-    sizes: list[int] = []
-    for dim in shape:
-        if not isinstance(dim, int) or isinstance(dim, bool) or not 0 <= dim <= MAX_ELEMENTS:
-            raise MalformedBody(f"{where}: shape must hold whole numbers that are not negative")
-        sizes.append(dim)
+    whole = {*map(type, shape)} <= {int}  # true and false are none
+    sizes = cast(Sequence[int], shape)
+    if not whole or (sizes and not 0 <= min(sizes) <= max(sizes) <= MAX_ELEMENTS):
+        raise MalformedBody(f"{where}: shape must hold whole numbers that are not negative")
     count = math.prod(sizes)
     if count > MAX_ELEMENTS:
         raise MalformedBody(f"{where}: shape has too many elements")

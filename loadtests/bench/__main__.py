@@ -131,7 +131,7 @@ def _of_documents(classifier: Classifier, gate: ArmedGate) -> dict[str, Stage]:
         "classify": classify,
         "decide": lambda at: policy.decide(requests[at], clear, states),
         "encode": lambda at: strictjson.dumps(documents[at]),
-        "event": lambda at: events.feed(event),
+        "event": lambda at: (events.feed(event), events.next()),
         "seal": lambda at: chain.sealed(at, record, chain.NO_HASH),
     }
 

@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--model", default="inspected", help="inspected, public or onprem")
     parser.add_argument("--kind", default="chat", help="chat, stream, v2-json or v2-binary")
     parser.add_argument("--calls", type=int, default=100)
+    parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
     parser.add_argument("--top", type=int, default=60, help="so many functions are listed")
     parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -135,7 +136,8 @@ class _Gateway:
     def __enter__(self) -> _Gateway:
         port, grpc_port = free_port(), free_port()
         echo = [*_python("loadtests.echo"), "--port", str(port), "--grpc-port", str(grpc_port)]
-        self._echo = Process([*echo, "--chunks", "100"], self._scratch / "echo.log")
+        echo += ["--chunks", "100", "--gap-ms", str(self._args.gap_ms)]
+        self._echo = Process(echo, self._scratch / "echo.log")
         site = Site(port, grpc_port, self._scratch, self._scratch)
         self._running = self._spillway.start(site)
         self._authority = (self._running.chat_url or "").removeprefix("http://")

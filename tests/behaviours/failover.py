@@ -14,7 +14,7 @@ _TENDING = "unit/test_tending.py::"
 
 _BROKEN = (
     "        except GatewayError as exc:\n            await self._finish(exc)\n"
-    "            raise\n\n    def ready"
+    "            raise\n\n    @property\n    def flow"
 )
 
 A4 = Behaviour(
@@ -27,14 +27,14 @@ A4 = Behaviour(
             "no second attempt after the first frame", "attempt.py", _BROKEN,
             "        except GatewayError as exc:\n"
             "            attempt.stream = await attempt._open()\n"
-            "            return await anext(attempt.stream)\n\n    def ready",
+            "            return await anext(attempt.stream)\n\n    @property\n    def flow",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),
         guard(
             "a broken stream is no whole one", "attempt.py", _BROKEN,
             "        except GatewayError as exc:\n            await self._finish(exc)\n"
-            "            raise StopAsyncIteration from None\n\n    def ready",
+            "            raise StopAsyncIteration from None\n\n    @property\n    def flow",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),
@@ -60,8 +60,14 @@ A4 = Behaviour(
         ),
         guard(
             "who waits for a frame of an endpoint that goes out is told", "attempt.py",
-            "        with limit, fleet.waiting_for(attempt.endpoint, waiting, limit):\n",
+            "        with limit, self._waiting(limit):\n",
             "        with limit:\n",
+            _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
+        ),
+        guard(
+            "and while frames go on as they come", "attempt.py",
+            "limit, self._waiting(limit) as self._ticket:",
+            "limit, self._waiting(patience.within(1e5)) as self._ticket:",
             _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
         ),
         guard(

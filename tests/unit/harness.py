@@ -49,9 +49,11 @@ from gateway.types import (
     Sensitivity,
     ServedModel,
     ServerEvent,
+    Take,
     Usage,
     WireProtocol,
     Zone,
+    flow_of,
 )
 
 T = TypeVar("T")
@@ -106,6 +108,7 @@ class Plan:
     hangs_at: int | None = None
     tokens: int | None = None
     usage: Usage | None = None
+    flows: bool = False  # frames go on as they come, where whoever reads lets them
 
 
 ANSWERS = Plan()
@@ -159,7 +162,7 @@ class ScriptedConnector:
             self.opening.discard(request.id)
         if plan.error is not None and plan.fails_at == OPENING:
             raise plan.error()
-        return ScriptedReply(self, request.id, plan)
+        return (FlowingReply if plan.flows else ScriptedReply)(self, request.id, plan)
 
     async def ready(self) -> bool:
         return self.healthy
@@ -172,6 +175,7 @@ class ScriptedReply:
     def __init__(self, connector: ScriptedConnector, call: str, plan: Plan) -> None:
         self._connector, self._call, self._plan = connector, call, plan
         self._next = 0
+        self._due_s: float | None = None  # the next frame
         self._closed = False
         self.total_tokens, self.usage = plan.tokens, plan.usage
         connector.replies.add(self)
@@ -180,11 +184,21 @@ class ScriptedReply:
         return self
 
     async def __anext__(self) -> Frame:
-        plan, number = self._plan, self._next
-        if plan.hangs_at == number:
+        await self._wait()
+        return self._frame()
+
+    async def _wait(self) -> None:
+        """For the next frame; who was called away meanwhile waits for the rest of the time."""
+        if self._plan.hangs_at == self._next:
             await asyncio.sleep(FOREVER_S)
-        if plan.frame_s:
-            await asyncio.sleep(plan.frame_s)
+        if self._plan.frame_s:
+            if self._due_s is None:
+                self._due_s = now_s() + self._plan.frame_s
+            await asyncio.sleep(self._due_s - now_s())
+            self._due_s = None
+
+    def _frame(self) -> ServerEvent:
+        plan, number = self._plan, self._next
         if plan.error is not None and plan.fails_at == number:
             raise plan.error()
         if number >= plan.frames:
@@ -200,6 +214,17 @@ class ScriptedReply:
         await asyncio.sleep(self._plan.close_s)
         self._connector.closing.discard(self._call)
         self._connector.replies.discard(self)
+
+
+class FlowingReply(ScriptedReply):
+    def pass_on(self, take: Take) -> bool:
+        return not self._closed
+
+    async def flow(self, take: Take) -> None:
+        while self._next not in (self._plan.frames, self._plan.fails_at):
+            await self._wait()
+            if not take(self._frame().framed(), 1):
+                return
 
 
 class ScriptedClassifier:
@@ -416,6 +441,10 @@ class Rig:
 
 
 async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
+    def take(events: bytes, count: int) -> bool:
+        frames.extend(event.removeprefix(b"data: ") for event in events.split(b"\n\n")[:count])
+        return len(frames) < most
+
     while len(frames) < most:
         try:
             frame = await anext(reply.frames)
@@ -423,6 +452,8 @@ async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
             return
         assert isinstance(frame, ServerEvent)
         frames.append(frame.data)
+        if (flow := flow_of(reply.frames)) is not None:
+            await flow(take)
 
 
 def _endpoint(site: Site) -> Endpoint:

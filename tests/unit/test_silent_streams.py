@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,15 @@ from gateway.types import Zone
 from tests.unit.harness import MODEL, Ended, Plan, Rig, cloud, now_s, onprem, request, run
 
 FAR_S = 3000.0
+FLOWING = {"flows": False}
+
+
+@pytest.fixture(autouse=True, params=[False, True])
+def flowing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether frames go on as they come, or are asked for one by one: it changes nothing."""
+    monkeypatch.setitem(FLOWING, "flows", request.param)
+
+
 Event = Callable[[Rig], None]
 
 
@@ -22,7 +32,7 @@ def stream(
     """What became of one with a far deadline, and how long after the event that was."""
 
     async def main() -> tuple[Ended, float]:
-        rig = Rig(onprem(plan), cloud())
+        rig = Rig(onprem(replace(plan, flows=FLOWING["flows"])), cloud())
         call = asyncio.create_task(rig.call(request(kind, FAR_S, streamed=True)))
         await asyncio.sleep(after_s)
         since_s = now_s()
@@ -104,7 +114,7 @@ def test_where_frames_take_long_a_stream_may_be_silent_for_long() -> None:
 
 def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
     async def main() -> None:
-        rig = Rig(onprem(Plan(frames=9, hangs_at=2)), cloud())
+        rig = Rig(onprem(Plan(frames=9, hangs_at=2, flows=FLOWING["flows"])), cloud())
         calls = [rig.call(request("clear", FAR_S, streamed=True)) for _ in range(3)]
         await asyncio.gather(*calls)
         assert not rig.fleet.lane("gpu", MODEL).breaker.closed

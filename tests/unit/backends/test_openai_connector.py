@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.openai import Bounds, OpenAiConnector, origin_of
+from gateway.backends.openai import Bounds, EventStream, OpenAiConnector, origin_of
+from gateway.backends.sse import EventParser
 from gateway.backends.wire import Wire
 from gateway.deadline import Deadline
 from gateway.errors import (
@@ -33,7 +34,6 @@ from gateway.types import (
     ServerEvent,
     TensorCall,
     WireProtocol,
-    ready_of,
 )
 from tests.laps import within
 
@@ -167,13 +167,13 @@ def streamed(operation: Operation = Operation.CHAT, within_s: float = 10.0) -> I
     return request(SAID | {"stream": True}, operation, within_s)
 
 
-@pytest.fixture(autouse=True, params=[False, True])
-def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether what has come already is asked for at once: it may change nothing."""
-    monkeypatch.setitem(READING, "eager", request.param)
+@pytest.fixture(autouse=True, params=["one by one", "at once", "as they come"])
+def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How frames are taken behind the first: it may change nothing."""
+    monkeypatch.setitem(READING, "how", request.param)
 
 
-READING = {"eager": False}
+READING = {"how": ""}
 
 
 async def frames(stream: ReplyStream) -> list[Frame]:
@@ -183,10 +183,20 @@ async def frames(stream: ReplyStream) -> list[Frame]:
 
 
 async def collect(stream: ReplyStream, seen: list[Frame]) -> None:
+    def take(events: bytes, count: int) -> bool:
+        parser, before = EventParser(1 << 20), len(seen)
+        parser.feed(events)
+        while (event := parser.next()) is not None:
+            seen.append(event)
+        assert len(seen) - before == count
+        return len(seen) % 3 > 0  # who takes them may have enough at any time
+
     async for frame in stream:
         seen.append(frame)
-        if READING["eager"]:
-            seen.extend(ready_of(stream)())
+        if isinstance(stream, EventStream) and READING["how"] != "one by one":
+            goes_on = stream.pass_on(take)
+            if goes_on and READING["how"] == "as they come":
+                await stream.flow(take)
 
 
 async def ask(provider: Provider, call: InferenceRequest, **more: Any) -> list[Frame]:

@@ -14,8 +14,12 @@ CAP = 1 << 20
 
 
 def parse(*chunks: bytes, cap: int = CAP) -> list[ServerEvent]:
-    parser = EventParser(cap)
-    return [event for chunk in chunks for event in parser.feed(chunk)]
+    parser, found = EventParser(cap), []
+    for chunk in chunks:
+        parser.feed(chunk)
+        while (event := parser.next()) is not None:
+            found.append(event)
+    return found
 
 
 @pytest.mark.parametrize(

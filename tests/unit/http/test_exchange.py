@@ -17,6 +17,7 @@ from gateway.http.exchange import Exchange
 from gateway.http.head import Head
 from gateway.http.server import HttpServer
 from gateway.listeners import bound
+from gateway.types import Take
 from tests.unit.fronts.http_rig import HANG, Client, head
 
 pytestmark = pytest.mark.anyio
@@ -49,9 +50,9 @@ class Bytes:
         found: bytes = step
         return found
 
-    def ready(self) -> bytes:
-        found, self.at_hand = b"".join(self.at_hand), []
-        return found
+    async def flow(self, take: Take) -> None:
+        while self.at_hand and take(self.at_hand.pop(0), 1):
+            pass
 
     async def aclose(self) -> None:
         self.closings += 1
@@ -241,13 +242,13 @@ async def test_a_connection_that_rests_is_closed(rig: Rig) -> None:
 # Streams
 
 
-async def test_what_a_stream_has_at_hand_goes_out_in_one_piece(rig: Rig) -> None:
+async def test_what_flows_in_a_stream_goes_out_as_it_comes(rig: Rig) -> None:
     rig.stream = Bytes([b"a", b"d"], [b"b", b"c"])
     client = await rig.client()
     await client.send(head("POST", "/stream", length=0))
     await client.head()
     rest = await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), 3)
-    assert rest == b"3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"
+    assert rest == b"1\r\na\r\n1\r\nb\r\n1\r\nc\r\n1\r\nd\r\n0\r\n\r\n"
     assert rig.stream.closings == 1
     assert (await client.ask("POST", "/echo", b"abc")).body == b"abc"
     client.close()
