@@ -140,8 +140,9 @@ class AuditWriter:
         records, tickets = self._records, self._tickets
         if not records:  # they went at the end
             return
-        self._records, self._tickets = records[_MOST_IN_ONE:], tickets[_MOST_IN_ONE:]
-        if self._records:
+        self._records, self._tickets = [], []
+        if len(records) > _MOST_IN_ONE:
+            self._records, self._tickets = records[_MOST_IN_ONE:], tickets[_MOST_IN_ONE:]
             del records[_MOST_IN_ONE:], tickets[_MOST_IN_ONE:]
         self._groups.put((records, tickets))
         now_s, count = ambient.monotonic_s(), len(records)
