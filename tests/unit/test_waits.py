@@ -11,7 +11,6 @@ from gateway.accounting.records import Durable
 from gateway.accounting.waits import Waits
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded
-from tests.unit.harness import run
 
 LONG_S, SHORT_S = 3600.0, 0.02
 
@@ -39,7 +38,7 @@ def test_each_wait_ends_at_its_own_time(first_s: float) -> None:
         await ends_late(late)
         assert not patient.done()
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_those_that_come_behind_are_looked_at_when_their_time_comes() -> None:
@@ -52,14 +51,14 @@ def test_those_that_come_behind_are_looked_at_when_their_time_comes() -> None:
         assert second.done()
         assert await first is None
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_one_whose_time_is_up_already_does_not_wait() -> None:
     async def main() -> None:
         await ends_late(begun(Waits(), -1.0))
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_what_became_durable_in_time_stays_so_and_who_has_left_is_let_go() -> None:
@@ -73,4 +72,4 @@ def test_what_became_durable_in_time_stays_so_and_who_has_left_is_let_go() -> No
         with contextlib.suppress(asyncio.CancelledError):
             await left
 
-    run(main())
+    asyncio.run(main())
