@@ -111,24 +111,27 @@ class Accounts:
 class CallAccount:
     """Filled in as the call goes on; `settle` may be called on every path and acts once."""
 
-    # As it is for most calls to their end: to set it for each would be work for nothing.
-    found: Classification | None = None
-    decision: Decision | None = None
-    vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
-    total_tokens: int | None = None
-    shadowed: Shadowed | None = None
-    _settled = False
-    _recorded = False  # a line with all that was decided is written
-    _kept_back = False  # settled as served, and the answer has not gone yet
-    _settling: Span | None = None
-    _begun_s: float | None = None  # when the first frame of a stream could go
-    _told: dict[str, Any]  # that line, once it was made
+    __slots__ = (
+        "_accounts", "_begun_s", "_kept_back", "_recorded", "_releases", "_request", "_settled",
+        "_settling", "_told", "attempts", "decision", "found", "shadowed", "total_tokens", "vetoes",
+    )  # fmt: skip
 
     def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
         self._accounts = accounts
         self._request = request
         self._releases: list[Callable[[], None]] = []
+        self._told: dict[str, Any] = _NONE  # the line with all that was decided, once it was made
+        self._settled = False
+        self._recorded = False  # that line is written
+        self._kept_back = False  # settled as served, and the answer has not gone yet
+        self._settling: Span | None = None
+        self._begun_s: float | None = None  # when the first frame of a stream could go
+        self.found: Classification | None = None
+        self.decision: Decision | None = None
+        self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
         self.attempts: list[Attempt] = []
+        self.total_tokens: int | None = None
+        self.shadowed: Shadowed | None = None
 
     def holds(self, release: Callable[[], None]) -> None:
         """Remember what must be given back when the call ends."""
