@@ -302,7 +302,7 @@ class RunningAttempt:
         if abroad is None or not self.answered:
             return cost
         there = tariff.instead(self.request, abroad, self.usage(), self.frames)
-        return replace(cost, cloud_nano_usd=there)
+        return tariff.compared(cost, there)
 
     def usage(self) -> Usage | None:
         """As the endpoint counted. Of a total nobody knows what was given and what written: it is

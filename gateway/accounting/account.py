@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, Protocol
 
-from gateway import ambient, logs, patience
-from gateway.accounting.measures import Measures
+from gateway import ambient, logs
+from gateway.accounting.measures import measures_of
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog, Durable, RecordUnwritable
+from gateway.accounting.waits import Waits
 from gateway.deadline import Clock
-from gateway.errors import DeadlineExceeded
-from gateway.ledger.entry import Entry
+from gateway.ledger.entry import Entry, entry_of
 from gateway.tracing import Span
 from gateway.types import (
     PUBLIC_MODEL,
@@ -37,6 +37,8 @@ _SORTED: Final = {
 }
 """Every set of zones, as records name it."""
 _NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
+_NOWHERE: Final[list[str]] = []
+_MILLI: Final = 1e3
 
 
 class Ledger(Protocol):
@@ -81,18 +83,19 @@ class Accounts:
         self.metrics = metrics
         self.clock = clock
         self.policy_hash = policy_hash
-        self.measures = Measures(metrics)
+        self.measures = measures_of(metrics)
+        self.waits = Waits()
         self.open_calls = 0
         self._quiet: asyncio.Event | None = None  # while somebody waits for it
 
     def open(self, request: InferenceRequest) -> CallAccount:
         self.open_calls += 1
-        self.metrics.in_flight.inc()
+        self.metrics.in_flight.level += 1
         return CallAccount(self, request)
 
     def closed(self) -> None:
         self.open_calls -= 1
-        self.metrics.in_flight.dec()
+        self.metrics.in_flight.level -= 1
         if self._quiet is not None and not self.open_calls:
             self._quiet.set()
             self._quiet = None
@@ -110,15 +113,16 @@ class CallAccount:
 
     __slots__ = (
         "_accounts", "_begun_s", "_kept_back", "_recorded", "_releases", "_request", "_settled",
-        "_settling", "attempts", "decision", "found", "shadowed", "total_tokens", "vetoes",
+        "_settling", "_told", "attempts", "decision", "found", "shadowed", "total_tokens", "vetoes",
     )  # fmt: skip
 
     def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
         self._accounts = accounts
         self._request = request
         self._releases: list[Callable[[], None]] = []
+        self._told: dict[str, Any] = _NONE  # the line with all that was decided, once it was made
         self._settled = False
-        self._recorded = False  # a line with all that was decided is written
+        self._recorded = False  # that line is written
         self._kept_back = False  # settled as served, and the answer has not gone yet
         self._settling: Span | None = None
         self._begun_s: float | None = None  # when the first frame of a stream could go
@@ -137,17 +141,6 @@ class CallAccount:
         """Again when more is known; what was known last counts."""
         self.found = found
 
-    def _count_findings(self) -> None:
-        found = self.found
-        if found is None:
-            return
-        metrics = self._accounts.metrics
-        metrics.classify_seconds.labels(found.sensitivity._value_).observe(found.classify_s)
-        for kind, count in found.entities.items():
-            metrics.entities.labels(kind).inc(count)
-        for kind, count in found.pseudonymised.items():
-            metrics.pseudonymised.labels(kind).inc(count)
-
     def decided(self, decision: Decision) -> None:
         """Again when its queue decided otherwise."""
         self.decision = decision
@@ -159,37 +152,37 @@ class CallAccount:
         request, found = self._request, self.found
         record = {
             "kind": "intent",
-            "time": round(ambient.wall_s(), 3),
+            "time": int(ambient.wall_s() * _MILLI) / _MILLI,
             "id": request.id,
             "sent_as": sent_as,
             "endpoint": endpoint,
             "tenant": request.tenant,
             "model": request.model,
-            "sensitivity": found.sensitivity.value if found else None,
+            "sensitivity": found.sensitivity._value_ if found is not None else None,
             "policy": self._accounts.policy_hash(),
         }
         await self._until(self._write(record))
 
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
-        accounts = self._accounts
+        accounts, request = self._accounts, self._request
         if accounts.ledger is not None:
             accounts.ledger.post(self._entry(attempt))
-        accounts.measures.attempted(self._request, attempt)
+        accounts.measures.attempted(attempt, request.payload.operation._value_, request.model)
 
     def _entry(self, attempt: Attempt) -> Entry:
-        request, cost = self._request, attempt.cost
+        request, found, decision, cost = self._request, self.found, self.decision, attempt.cost
         usage = cost.usage
-        return Entry(
+        return entry_of((
             ambient.wall_s(),
             request.id,
             request.tenant,
             request.model,
             attempt.endpoint,
-            attempt.zone,
-            self.decision.reason if self.decision is not None else "",
+            attempt.zone._value_,
+            "" if decision is None else decision.reason,
             attempt.result,
-            self._restricted,
+            1 if found is None or found.restricted else 0,
             cost.nano_usd,
             usage.input_tokens,
             usage.output_tokens,
@@ -197,8 +190,8 @@ class CallAccount:
             cost.moved_bytes,
             cost.gpu_ns,
             cost.cloud_nano_usd,
-            cost.estimated,
-        )
+            1 if cost.estimated else 0,
+        ))  # fmt: skip
 
     def check(self) -> None:
         """Raises RecordUnwritable: a call that could not be recorded is not begun."""
@@ -206,7 +199,7 @@ class CallAccount:
 
     async def record_before_release(self, current: Attempt) -> None:
         """The line of a call whose answer streams. Raises RecordUnwritable: no answer then."""
-        record = self._record((*self.attempts, current))
+        record = self._told = self._record((*self.attempts, current))
         record["outcome"] = "streaming"
         durable = self._write(record)
         self._recorded = True
@@ -228,13 +221,14 @@ class CallAccount:
         """For no longer than the answer is worth anything (D1)."""
         if durable is None:
             return
+        waits, deadline = self._accounts.waits, self._request.deadline
+        waits.open[durable] = deadline
+        if deadline.at_s < waits.looks_s:
+            waits.look_at(deadline)
         try:
-            with patience.within(self._request.deadline.remaining_s()):
-                failed = await durable
-        except TimeoutError:
-            raise DeadlineExceeded(
-                "the latency budget ran out before the record was durable"
-            ) from None
+            failed = await durable
+        finally:
+            del waits.open[durable]
         if failed is not None:
             self._recorded = False
             raise failed
@@ -252,12 +246,15 @@ class CallAccount:
     def _settle(self, outcome: Outcome, reason: str) -> Durable | None:
         if not self._settled:
             self._settled = True
-            self._settling = self._request.trace.begin("settle")
+            if self._request.trace.sampled:
+                self._settling = self._request.trace.begin("settle")
             self._accounts.closed()
             for release in self._releases:
                 release()
-            self._count_findings()
-        record = self._end() if self._recorded else self._record(self.attempts)
+        if self._recorded:
+            record = self._end()
+        else:
+            record = self._told = self._record(self.attempts)
         record["outcome"] = outcome._value_
         record["end_reason"] = reason
         durable = self._write(record)
@@ -272,21 +269,19 @@ class CallAccount:
             raise
 
     def _count(self, outcome: Outcome, reason: str) -> None:
-        request = self._request
-        zone = self._zone()
-        label = zone._value_ if zone is not None else "none"
-        sensitivity = self.found.sensitivity._value_ if self.found is not None else "unknown"
-        took_s, measures = self._took_s(), self._accounts.measures
-        measures.ended(request, sensitivity, label, outcome._value_, reason, took_s)
+        accounts, request, attempts = self._accounts, self._request, self.attempts
+        zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
+        took_s = accounts.clock() - request.received_s
+        accounts.measures.ended(self._told, zone, outcome._value_, reason, took_s)
         if self.shadowed is not None:
             late = took_s > request.deadline.at_s - request.received_s
-            self.shadowed.ended(outcome, self.decision, bool(self.attempts), late, self._restricted)
-        if self._begun_s is not None and outcome is Outcome.SERVED and self.attempts:
-            streamed_s = self._accounts.clock() - self._begun_s
-            measures.streamed(request, self.attempts[-1], streamed_s)
+            self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._restricted)
+        if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
+            streamed_s = accounts.clock() - self._begun_s
+            accounts.measures.streamed(request, attempts[-1], streamed_s)
         if _log.isEnabledFor(logging.DEBUG):
             told = logs.of(request.id, request.traceparent)
-            _log.debug("%s: %s, zone %s", outcome.value, reason, label, extra=told)
+            _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=told)
         if request.trace.sampled:
             request.trace.end(self._settling, {})
             request.trace.finish(
@@ -295,11 +290,11 @@ class CallAccount:
                     "operation": request.operation.value,
                     "model": request.model,
                     "tenant": request.tenant,
-                    "sensitivity": sensitivity,
-                    "zone": label,
+                    "sensitivity": self._told["sensitivity"] or "unknown",
+                    "zone": zone,
                     "outcome": outcome.value,
                     "reason": reason,
-                    "attempts": len(self.attempts),
+                    "attempts": len(attempts),
                 }
             )
 
@@ -307,78 +302,64 @@ class CallAccount:
     def _restricted(self) -> bool:
         return self.found is None or self.found.restricted
 
-    def _zone(self) -> Zone | None:
-        """Where it was served, else where it was last tried."""
-        return self.attempts[-1].zone if self.attempts else None
-
-    def _took_s(self) -> float:
-        return _rounded(self._accounts.clock() - self._request.received_s, _MICRO)
-
     def _end(self) -> dict[str, Any]:
         """Of a call whose first line is written."""
         return {
             "kind": "end",
             "id": self._request.id,
-            "took_s": self._took_s(),
+            "took_s": _rounded(self._accounts.clock() - self._request.received_s),
             "total_tokens": self.total_tokens,
-            "attempts": [_attempt(a) for a in self.attempts],
+            "attempts": list(map(_attempt, self.attempts)),
         }
 
     def _record(self, attempts: Sequence[Attempt]) -> dict[str, Any]:
-        request, found, decision = self._request, self.found, self.decision
-        call = request.payload
+        accounts, request = self._accounts, self._request
+        found, decision, call = self.found, self.decision, request.payload
         return {
             "kind": "call",
-            "time": _rounded(ambient.wall_s(), _MILLI),
+            "time": int(ambient.wall_s() * _MILLI + 0.5) / _MILLI,
             "id": request.id,
             "trace": request.traceparent[3:35],
             "tenant": request.tenant,
             "protocol": request.protocol._value_,
             "operation": call.operation._value_,
             "model": request.model,
-            "budget_s": _rounded(request.deadline.at_s - request.received_s, _MICRO),
+            "budget_s": _rounded(request.deadline.at_s - request.received_s),
             "priority": request.priority,
-            "input_bytes": _input_bytes(call) if isinstance(call, TensorCall) else None,
+            "input_bytes": _input_bytes(call) if type(call) is TensorCall else None,
             "allowed": _SORTED[request.zones],
             "sensitivity": None if found is None else found.sensitivity._value_,
             "classify_reason": None if found is None else found.reason,
             "entities": dict(found.entities) if found and found.entities else _NONE,
             "pseudonymised": dict(found.pseudonymised) if found and found.pseudonymised else _NONE,
-            "classify_s": None if found is None else _rounded(found.classify_s, _MICRO),
-            "looked_for": _looked_for(found),
+            "classify_s": None if found is None else _rounded(found.classify_s),
+            "looked_for": None if found is None else _looked_for(found),
             "reason": None if decision is None else decision.reason,
-            "zones": [] if decision is None else _SORTED[decision.zones],
+            "zones": _NOWHERE if decision is None else _SORTED[decision.zones],
             "latency_critical": None if decision is None else decision.latency_critical,
             "vetoes": dict(self.vetoes if decision is None else decision.vetoes),
             "predicted_s": _NONE if decision is None else dict(decision.predicted_s),
             "shadows": _NONE if self.shadowed is None else self.shadowed.told(self._restricted),
-            "attempts": [_attempt(a) for a in attempts],
-            "took_s": self._took_s(),
+            "attempts": list(map(_attempt, attempts)),
+            "took_s": _rounded(accounts.clock() - request.received_s),
             "total_tokens": self.total_tokens,
-            "policy": self._accounts.policy_hash(),
+            "policy": accounts.policy_hash(),
         }
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}
 
 
-def _looked_for(found: Classification | None) -> str | None:
+def _looked_for(found: Classification) -> str:
     """How far the call was read: for `everything` that the policy names; `patterns` alone, as far
     as they were needed to tell that it stays; `nothing`, since its model is public."""
-    if found is None:
-        return None
     return "nothing" if found.reason == PUBLIC_MODEL else _LOOKED_FOR[found.complete]
 
 
-_MILLI: Final = 1e3
-_MICRO: Final = 1e6
-
-
-def _rounded(seconds: float, parts: float) -> float:
-    """To so many parts of a second. `round` would do, at five times the cost and eight times a
-    record."""
+def _rounded(seconds: float) -> float:
+    """To whole microseconds. `round` would do, at five times the cost and eight times a record."""
     try:
-        return int(seconds * parts + 0.5) / parts
+        return int(seconds * 1e6 + 0.5) / 1e6
     except (OverflowError, ValueError):  # of what is no number; JSON says null
         return seconds
 
@@ -393,8 +374,8 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "zone": attempt.zone._value_,
         "zones": _SORTED[attempt.zones],
         "result": attempt.result,
-        "queued_s": _rounded(attempt.queued_s, _MICRO),
-        "took_s": _rounded(attempt.took_s, _MICRO),
+        "queued_s": _rounded(attempt.queued_s) if attempt.queued_s else 0.0,
+        "took_s": _rounded(attempt.took_s),
         "price_usd": attempt.price_usd,
         "sent_as": attempt.sent_as or None,
     }

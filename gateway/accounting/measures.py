@@ -4,17 +4,19 @@ conventions 1.37, in their Prometheus form), against its budget, and by how it e
 The gateway is the client of an endpoint, and the server of its caller; the provider is the endpoint
 by its name in the settings. Calls with tensors are no operation that those conventions know.
 
-Series are found by all their labels at once, the first time by each metric's own: `Measures` keeps
-them bound, and forgets them all when they have become too many. The caps of labels are the
-metrics' own (`series`).
+A call only leaves what it has to say. It is counted with others that have all labels in common,
+once there are some hundred, or when somebody looks at the metrics: to count a thousand observations
+of a series at once costs little more than to count one.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any, Final
 
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.series import Counter, Histogram
 from gateway.types import Attempt, InferenceRequest, Operation, Outcome
 
 OPERATIONS = {
@@ -24,89 +26,52 @@ OPERATIONS = {
     Operation.RESPONSES: "chat",  # the conventions have no name of their own for it
 }
 _BY_NAME: Final = {operation.value: name for operation, name in OPERATIONS.items()}
-_MOST_BOUND: Final = 16_384
+_AT_ONCE: Final = 256  # a millisecond's work
+
+Record = Mapping[str, Any]
+"""Of a call, as the audit has it."""
+
+_of_attempt: Final[Callable[[Attempt], tuple[str, str, str]]] = attrgetter(
+    "endpoint", "zone._value_", "result"
+)
+_of_call: Final[Callable[[Record], tuple[str, str, str, str | None]]] = itemgetter(
+    "protocol", "operation", "model", "sensitivity"
+)
+_tenant: Final = itemgetter("tenant")
+_budget_s: Final = itemgetter("budget_s")
+_classify_s: Final = itemgetter("classify_s")
+_entities: Final[Callable[[Record], Mapping[str, int]]] = itemgetter("entities")
+_pseudonymised: Final[Callable[[Record], Mapping[str, int]]] = itemgetter("pseudonymised")
 
 
-class _OfAttempts:
-    """The series of attempts that have all labels in common."""
-
-    __slots__ = ("_metrics", "_of_tokens", "_tokens", "attempts", "client_duration", "spend_usd")
-
-    def __init__(self, metrics: Metrics, labels: tuple[str, str, str, str, str]) -> None:
-        endpoint, zone, result, operation, model = labels
-        self.attempts: Counter = metrics.attempts.labels(endpoint, zone, result)
-        self.spend_usd: Counter | None = None  # there is no series before anything was spent
-        self.client_duration: Histogram | None = None
-        if (name := _BY_NAME.get(operation)) is not None:
-            error = "" if result == "served" else result
-            self.client_duration = metrics.gen_ai_client_duration.labels(
-                name, endpoint, model, error
-            )
-        self._metrics = metrics
-        self._of_tokens = (name or "", endpoint, model)
-        self._tokens: dict[str, Histogram] = {}  # by direction
-
-    def tokens(self, direction: str, attempt: Attempt) -> Histogram:
-        """There is no series before any were counted."""
-        found = self._tokens.get(direction)
-        if found is None:
-            labels = (*self._of_tokens, direction, attempt.zone.value)
-            found = self._tokens[direction] = self._metrics.gen_ai_tokens.labels(*labels)
-        return found
-
-
-class _OfCalls:
-    """The series of calls that have all labels in common, but for their tenants."""
-
-    __slots__ = ("budget_used", "call_seconds", "calls", "server_duration")
-
-    def __init__(self, metrics: Metrics, labels: tuple[str, str, str, str, str, str, str]) -> None:
-        protocol, operation, model, sensitivity, zone, outcome, reason = labels
-        self.calls: Counter = metrics.calls.labels(
-            protocol, model, sensitivity, zone, outcome, reason
-        )
-        self.call_seconds: Histogram = metrics.call_seconds.labels(protocol, zone)
-        self.budget_used: Histogram | None = None
-        if outcome != Outcome.CANCELLED.value:
-            self.budget_used = metrics.budget_used.labels(model, zone)
-        self.server_duration: Histogram | None = None
-        if (name := _BY_NAME.get(operation)) is not None:
-            error = "" if outcome == Outcome.SERVED.value else outcome
-            self.server_duration = metrics.gen_ai_server_duration.labels(name, model, error)
+def measures_of(metrics: Metrics) -> Measures:
+    """One for all accounts with these metrics: those of older settings go on beside the newest."""
+    found = metrics.registry.gathering
+    if not isinstance(found, Measures):
+        found = metrics.registry.gathering = Measures(metrics)
+    return found
 
 
 class Measures:
     def __init__(self, metrics: Metrics) -> None:
-        self.metrics = metrics
-        self._of_attempts: dict[tuple[str, ...], _OfAttempts] = {}
-        self._of_calls: dict[tuple[str, ...], _OfCalls] = {}
+        self._metrics = metrics
+        self._tried: list[tuple[Attempt, str, str]] = []
+        self._ended: list[tuple[Record, str, str, str, float]] = []
 
-    def attempted(self, request: InferenceRequest, attempt: Attempt) -> None:
-        labels = (
-            attempt.endpoint, attempt.zone._value_, attempt.result,
-            request.payload.operation._value_, request.model,
-        )  # fmt: skip
-        found = self._of_attempts.get(labels)
-        if found is None:
-            if len(self._of_attempts) >= _MOST_BOUND:
-                self._of_attempts.clear()
-            found = self._of_attempts[labels] = _OfAttempts(self.metrics, labels)
-        found.attempts.inc()
-        if attempt.price_usd:
-            if found.spend_usd is None:
-                found.spend_usd = self.metrics.spend_usd.labels(labels[0], labels[1])
-            found.spend_usd.inc(attempt.price_usd)
-        if found.client_duration is not None:
-            found.client_duration.observe(attempt.took_s)
-            if (usage := attempt.usage) is not None:
-                found.tokens("input", attempt).observe(usage.input_tokens)
-                if request.operation is not Operation.EMBEDDINGS:
-                    found.tokens("output", attempt).observe(usage.output_tokens)
+    def attempted(self, attempt: Attempt, operation: str, model: str) -> None:
+        self._tried.append((attempt, operation, model))
+        if len(self._tried) >= _AT_ONCE:
+            self.count()
+
+    def ended(self, record: Record, zone: str, outcome: str, reason: str, took_s: float) -> None:
+        self._ended.append((record, zone, outcome, reason, took_s))
+        if len(self._ended) >= _AT_ONCE:
+            self.count()
 
     def begun(self, request: InferenceRequest, endpoint: str, now_s: float) -> None:
         """The first frame of a streamed answer is there."""
         if (operation := OPERATIONS.get(request.operation)) is not None:
-            self.metrics.gen_ai_first_token.labels(operation, endpoint, request.model).observe(
+            self._metrics.gen_ai_first_token.labels(operation, endpoint, request.model).observe(
                 now_s - request.received_s
             )
 
@@ -116,29 +81,74 @@ class Measures:
         operation = OPERATIONS.get(request.operation)
         if operation is None or served.usage is None or served.usage.output_tokens < 2:
             return
-        self.metrics.gen_ai_each_token.labels(operation, served.endpoint, request.model).observe(
+        self._metrics.gen_ai_each_token.labels(operation, served.endpoint, request.model).observe(
             took_s / (served.usage.output_tokens - 1)
         )
 
-    def ended(
-        self, request: InferenceRequest, sensitivity: str, zone: str, outcome: str, reason: str,
-        took_s: float,
-    ) -> None:  # fmt: skip
-        labels = (
-            request.protocol._value_, request.payload.operation._value_, request.model,
-            sensitivity, zone, outcome, reason,
-        )  # fmt: skip
-        found = self._of_calls.get(labels)
-        if found is None:
-            if len(self._of_calls) >= _MOST_BOUND:
-                self._of_calls.clear()
-            found = self._of_calls[labels] = _OfCalls(self.metrics, labels)
-        found.calls.inc()
-        found.call_seconds.observe(took_s)
-        self.metrics.tenant_calls.labels(request.tenant, zone, outcome).inc()
-        if found.budget_used is not None:
-            budget_s = request.deadline.at_s - request.received_s
-            if budget_s > 0:
-                found.budget_used.observe(took_s / budget_s)
-        if found.server_duration is not None:
-            found.server_duration.observe(took_s)
+    def count(self) -> None:
+        """Whatever was left since the last time."""
+        tried, self._tried = self._tried, []
+        ended, self._ended = self._ended, []
+        attempts: dict[tuple[str, ...], list[Attempt]] = defaultdict(list)
+        for attempt, operation, model in tried:
+            attempts[(*_of_attempt(attempt), operation, model)].append(attempt)
+        for labels, some in attempts.items():
+            self._count_attempts(labels, some)
+        calls: dict[tuple[Any, ...], list[tuple[Record, float]]] = defaultdict(list)
+        for record, zone, outcome, reason, took_s in ended:
+            calls[(*_of_call(record), zone, outcome, reason)].append((record, took_s))
+        for labels, those in calls.items():
+            self._count_calls(labels, *zip(*those, strict=True))
+
+    def _count_attempts(self, labels: tuple[str, ...], some: Sequence[Attempt]) -> None:
+        endpoint, zone, result, operation, model = labels
+        metrics = self._metrics
+        metrics.attempts.labels(endpoint, zone, result).inc(len(some))
+        if spent_usd := sum(attempt.price_usd for attempt in some):
+            metrics.spend_usd.labels(endpoint, zone).inc(spent_usd)
+        name = _BY_NAME.get(operation)
+        if name is None:
+            return
+        error = "" if result == "served" else result
+        metrics.gen_ai_client_duration.labels(name, endpoint, model, error).observe_all(
+            [attempt.took_s for attempt in some]
+        )
+        usages = [attempt.usage for attempt in some if attempt.usage is not None]
+        if usages:  # there is no series before any were counted
+            metrics.gen_ai_tokens.labels(name, endpoint, model, "input", zone).observe_all(
+                [usage.input_tokens for usage in usages]
+            )
+        if usages and operation != Operation.EMBEDDINGS.value:
+            metrics.gen_ai_tokens.labels(name, endpoint, model, "output", zone).observe_all(
+                [usage.output_tokens for usage in usages]
+            )
+
+    def _count_calls(
+        self, labels: tuple[Any, ...], records: Sequence[Record], took_s: Sequence[float]
+    ) -> None:
+        protocol, operation, model, sensitivity, zone, outcome, reason = labels
+        metrics = self._metrics
+        metrics.calls.labels(protocol, model, sensitivity or "unknown", zone, outcome, reason).inc(
+            len(records)
+        )
+        metrics.call_seconds.labels(protocol, zone).observe_all(took_s)
+        for tenant, count in Counter(map(_tenant, records)).items():
+            metrics.tenant_calls.labels(tenant, zone, outcome).inc(count)
+        if outcome != Outcome.CANCELLED.value:
+            budgets = zip(took_s, map(_budget_s, records), strict=True)
+            metrics.budget_used.labels(model, zone).observe_all(
+                [took / budget for took, budget in budgets if budget > 0]
+            )
+        if (name := _BY_NAME.get(operation)) is not None:
+            error = "" if outcome == Outcome.SERVED.value else outcome
+            metrics.gen_ai_server_duration.labels(name, model, error).observe_all(took_s)
+        if sensitivity is not None:
+            metrics.classify_seconds.labels(sensitivity).observe_all(
+                list(map(_classify_s, records))
+            )
+        for found in filter(None, map(_entities, records)):
+            for kind, count in found.items():
+                metrics.entities.labels(kind).inc(count)
+        for found in filter(None, map(_pseudonymised, records)):
+            for kind, count in found.items():
+                metrics.pseudonymised.labels(kind).inc(count)

@@ -8,9 +8,10 @@ takes nothing else, so that no metric can be without its cap.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter as Counted
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
-from typing import Any, Final, Self
+from itertools import accumulate, repeat
+from typing import Any, Final, Protocol, Self
 
 import prometheus_client as client
 from prometheus_client.registry import Collector
@@ -99,19 +100,19 @@ class Counter(_Capped, client.Counter):
 
 class Gauge(_Capped, client.Gauge):
     def _metric_init(self) -> None:
-        self._level = 0.0
+        self.level = 0.0  # also changed in place, where every call does
 
     def inc(self, amount: float = 1) -> None:
-        self._level += amount
+        self.level += amount
 
     def dec(self, amount: float = 1) -> None:
-        self._level -= amount
+        self.level -= amount
 
     def set(self, value: float) -> None:
-        self._level = float(value)
+        self.level = float(value)
 
     def _child_samples(self) -> Iterable[Sample]:
-        yield Sample("", {}, self._level, None, None)
+        yield Sample("", {}, self.level, None, None)
 
 
 class Histogram(_Capped, client.Histogram):
@@ -124,6 +125,13 @@ class Histogram(_Capped, client.Histogram):
     def observe(self, amount: float, exemplar: object = None) -> None:
         self._counts[bisect_left(self._upper_bounds, amount)] += 1
         self._added += amount
+
+    def observe_all(self, amounts: Sequence[float]) -> None:
+        """As many times `observe`, at a few calls for all of them."""
+        buckets = Counted(map(bisect_left, repeat(self._upper_bounds), amounts))
+        for bucket, count in buckets.items():
+            self._counts[bucket] += count
+        self._added += sum(amounts)
 
     def _child_samples(self) -> Iterable[Sample]:
         upto = list(accumulate(self._counts))
@@ -146,7 +154,22 @@ class WithoutTenants(Collector):
                 yield family
 
 
+class Gathering(Protocol):
+    """What counts a little later than it happens."""
+
+    def count(self) -> None:
+        """All that has happened."""
+        ...
+
+
 class Registry(client.CollectorRegistry):
+    gathering: Gathering | None = None
+
+    def collect(self) -> Iterable[client.Metric]:
+        if self.gathering is not None:
+            self.gathering.count()
+        return super().collect()
+
     def register(self, collector: Collector) -> None:
         """Raises TypeError for what has no cap."""
         if not isinstance(collector, Bounded):

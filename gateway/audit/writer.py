@@ -36,14 +36,8 @@ _RETRY_S = 0.5
 _PATIENCE_S = 10.0  # with a disk that hangs, at the end
 
 
-class _Group:
-    """Records that are made durable together, and who waits for them."""
-
-    __slots__ = ("records", "tickets")
-
-    def __init__(self, records: list[bytes], tickets: list[Durable]) -> None:
-        self.records = records
-        self.tickets = tickets
+_Group = tuple[list[bytes], list[Durable]]
+"""Records that are made durable together, and who waits for them."""
 
 
 class AuditWriter:
@@ -57,7 +51,8 @@ class AuditWriter:
         self._checkpoint_s = checkpoint_s
         self._retry_s = retry_s
         self._groups: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
-        self._gathered = _Group([], [])
+        self._records: list[bytes] = []  # that no group has yet
+        self._tickets: list[Durable] = []
         self._busy = False  # a group is with the thread, or about to go to it
         self._handed_s = 0.0  # when the last group went
         self._next_s = 0.0  # when the next one may
@@ -65,7 +60,6 @@ class AuditWriter:
         self._failing: str | None = None  # what the disk said last
         self._since_s = 0.0
         self._try_again_s = 0.0  # a page may have room for a gap's record and for no call's
-        self._waiting = 0
         self._refused = 0  # records, counted on the loop
         self._failed = 0  # records, counted in the thread
         self._admitted = 0  # of both, what gap records have told
@@ -76,6 +70,7 @@ class AuditWriter:
     def start(self, opening: Callable[[], Mapping[str, Any]]) -> None:
         """Raises AuditError."""
         self._loop = asyncio.get_running_loop()
+        self._ticket = self._loop.create_future
         self.journal.open()
         if self.journal.new_key:
             log.warning(
@@ -122,13 +117,13 @@ class AuditWriter:
 
     def append(self, record: Mapping[str, Any]) -> Durable:
         """Raises RecordUnwritable."""
-        if self._failing is not None or self._waiting >= _MOST_WAITING:
+        tickets = self._tickets
+        if self._failing is not None or len(tickets) >= _MOST_WAITING:
             self._refused += 1
             raise self._unwritable()
-        ticket: Durable = self._loop.create_future()
-        self._gathered.records.append(strictjson.dumps(record))
-        self._gathered.tickets.append(ticket)
-        self._waiting += 1
+        ticket: Durable = self._ticket()
+        self._records.append(strictjson.dumps(record))
+        tickets.append(ticket)
         if not self._busy:
             self._busy = True
             self._hand_over_soon()
@@ -136,42 +131,39 @@ class AuditWriter:
 
     def _hand_over_soon(self) -> None:
         """With whatever else comes in this turn of the loop; or a moment later, in company."""
-        wait_s = self._next_s - ambient.monotonic_s()
-        if wait_s > 0:
+        if self._next_s and (wait_s := self._next_s - ambient.monotonic_s()) > 0:
             self._loop.call_later(wait_s, self._hand_over)
         else:
             self._loop.call_soon(self._hand_over)
 
     def _hand_over(self) -> None:
-        group = self._gathered
-        if not group.records:  # they went at the end
+        records, tickets = self._records, self._tickets
+        if not records:  # they went at the end
             return
-        if len(group.records) > _MOST_IN_ONE:
-            self._gathered = _Group(group.records[_MOST_IN_ONE:], group.tickets[_MOST_IN_ONE:])
-            group = _Group(group.records[:_MOST_IN_ONE], group.tickets[:_MOST_IN_ONE])
-        else:
-            self._gathered = _Group([], [])
-        self._groups.put(group)
-        now_s, count = ambient.monotonic_s(), len(group.records)
+        self._records, self._tickets = [], []
+        if len(records) > _MOST_IN_ONE:
+            self._records, self._tickets = records[_MOST_IN_ONE:], tickets[_MOST_IN_ONE:]
+            del records[_MOST_IN_ONE:], tickets[_MOST_IN_ONE:]
+        self._groups.put((records, tickets))
+        now_s, count = ambient.monotonic_s(), len(records)
         worth = count > 1 and count * _GATHERED_S >= _WORTH * (now_s - self._handed_s)
         self._handed_s, self._next_s = now_s, now_s + _GATHERED_S if worth else 0.0
 
     def _hand_over_rest(self) -> None:
-        while self._gathered.records:
+        while self._records:
             self._hand_over()
 
     def _unwritable(self) -> RecordUnwritable:
         why = self._failing or "the disk does not keep up"
         return RecordUnwritable(f"the audit cannot be written: {why}", retry_after_s=1.0)
 
-    def _told(self, group: _Group, failed: RecordUnwritable | None) -> None:
-        self._waiting -= len(group.tickets)
+    def _told(self, tickets: list[Durable], failed: RecordUnwritable | None) -> None:
         if failed is not None:
-            self._metrics.record_failures.inc(len(group.tickets))
-        for ticket in group.tickets:
+            self._metrics.record_failures.inc(len(tickets))
+        for ticket in tickets:
             if not ticket.done():
                 ticket.set_result(failed)
-        if self._gathered.records:
+        if self._records:
             self._hand_over_soon()
         else:
             self._busy = False
@@ -202,18 +194,19 @@ class AuditWriter:
         return max(0.0, self._checkpoint_due_s - ambient.monotonic_s())
 
     def _commit(self, group: _Group) -> None:
+        records, tickets = group
         failed: RecordUnwritable | None = None
         started_s = ambient.monotonic_s()
         try:
-            self.journal.commit(group.records)
+            self.journal.commit(records)
         except Exception as exc:  # noqa: BLE001 - a bug here must not end the thread, and all calls
             self._fails(exc)
-            self._failed += len(group.records)
+            self._failed += len(records)
             failed = self._unwritable()
         self._metrics.audit_commit_seconds.observe(ambient.monotonic_s() - started_s)
-        self._metrics.audit_records.inc(0 if failed else len(group.records))
+        self._metrics.audit_records.inc(0 if failed else len(records))
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
-            self._loop.call_soon_threadsafe(self._told, group, failed)
+            self._loop.call_soon_threadsafe(self._told, tickets, failed)
 
     def _fails(self, exc: Exception) -> None:
         why = _said(exc)

@@ -1,7 +1,7 @@
 """The last decisions, and counts of all of them: taken in as each record is written.
 
-This is the only part that runs for a call when nobody looks, so it does little: a line of figures,
-a place in a ring, a count. A record that cannot be written is taken in all the same, for a
+This is the only part that runs for a call when nobody looks, so it does little: it keeps the
+record, and counts it with others. A record that cannot be written is taken in all the same, for a
 restricted call in the cloud must raise the alarm whatever happened to its record.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from gateway.accounting.records import DecisionLog, Durable
 from gateway.deadline import Clock
@@ -21,6 +22,7 @@ from gateway.deadline import Clock
 _FIGURES = 2048  # calls whose times are kept for percentiles
 _SECONDS = 120  # that paths are counted by
 _OPEN_STREAMS = 4096  # whose end is still to be told
+_AT_ONCE = 256  # records; a millisecond's work
 
 Record = Mapping[str, Any]
 Path = tuple[str, str, str, str, str]
@@ -38,12 +40,15 @@ class Figures(NamedTuple):
     took_s: float | None  # None: not answered, or not yet
 
 
+_figures: Final[Callable[[tuple[Any, ...]], Figures]] = partial(tuple.__new__, Figures)
+
+
 @dataclass(slots=True)
 class Second:
     """Calls of one second by their path and by their zone."""
 
     at_s: int
-    paths: dict[Path, int] = field(default_factory=dict)
+    paths: Counter[Path] = field(default_factory=Counter)
     zones: dict[str, int] = field(default_factory=lambda: {"onprem": 0, "cloud": 0, "none": 0})
 
 
@@ -57,8 +62,11 @@ class Seen:
 
 
 class Decisions:
+    """Who reads what is counted looks first."""
+
     def __init__(self, clock: Clock, tail: int = 500) -> None:
         self._clock = clock
+        self._fresh: list[tuple[float, Record]] = []
         self._ring: deque[Seen] = deque(maxlen=tail)
         self._open: OrderedDict[str, Seen] = OrderedDict()
         self.figures: deque[Figures] = deque(maxlen=_FIGURES)
@@ -71,25 +79,25 @@ class Decisions:
         self.seq = self.revision = 0
 
     def take(self, record: Record) -> None:
-        """One record of the audit."""
+        """One record of the audit. It is counted when somebody looks, or with some hundred more."""
         if record["kind"] == "intent":  # what becomes of it is in the record of its call
             return
-        self.revision += 1
-        if record["kind"] == "end":
-            self._end(record)
-            return
-        self.seq += 1
-        seen = Seen(self.seq, record, self.revision)
-        self._ring.append(seen)
-        if record["sensitivity"] != "clear":
-            self._judge(seen)
-        self._count(record)
-        if record["outcome"] == "streaming":
-            self._open[record["id"]] = seen
-            if len(self._open) > _OPEN_STREAMS:
-                self._open.popitem(last=False)
+        self._fresh.append((self._clock(), record))
+        if len(self._fresh) >= _AT_ONCE:
+            self.look()
 
-    def _end(self, record: Record) -> None:
+    def look(self) -> Self:
+        """With all that was taken in."""
+        fresh, self._fresh = self._fresh, []
+        for now_s, record in fresh:
+            self.revision += 1
+            if record["kind"] == "end":
+                self._end(record, now_s)
+            else:
+                self._count(record, now_s)
+        return self
+
+    def _end(self, record: Record, now_s: float) -> None:
         seen = self._open.pop(record["id"], None) or self._last(record["id"])
         if seen is None:
             return
@@ -97,31 +105,40 @@ class Decisions:
         seen.revision = self.revision
         self._judge(seen, again=True)
         if record["outcome"] == "served":
-            self._measure(seen.record, zone_of(record), self._clock())
+            kind = seen.record["sensitivity"] or "restricted"
+            self._measure(seen.record, kind, zone_of(record), now_s)
 
     def _last(self, call: str) -> Seen | None:
         """A call that was recorded as served, and ended otherwise while its record was written."""
         return next((seen for seen in reversed(self._ring) if seen.record["id"] == call), None)
 
-    def _count(self, record: Record) -> None:
-        zone = zone_of(record)
-        kind = record["sensitivity"] or "restricted"
+    def _count(self, record: Record, now_s: float) -> None:
+        self.seq += 1
+        seen = Seen(self.seq, record, self.revision)
+        self._ring.append(seen)
+        kind, zone = record["sensitivity"], zone_of(record)
+        if kind != "clear":
+            self._judge(seen)
+            kind = kind or "restricted"
         self.counts[kind, zone] += 1
-        endpoint = "" if zone == "none" else record["attempts"][-1]["endpoint"]
-        now_s = self._clock()
         second = self._second
         if second.at_s != int(now_s):
             second = self._second = Second(int(now_s))
             self.seconds.append(second)
-        path = (record["tenant"], record["protocol"], kind, zone, endpoint)
-        second.paths[path] = second.paths.get(path, 0) + 1
+        endpoint = "" if zone == "none" else record["attempts"][-1]["endpoint"]
+        second.paths[record["tenant"], record["protocol"], kind, zone, endpoint] += 1
         second.zones[zone] += 1
-        self._measure(record, zone, now_s)
+        self._measure(record, kind, zone, now_s)
+        if record["outcome"] == "streaming":
+            self._open[record["id"]] = seen
+            if len(self._open) > _OPEN_STREAMS:
+                self._open.popitem(last=False)
 
-    def _measure(self, record: Record, zone: str, now_s: float) -> None:
+    def _measure(self, record: Record, kind: str, zone: str, now_s: float) -> None:
         took_s = record["took_s"] if record["outcome"] == "served" else None
-        kind = record["sensitivity"] or "restricted"
-        self.figures.append(Figures(now_s, record["model"], kind, zone, record["budget_s"], took_s))
+        self.figures.append(
+            _figures((now_s, record["model"], kind, zone, record["budget_s"], took_s))
+        )
 
     def _judge(self, seen: Seen, again: bool = False) -> None:
         """Whatever is not known to be clear counts as restricted."""
@@ -138,15 +155,15 @@ class Decisions:
 
     def since(self, revision: int, most: int) -> list[Seen]:
         """The newest that changed after `revision`, oldest first."""
-        found = (seen for seen in reversed(self._ring) if seen.revision > revision)
+        found = (seen for seen in reversed(self.look()._ring) if seen.revision > revision)
         return list(islice(found, most))[::-1]
 
     def find(self, seq: int) -> Seen | None:
-        return next((seen for seen in reversed(self._ring) if seen.seq == seq), None)
+        return next((seen for seen in reversed(self.look()._ring) if seen.seq == seq), None)
 
     def recent(self, window_s: float) -> list[Figures]:
         """Oldest first."""
-        kept = list(self.figures)
+        kept = list(self.look().figures)
         return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
 
 
@@ -165,9 +182,7 @@ class WatchedLog:
     def __init__(self, log: DecisionLog, decisions: Decisions) -> None:
         self._log = log
         self._decisions = decisions
-
-    def check(self) -> None:
-        self._log.check()
+        self.check = log.check
 
     def append(self, record: Record) -> Durable | None:
         try:

@@ -119,7 +119,7 @@ class Feed:
         """Nobody looked: what is remembered has a gap, which nobody may go on over."""
         self._events.clear()
         self._number += 1
-        self._revision = self._decisions.revision
+        self._revision = self._decisions.look().revision
         self._told = _serialised(self._sections.sections())
 
     def _changed_sections(self) -> dict[str, bytes]:

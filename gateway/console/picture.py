@@ -54,7 +54,7 @@ class Picture:
     def sections(self) -> dict[str, Section]:
         """Each part that can change by itself."""
         sight = self._sight
-        now_s, seen = sight.clock(), sight.decisions
+        now_s, seen = sight.clock(), sight.decisions.look()
         if now_s - self._measured_s >= _MEASURE_S:
             self._measured_s = now_s
             self._recent = seen.recent(figures.LATENCY_S)

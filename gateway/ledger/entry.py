@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from gateway.types import Zone
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 
 class Entry(NamedTuple):
-    """A tuple: there is one for each attempt, and it costs a tenth of a frozen class."""
+    """A tuple: there is one for each attempt, and it costs a tenth of a frozen class. Its fields
+    are the columns of the table `entries`, in their order, as databases take them."""
 
     at_s: float  # seconds since 1970
     call: str  # the call's id, as in its decision record
     tenant: str
     model: str
     endpoint: str
-    zone: Zone
+    zone: str
     reason: str  # why the call was placed there
     result: str  # served, or why not
-    restricted: bool
+    restricted: int  # 1 or 0
     nano_usd: int
     input_tokens: int = 0
     output_tokens: int = 0
@@ -26,9 +27,8 @@ class Entry(NamedTuple):
     moved_bytes: int = 0
     gpu_ns: int = 0
     cloud_nano_usd: int | None = None  # of an on-prem answer, had it come from the cloud
-    estimated: bool = False
+    estimated: int = 0  # 1 or 0
 
-    @property
-    def spent_abroad(self) -> int:
-        """What counts against spill budgets."""
-        return self.nano_usd if self.zone is Zone.CLOUD else 0
+
+entry_of: Final[Callable[[tuple[Any, ...]], Entry]] = partial(tuple.__new__, Entry)
+"""Of a value for each field: what `Entry` does, without a Python function in between."""

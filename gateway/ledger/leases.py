@@ -68,12 +68,16 @@ class Leases:
         self._limits = {scope: limits[scope] for scope in self._limits}
 
     def _payers(self, tenant: str) -> list[Payer]:
-        scopes = (EVERYBODY, tenant)
-        return [(s, self._limits[s]) for s in scopes if s in self._limits]
+        found, limits = [], self._limits
+        if EVERYBODY in limits:
+            found.append((EVERYBODY, limits[EVERYBODY]))
+        if tenant in limits:
+            found.append((tenant, limits[tenant]))
+        return found
 
     def has(self, tenant: str, nano_usd: int) -> bool:
         """Whether so much was put aside at once, without asking."""
-        return self._takes(self._payers(tenant), nano_usd)
+        return not self._limits or self._takes(self._payers(tenant), nano_usd)
 
     async def take(self, tenant: str, nano_usd: int) -> str:
         """The scope that has not got so much; empty when it was put aside. All who wait meanwhile
@@ -133,6 +137,8 @@ class Leases:
 
     def settle(self, tenant: str, reserved: int, spent: int) -> None:
         """What was not spent is free again; what was, when its entry is committed."""
+        if not self._limits:
+            return
         for scope, _ in self._payers(tenant):
             found = self._slice(scope)
             found.taken += spent - reserved
@@ -182,13 +188,15 @@ class Leases:
         return self._slices.setdefault(scope, _Slice())
 
     def _takes(self, payers: Sequence[Payer], nano_usd: int) -> bool:
-        slices = [self._slice(scope) for scope, _ in payers]
         now_s = self._clock()
-        if any(it.free < nano_usd or now_s >= it.valid_until_s for it in slices):
-            return False
-        for found in slices:
-            found.taken += nano_usd
-            found.idle = False
+        for scope, _ in payers:
+            it = self._slice(scope)
+            if it.granted - it.taken < nano_usd or now_s >= it.valid_until_s:
+                return False
+        for scope, _ in payers:
+            it = self._slices[scope]
+            it.taken += nano_usd
+            it.idle = False
         return True
 
     def _refused(self, payers: Sequence[Payer], nano_usd: int) -> str:

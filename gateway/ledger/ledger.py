@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -14,9 +13,8 @@ from gateway.ledger import owner
 from gateway.ledger.database import LedgerDown
 from gateway.ledger.entry import Entry
 from gateway.ledger.leases import VALID_S, Leases
-from gateway.ledger.limits import EVERYBODY, Limits
+from gateway.ledger.limits import Limits
 from gateway.ledger.store import Already, Granted, Store, Wanted
-from gateway.types import Zone
 
 log = logging.getLogger(__name__)
 
@@ -166,9 +164,9 @@ class Ledger:
                     )
                     self._number += 1
                 batch, number = self._batch, self._number
-                await self._run(lambda: self._store.commit(number, batch))  # noqa: B023 - awaited
+                spent = await self._run(lambda: self._store.commit(number, batch))  # noqa: B023 - awaited
                 self._batch = ()
-                self.leases.committed(_spent(batch))
+                self.leases.committed(spent)
                 self._watcher.committed(len(batch))
             self._watcher.waiting(0)
 
@@ -201,13 +199,3 @@ class Ledger:
         self.leases.down = not up
         self._watcher.up(up)
         self._watcher.waiting(self._unwritten)
-
-
-def _spent(entries: Iterable[Entry]) -> Mapping[str, int]:
-    """By scope: what the store takes off the leases when it commits these."""
-    found: dict[str, int] = defaultdict(int)
-    for entry in entries:
-        if entry.zone is not Zone.ONPREM and entry.spent_abroad:
-            found[EVERYBODY] += entry.spent_abroad
-            found[entry.tenant] += entry.spent_abroad
-    return found

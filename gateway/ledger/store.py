@@ -7,12 +7,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
+from typing import Any, Final
 
 from gateway.ledger import schema
 from gateway.ledger.database import Database, Value, integer
 from gateway.ledger.entry import Entry
 from gateway.ledger.limits import (
     EVERYBODY,
+    STEP_S,
     STEPS,
     Limits,
     Spent,
@@ -23,7 +26,7 @@ from gateway.ledger.limits import (
 from gateway.types import Zone
 
 _ROW = f"({', '.join('?' * 18)})"
-_ADD_ENTRY = f"""INSERT INTO entries (at_s, owner, call, tenant, model, endpoint, zone, reason,
+_ADD_ENTRY = f"""INSERT INTO entries (owner, at_s, call, tenant, model, endpoint, zone, reason,
     result, restricted, nano_usd, input_tokens, output_tokens, cached_tokens, moved_bytes, gpu_ns,
     cloud_nano_usd, estimated) VALUES {_ROW}"""
 _ROWS = 50  # in one statement: a quarter cheaper than each in its own
@@ -41,7 +44,12 @@ _ADD_TO_DAY = (
 )
 _ADD_SPENT = """INSERT INTO spent (scope, kind, at, nano_usd) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope, kind, at) DO UPDATE SET nano_usd = spent.nano_usd + excluded.nano_usd"""
-_DAY_S = 86_400
+_REPORTED_BY: Final = itemgetter(
+    *map(Entry._fields.index, ("tenant", "model", "endpoint", "zone", "reason", "restricted"))
+)
+_Key = tuple[int, str, str, str, str, str, int]
+_Groups = Mapping[_Key, Sequence[Entry]]
+"""Entries by their quarter of an hour (`step_of`), and by whatever is reported by."""
 _SHARE = 8
 """Of what is left, the part that one process leases at once: two that end up with a slice that they
 do not need keep no more than this from each other, and give it back when they notice."""
@@ -83,54 +91,50 @@ class Store:
 
     # Entries
 
-    def commit(self, number: int, entries: Sequence[Entry]) -> None:
-        """All of them or none; once, however often it is called with this number."""
-        database = self._database
+    def commit(self, number: int, entries: Sequence[Entry]) -> Mapping[str, int]:
+        """All of them or none; once, however often it is called with this number. By scope, what
+        comes off this process's leases for them."""
+        database, groups = self._database, _grouped(entries)
+        spent = _spent(groups)
         with database.writing():
             if self._last_batch() >= number:
-                return
+                return spent
             self._add(entries)
-            database.write_many(_ADD_TO_DAY, _days(entries))
-            self._spend(entries)
+            database.write_many(_ADD_TO_DAY, _days(groups))
+            self._spend(groups)
+            self._lower_leases(spent)
             database.write(
                 "INSERT INTO batches (owner, number) VALUES (?, ?)"
                 " ON CONFLICT (owner) DO UPDATE SET number = excluded.number",
                 [self._owner, number],
             )
+        return spent
 
     def _add(self, entries: Sequence[Entry]) -> None:
-        rows = [self._row(e) for e in entries]
+        owner = self._owner
+        rows = [(owner, *entry) for entry in entries]
         whole = len(rows) - len(rows) % _ROWS
-        many = [list(chain(*rows[at : at + _ROWS])) for at in range(0, whole, _ROWS)]
-        self._database.write_many(_ADD_ENTRIES, many)
+        if whole:
+            many = [list(chain(*rows[at : at + _ROWS])) for at in range(0, whole, _ROWS)]
+            self._database.write_many(_ADD_ENTRIES, many)
         self._database.write_many(_ADD_ENTRY, rows[whole:])
 
     def _last_batch(self) -> int:
         found = self._database.read("SELECT number FROM batches WHERE owner = ?", [self._owner])
         return integer(found[0][0]) if found else 0
 
-    def _row(self, e: Entry) -> Sequence[Value]:
-        return (
-            e.at_s, self._owner, e.call, e.tenant, e.model, e.endpoint, e.zone._value_, e.reason,
-            e.result, int(e.restricted), e.nano_usd, e.input_tokens, e.output_tokens,
-            e.cached_tokens, e.moved_bytes, e.gpu_ns, e.cloud_nano_usd, int(e.estimated),
-        )  # fmt: skip
-
-    def _spend(self, entries: Iterable[Entry]) -> None:
+    def _spend(self, groups: _Groups) -> None:
         """From the leases to what is spent for good."""
-        by_step: dict[tuple[str, str, int], int] = defaultdict(int)
-        by_scope: dict[str, int] = defaultdict(int)
-        for entry in entries:
-            if entry.zone is Zone.ONPREM or not entry.spent_abroad:
-                continue
-            for scope in (EVERYBODY, entry.tenant):
-                by_step[scope, "step", step_of(entry.at_s)] += entry.spent_abroad
-                by_step[scope, "month", month_of(entry.at_s)] += entry.spent_abroad
-                by_step[scope, "total", 0] += entry.spent_abroad
-                by_scope[scope] += entry.spent_abroad
-        rows = [(*key, nano_usd) for key, nano_usd in sorted(by_step.items())]
+        found: dict[tuple[str, str, int], int] = defaultdict(int)
+        for (step, tenant, *_), some in groups.items():
+            if nano_usd := _abroad(some):
+                month = month_of(step * STEP_S)
+                for scope in (EVERYBODY, tenant):
+                    found[scope, "step", step] += nano_usd
+                    found[scope, "month", month] += nano_usd
+                    found[scope, "total", 0] += nano_usd
+        rows = [(*key, nano_usd) for key, nano_usd in sorted(found.items())]
         self._database.write_many(_ADD_SPENT, rows)
-        self._lower_leases(by_scope)
 
     # Budgets
 
@@ -289,30 +293,51 @@ class _Sharing:
         return ""
 
 
-def _days(entries: Iterable[Entry]) -> list[Sequence[Value]]:
-    """Their sums, one row for each day and whatever is reported by."""
-    found: dict[tuple[Value, ...], list[Entry]] = defaultdict(list)
-    for e in entries:
-        day = int(e.at_s // _DAY_S)
-        found[day, e.tenant, e.model, e.endpoint, e.zone._value_, e.reason, e.restricted].append(e)
+def _grouped(entries: Iterable[Entry]) -> _Groups:
+    found: dict[_Key, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        found[(int(entry[0] // STEP_S), *_REPORTED_BY(entry))].append(entry)
+    return found
+
+
+def _abroad(some: Sequence[Entry]) -> int:
+    """What a group has spent in the cloud."""
+    return sum(entry.nano_usd for entry in some) if some[0].zone == Zone.CLOUD.value else 0
+
+
+def _spent(groups: _Groups) -> Mapping[str, int]:
+    """By scope, all groups together."""
+    found: dict[str, int] = defaultdict(int)
+    for (_, tenant, *_), some in groups.items():
+        if nano_usd := _abroad(some):
+            found[EVERYBODY] += nano_usd
+            found[tenant] += nano_usd
+    return found
+
+
+def _days(groups: _Groups) -> list[Sequence[Value]]:
+    """Their sums; a row for each group, which the table adds to that of its day."""
     return [
-        (day_of(some[0].at_s), *key[1:-1], int(some[0].restricted), *_summed(some))
-        for key, some in sorted(found.items())
+        (day_of(key[0] * STEP_S), *key[1:], *_summed(some)) for key, some in sorted(groups.items())
     ]
 
 
 def _summed(some: Sequence[Entry]) -> Sequence[int]:
     """Of entries that are reported as one."""
-    compared = [e for e in some if e.cloud_nano_usd is not None]
+    of: dict[str, Sequence[Any]] = dict(zip(Entry._fields, zip(*some, strict=True), strict=True))
+    nano_usd, served = sum(of["nano_usd"]), of["result"].count("served")
+    unserved = [e.nano_usd for e in some if e.result != "served"] if served < len(some) else ()
+    alone = of["cloud_nano_usd"].count(None)
+    compared = [e for e in some if e.cloud_nano_usd is not None] if alone < len(some) else ()
     return (
         len(some),
-        sum(e.result == "served" for e in some),
-        sum(e.nano_usd for e in some),
-        sum(e.nano_usd for e in some if e.result != "served"),
-        sum(e.estimated for e in some),
-        sum(e.input_tokens + e.output_tokens for e in some),
-        sum(e.moved_bytes for e in some),
-        sum(e.gpu_ns for e in some),
+        served,
+        nano_usd,
+        sum(unserved),
+        sum(of["estimated"]),
+        sum(of["input_tokens"]) + sum(of["output_tokens"]),
+        sum(of["moved_bytes"]),
+        sum(of["gpu_ns"]),
         len(compared),
         sum(e.nano_usd for e in compared),
         sum(e.gpu_ns for e in compared),

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from gateway import strictjson
 from gateway.pricing import nano
@@ -37,10 +36,8 @@ class Tariff:
     written: int  # a million output tokens
     gigabyte: int  # that goes there or comes back
     gpu_hour: int  # of the whole server
-
-    @property
-    def by_tokens(self) -> bool:
-        return bool(self.given or self.written)
+    by_tokens: bool
+    flat: bool  # a call costs what it costs, whatever is in it
 
     def of(self, usage: Usage, moved_bytes: int) -> int:
         """What a call costs in the cloud; a fraction of a nano-dollar counts as one."""
@@ -57,29 +54,48 @@ class Tariff:
         return -(-share_ns * self.gpu_hour // _HOUR_NS)
 
 
-@lru_cache(maxsize=4096)
+_MOST_KNOWN: Final = 4096
+_known: dict[int, tuple[ServedModel, Tariff]] = {}  # by the id of what the tariff is of
+
+
 def tariff(served: ServedModel) -> Tariff:
-    """The one that `served` states; what is not stated in particular is the price of all tokens."""
+    """The one that `served` states."""
+    known = _known.get(id(served))
+    if known is None or known[0] is not served:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[id(served)] = (served, _tariff(served))
+    return known[1]
+
+
+def _tariff(served: ServedModel) -> Tariff:
+    """What is not stated in particular is the price of all tokens."""
     per_1k = served.price_usd_per_1k_tokens or served.assumed_usd_per_1k_tokens
 
     def million(stated: float | None, otherwise: float) -> int:
         return 1000 * nano(otherwise if stated is None else stated)
 
-    given = served.price_usd_per_1k_input_tokens
+    stated = served.price_usd_per_1k_input_tokens
+    given = million(stated, per_1k)
+    written = million(served.price_usd_per_1k_output_tokens, per_1k)
+    gigabyte = nano(served.egress_usd_per_gb)
+    by_tokens = bool(given or written)
     return Tariff(
         call=nano(served.price_usd),
-        given=million(given, per_1k),
-        cached=million(served.price_usd_per_1k_cached_tokens, per_1k if given is None else given),
-        written=million(served.price_usd_per_1k_output_tokens, per_1k),
-        gigabyte=nano(served.egress_usd_per_gb),
+        given=given,
+        cached=million(served.price_usd_per_1k_cached_tokens, per_1k if stated is None else stated),
+        written=written,
+        gigabyte=gigabyte,
         gpu_hour=nano(served.gpu_usd_per_hour),
+        by_tokens=by_tokens,
+        flat=not (by_tokens or gigabyte),
     )
 
 
 def at_most(request: InferenceRequest, served: ServedModel) -> int:
     """What an attempt in the cloud can cost: put aside before it is sent."""
     found = tariff(served)
-    if not (found.by_tokens or found.gigabyte):
+    if found.flat:
         return found.call
     bound = found.dearest(_bound(request))
     return found.of(bound, bound.input_tokens + bound.output_tokens * _EVENT_BYTES)
@@ -91,7 +107,7 @@ def in_the_cloud(
     """`told`: by the endpoint. Without it, an answer of so many frames; of one that never began
     nobody knows how much of it was made and will be on the bill, so all of it counts."""
     found = tariff(served)
-    if not (found.by_tokens or found.gigabyte):
+    if found.flat:
         return Cost(found.call, told or _NONE)
     bound = _bound(request)
     usage = told or (_so_far(bound, frames) if frames else found.dearest(bound))
@@ -103,6 +119,13 @@ def on_the_premises(served: ServedModel, share_ns: int, told: Usage | None) -> C
     """By its share of the server's time, or by the price that is stated instead of it."""
     found, usage = tariff(served), told or _NONE
     return Cost(found.of(usage, 0) + found.of_gpu(share_ns), usage, gpu_ns=share_ns)
+
+
+def compared(cost: Cost, cloud_nano_usd: int) -> Cost:
+    """With what the cloud would have charged (`instead`)."""
+    return Cost(
+        cost.nano_usd, cost.usage, cost.moved_bytes, cost.gpu_ns, cloud_nano_usd, cost.estimated
+    )
 
 
 def instead(request: InferenceRequest, served: ServedModel, told: Usage | None, frames: int) -> int:

@@ -49,7 +49,7 @@ B1 = Behaviour(
         ),
         guard(
             "what is spent comes out of the lease", "ledger/store.py",
-            "        self._lower_leases(by_scope)\n", "",
+            "            self._lower_leases(spent)\n", "",
             _STORE + "test_what_is_spent_comes_out_of_the_lease",
         ),
         guard(
@@ -175,12 +175,12 @@ B3 = Behaviour(
         ),
         guard(
             "a group that is sent again counts once", "ledger/store.py",
-            "            if self._last_batch() >= number:\n                return\n", "",
+            "            if self._last_batch() >= number:\n                return spent\n", "",
             _STORE + "test_a_group_that_is_sent_again_counts_once",
         ),
         guard(
             "the days' sums are written with the entries", "ledger/store.py",
-            "            database.write_many(_ADD_TO_DAY, _days(entries))\n", "",
+            "            database.write_many(_ADD_TO_DAY, _days(groups))\n", "",
             _STORE + "test_what_was_committed_is_there_after_a_restart",
             _REPORT + "test_by_whatever_it_is_grouped_it_adds_up",
         ),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.accounting.account import Accounts, CallAccount
+from gateway.accounting.measures import _AT_ONCE
 from gateway.accounting.metrics import Metrics
 from gateway.deadline import Deadline
 from gateway.types import (
@@ -172,23 +173,30 @@ def test_of_a_stream_without_counted_tokens_no_time_of_each_is_told(
     assert not [n for n in books.names() if n.startswith("gen_ai_server_time_per_output_token_se")]
 
 
-def test_series_that_are_kept_bound_have_a_bound_themselves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gateway.accounting.measures._MOST_BOUND", 3)
+def test_calls_are_counted_some_hundred_at_once_whether_somebody_looks_or_not() -> None:
     books = Books()
-    for turn in range(2):
-        for number in range(7):
-            account = books.open()
-            account.attempted(replace(SERVED, endpoint=f"gpu{number}"))
-            account.settle(Outcome.SERVED, f"why{number}")
-            measures = books.accounts.measures
-            assert len(measures._of_attempts) <= 3
-            assert len(measures._of_calls) <= 3
-        for number in range(7):
-            count = books.value("spillway_attempts_total", endpoint=f"gpu{number}", zone="onprem",
-                                result="served")  # fmt: skip
-            assert count == turn + 1, "a series that is bound anew goes on"
+    for number in range(2 * _AT_ONCE + 7):
+        account = books.open()
+        account.attempted(replace(SERVED, endpoint=f"gpu{number % 3}"))
+        account.settle(Outcome.SERVED, f"why{number % 5}")
+        assert len(books.accounts.measures._tried) < _AT_ONCE
+        assert len(books.accounts.measures._ended) < _AT_ONCE
+    calls = books.metrics.calls.labels("openai", "m", "unknown", "onprem", "served", "why0")
+    assert calls._counted == 2 * _AT_ONCE // 5 + 1, "the rest is not counted yet"
+    assert books.value("spillway_call_seconds_count", protocol="openai", zone="onprem") == (
+        2 * _AT_ONCE + 7
+    )
+
+
+def test_accounts_of_older_settings_count_with_those_of_the_newest() -> None:
+    books = Books()
+    older = books.open()
+    books.accounts = Accounts(MemoryLog(), books.metrics, lambda: books.now_s, lambda: "q")
+    newer = books.open()
+    for account in (older, newer):
+        account.settle(Outcome.SERVED, "why")
+    assert books.value("spillway_calls_in_flight") == 0
+    assert books.value("spillway_call_seconds_count", protocol="openai", zone="none") == 2
 
 
 def test_what_costs_nothing_is_no_series_of_money() -> None:

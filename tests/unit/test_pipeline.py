@@ -220,7 +220,7 @@ def test_every_call_ends_once_in_record_metrics_and_gauges(
             assert rig.log.lines[-1]["end_reason"] == reason
         counted = [
             (sample.labels["outcome"], sample.value)
-            for metric in rig.metrics.calls.collect()
+            for metric in rig.metrics.registry.collect()
             for sample in metric.samples
             if sample.name == "spillway_calls_total"
         ]

@@ -147,6 +147,13 @@ def test_what_is_counted_is_shown_as_the_library_would(
             gauge.labels(label + "!").set(amount)
         for label, amount in observed:
             histogram.labels(label).observe(amount)
+        together = [amount for _, amount in observed]
+        if kinds is series:
+            series.Histogram("t", "T.", buckets=buckets, registry=registry).observe_all(together)
+        else:
+            one = kinds.Histogram("t", "T.", buckets=buckets, registry=registry)
+            for amount in together:
+                one.observe(amount)
     ours, theirs = map(rendered, registries)
     assert ours == theirs
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.accounting.records import RecordUnwritable
-from gateway.console.decisions import _OPEN_STREAMS, Decisions, WatchedLog
+from gateway.console.decisions import _AT_ONCE, _OPEN_STREAMS, Decisions, WatchedLog
 from tests.unit.console.console_rig import attempt, record
 from tests.unit.harness import MemoryLog
 from tests.unit.spill.clock import HandClock
@@ -20,7 +20,7 @@ def seen(*records: Mapping[str, Any], tail: int = 500) -> Decisions:
     found = Decisions(HandClock(), tail)
     for one in records:
         found.take(one)
-    return found
+    return found.look()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_alarm_is_raised_also_when_the_record_cannot_be_written() -> None:
     log.full = True
     with pytest.raises(RecordUnwritable):
         WatchedLog(log, found).append(record([AWAY], sensitivity="restricted"))
-    assert found.restricted_in_cloud == 1
+    assert found.look().restricted_in_cloud == 1
 
 
 def test_a_stream_is_one_call_in_every_count_and_its_end_is_told_in_its_place() -> None:
@@ -99,6 +99,15 @@ def test_only_the_tail_is_kept_and_everything_is_counted() -> None:
     assert found.find(5) is None
     assert found.find(9) is not None
     assert found.counts == {("clear", "onprem"): 9}
+
+
+def test_records_are_counted_some_hundred_at_once_though_nobody_looks() -> None:
+    found = Decisions(HandClock())
+    for number in range(2 * _AT_ONCE + 3):
+        found.take(record(call=str(number)))
+        assert len(found._fresh) < _AT_ONCE
+    assert found.counts == {("clear", "onprem"): 2 * _AT_ONCE}
+    assert found.look().counts == {("clear", "onprem"): 2 * _AT_ONCE + 3}
 
 
 def test_streams_whose_end_never_comes_are_not_kept_for_ever() -> None:

@@ -22,8 +22,8 @@ class WallClock:
 
 
 _ABROAD = Entry(
-    at_s=NOON_S, call="c1", tenant="ward", model="chat", endpoint="provider", zone=Zone.CLOUD,
-    reason="spill_deadline", result="served", restricted=False, nano_usd=nano(1.0),
+    at_s=NOON_S, call="c1", tenant="ward", model="chat", endpoint="provider", zone=Zone.CLOUD.value,
+    reason="spill_deadline", result="served", restricted=0, nano_usd=nano(1.0),
 )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def abroad(usd: float = 1.0, **other: object) -> Entry:
 
 def at_home(usd: float = 0.1, busy_s: float = 1.0, **other: object) -> Entry:
     told = {
-        "zone": Zone.ONPREM,
+        "zone": Zone.ONPREM.value,
         "endpoint": "gpu",
         "reason": "onprem_room",
         "gpu_ns": int(busy_s * 1e9),

@@ -34,10 +34,10 @@ WEEK = (
     at_home(0.5, 900.0, cloud_nano_usd=nano(2.0), at_s=NOON_S - DAY_S),
     at_home(0.25, 900.0, cloud_nano_usd=nano(3.0), tenant="lab"),
     at_home(0.1, 600.0, model="fraud"),
-    at_home(0.1, 0.0, restricted=True, reason="restricted"),
+    at_home(0.1, 0.0, restricted=1, reason="restricted"),
     at_home(0.05, 0.0, result="upstream_failed"),
     abroad(4.0, input_tokens=10, output_tokens=5),
-    abroad(1.0, tenant="lab", result="cancelled", estimated=True),
+    abroad(1.0, tenant="lab", result="cancelled", estimated=1),
     abroad(0.5, tenant="lab", reason="cloud_only"),
 )
 
