@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway import ambient, patience
 from gateway.accounting.account import Accounts, CallAccount
@@ -22,11 +22,12 @@ from gateway.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
 )
-from gateway.limits import Limits
+from gateway.limits import Limits, Share
 from gateway.routing.policy import Policy
 from gateway.shadows.shadows import Shadows
 from gateway.tracing import UNTRACED
 from gateway.types import (
+    CLOUD,
     PUBLIC_MODEL,
     Classification,
     Decision,
@@ -38,12 +39,15 @@ from gateway.types import (
     Outcome,
     Placement,
     Sensitivity,
-    Zone,
 )
+from gateway.values import value
 
 _READ = frozenset({"clear", PUBLIC_MODEL, "entities", "labelled", "tainted", "pseudonymised"})
 """Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the
 operator's word."""
+
+
+_NO_LIMITS: Final[Mapping[str, str]] = {}
 
 
 def stopping() -> Draining:
@@ -117,7 +121,7 @@ class Explanation:
     waits: bool = False  # before it is refused: a server is expected to be back in time
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sent:
     """A call that is being answered: the verdict on what was sent, and what that was if it was not
     the call itself."""
@@ -142,7 +146,7 @@ class Pipeline:
         shadows: Shadows | None = None,
     ) -> None:
         self._shadows = shadows
-        self._limits = Limits(ambient.monotonic_s) if limits is None else limits
+        self._limits = Limits(ambient.clock()) if limits is None else limits
         self._admission = admission
         self._classifier = classifier
         self._states = states
@@ -156,27 +160,57 @@ class Pipeline:
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
-        account = self._accounts.open(request)
-        request.trace.since("front", request.received_s)
+        account, trace, task = self._accounts.open(request), request.trace, asyncio.current_task()
+        assert task is not None
+        sent: Sent | None = None
         try:
-            with request.trace.stage("admission"):
-                account.holds(self._admission.enter(request))
-                account.check()
-            share = self._limits.enter(request)
-            account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
-            with self._cuttable():
-                clearance = AtTheDoor(self._classifier, request, account)
-                await clearance.first_look()
-                sent = await self._send(request, clearance, account)
+            if trace.sampled:
+                trace.since("front", request.received_s)
+                with trace.stage("admission"):
+                    share = self._admit(request, account)
+            else:
+                share = self._admit(request, account)
+            self._waiting[task] = None
+            clearance = AtTheDoor(self._classifier, request, account)
+            if trace.sampled:
+                with trace.stage("classify"):
+                    if (look := clearance.first_look()) is not None:
+                        await look
+            elif (look := clearance.first_look()) is not None:
+                await look
+            sent = await self._send(request, clearance, account)
+            reply = await self._release(request, sent, account, share)
         except BaseException as exc:
-            if isinstance(exc, GatewayError):
-                account.vetoes = exc.vetoes
-            account.settle(*ending(exc))
-            raise
-        reply = await self._release(request, sent, account)
-        if request.quotas:
-            reply = replace(reply, placement=replace(reply.placement, limits=share.told()))
-        return reply if sent.instead is None else sent.instead.restored(reply)
+            self._waiting.pop(task, None)
+            ended_by = self._ended_by(exc, task)
+            if isinstance(ended_by, GatewayError):
+                account.vetoes = ended_by.vetoes
+            try:
+                if sent is not None:
+                    await sent.opened.aclose()
+            finally:  # cancelled once more while it closes
+                account.settle(*ending(ended_by))
+            if ended_by is exc:
+                raise
+            raise ended_by from None
+        self._waiting.pop(task, None)
+        return reply
+
+    def _admit(self, request: InferenceRequest, account: CallAccount) -> Share | None:
+        account.holds(self._admission.enter(request))
+        account.check()
+        if not request.quotas:
+            return None
+        share = self._limits.enter(request)
+        account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
+        return share
+
+    def _ended_by(self, exc: BaseException, task: asyncio.Task[object]) -> BaseException:
+        """What `cut` says when that has cancelled it, and not as if its caller had left."""
+        why = self._cutting
+        if why is not None and isinstance(exc, asyncio.CancelledError) and not task.uncancel():
+            return why()
+        return exc
 
     async def _send(
         self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
@@ -237,7 +271,7 @@ class Pipeline:
             decision = self._foresee(instead.request, instead.found)
         except GatewayError:
             decision = None
-        if decision is None or decision.attempts[0].zone is not Zone.CLOUD:
+        if decision is None or decision.attempts[0].zone is not CLOUD:
             instead.forget()
             return None
         return instead, decision
@@ -249,7 +283,7 @@ class Pipeline:
             decision = self._foresee(request, if_clear)
         except GatewayError:
             return False
-        return decision.attempts[0].zone is Zone.CLOUD
+        return decision.attempts[0].zone is CLOUD
 
     async def _back_in_time(
         self, request: InferenceRequest, refused: OnpremUnavailable | NoEligibleEndpoint
@@ -291,7 +325,7 @@ class Pipeline:
             except GatewayError as refusal:
                 return Explanation(found, states, None, refusal)
             known = found.complete or found.restricted
-            if known or decision.attempts[0].zone is not Zone.CLOUD:
+            if known or decision.attempts[0].zone is not CLOUD:
                 return Explanation(found, states, decision, None)
             found = await self._classifier.complete(request, found)
 
@@ -305,14 +339,6 @@ class Pipeline:
 
     def _ended(self, stream: SettlingStream) -> None:
         self._open.pop(stream, None)
-
-    def _cuttable(self) -> _Cuttable:
-        return _Cuttable(self._waiting, self)
-
-    @property
-    def cutting(self) -> Callable[[], GatewayError] | None:
-        """What ends the calls that are open, while something does."""
-        return self._cutting
 
     def _foresee(self, request: InferenceRequest, found: Classification) -> Decision:
         """The decision, and what its queue would do with it at once."""
@@ -328,70 +354,55 @@ class Pipeline:
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
             )
-        with request.trace.stage("decide"):
-            states = self._states.snapshot(request, found.restricted)
-            if account is not None and self._shadows is not None:
-                self._shadows.see(request, found, states, account)
-            return self._policy.decide(request, found, states)
+        if request.trace.sampled:
+            with request.trace.stage("decide"):
+                return self._decided(request, found, account)
+        return self._decided(request, found, account)
+
+    def _decided(
+        self, request: InferenceRequest, found: Classification, account: CallAccount | None
+    ) -> Decision:
+        states = self._states.snapshot(request, found.restricted)
+        if account is not None and self._shadows is not None:
+            self._shadows.see(request, found, states, account)
+        return self._policy.decide(request, found, states)
 
     async def _release(
-        self, request: InferenceRequest, sent: Sent, account: CallAccount
+        self, request: InferenceRequest, sent: Sent, account: CallAccount, share: Share | None
     ) -> InferenceReply:
         """Let the answer go, its record written first."""
         opened, found, decision = sent.opened, sent.found, account.decision
         assert decision is not None
+        attempts = len(account.attempts) + 1
+        reason = decision.reason if not account.attempts else "failover"
+        frames: SettlingStream | OneFrame
         try:
-            placement = Placement(
-                zone=opened.endpoint.zone,
-                endpoint=opened.endpoint.name,
-                reason=decision.reason if not account.attempts else "failover",
-                attempts=len(account.attempts) + 1,
-                sensitivity=found.sensitivity,
-                classify_s=found.classify_s,
-                pseudonymised=sum(found.pseudonymised.values()),
-            )
             if request.streamed:
-                with self._cuttable():
-                    await account.record_before_release(opened.so_far())
-                stream = SettlingStream(opened, account, self._ended)
-                self._open[stream] = None
-                return InferenceReply(placement, stream)
-            only = await anext(opened)
-            await opened.served_whole()
-            account.total_tokens = opened.total_tokens
-            with self._cuttable():
-                await account.settle_before_release(placement.reason)
-            return InferenceReply(placement, OneFrame(only))
-        except BaseException as exc:
+                await account.record_before_release(opened.so_far())
+                frames = SettlingStream(opened, account, self._ended)
+                self._open[frames] = None
+            else:
+                frames = OneFrame(opened.take_whole())
+                if (closing := opened.served_whole()) is not None:
+                    await closing
+                account.total_tokens = opened.total_tokens
+                await account.settle_before_release(reason)
+        except BaseException:
             if sent.instead is not None:
                 sent.instead.forget()
-            try:
-                await opened.aclose()
-            finally:  # cancelled once more while it closes
-                account.settle(*ending(exc))
             raise
-
-
-class _Cuttable:
-    """A call in here ends by what `cut` says when that cancels it, and not as if its caller had
-    left."""
-
-    __slots__ = ("_pipeline", "_task", "_waiting")
-
-    def __init__(self, waiting: dict[asyncio.Task[object], None], pipeline: Pipeline) -> None:
-        self._waiting, self._pipeline = waiting, pipeline
-
-    def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._waiting[task] = None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._waiting.pop(self._task, None)
-        why = self._pipeline.cutting
-        if kind is asyncio.CancelledError and why is not None and not self._task.uncancel():
-            raise why() from None
+        placement = Placement(
+            opened.endpoint.zone,
+            opened.endpoint.name,
+            reason,
+            attempts,
+            found.sensitivity,
+            found.classify_s,
+            sum(found.pseudonymised.values()) if found.pseudonymised else 0,
+            _NO_LIMITS if share is None else share.told(),
+        )
+        reply = InferenceReply(placement, frames)
+        return reply if sent.instead is None else sent.instead.restored(reply)
 
 
 class AtTheDoor:
@@ -400,25 +411,25 @@ class AtTheDoor:
     door"). A verdict can only become more restricted.
     """
 
+    found: Classification  # from the first look on
+
     def __init__(
         self, classifier: Classifier, request: InferenceRequest, account: CallAccount
     ) -> None:
         self._classifier = classifier
         self._request = request
         self._account = account
-        self._found: Classification | None = None
 
-    @property
-    def found(self) -> Classification:
-        assert self._found is not None
-        return self._found
-
-    async def first_look(self) -> None:
-        with self._request.trace.stage("classify"):
-            found = self._classifier.classify_now(self._request)
-            if found is None:
-                found = await self._in_time(self._classifier.classify(self._request))
+    def first_look(self) -> Awaitable[None] | None:
+        """What is looked for in every call. None: it is over, and nothing had to be waited for."""
+        found = self._classifier.classify_now(self._request)
+        if found is None:
+            return self._look_on()
         self._tell(found)
+        return None
+
+    async def _look_on(self) -> None:
+        self._tell(await self._in_time(self._classifier.classify(self._request)))
 
     async def to_leave(self) -> None:
         if not self.found.restricted and not self.found.complete:
@@ -438,7 +449,7 @@ class AtTheDoor:
             raise DeadlineExceeded("the latency budget ran out while the call was read") from None
 
     def _tell(self, found: Classification) -> None:
-        self._found = found
+        self.found = found
         self._account.classified(found)
 
 

@@ -283,7 +283,7 @@ class Decision:
     predicted_s: Mapping[str, float] = field(default_factory=dict)  # endpoint -> seconds
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Usage:
     """Tokens of one call. `cached_tokens` are a part of the input."""
 
@@ -292,7 +292,7 @@ class Usage:
     cached_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cost:
     """Of one attempt, exact: whole nano-dollars (1e-9 USD)."""
 
@@ -304,7 +304,7 @@ class Cost:
     estimated: bool = False  # the endpoint has not said how many tokens it counted
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Attempt:
     """One try at one endpoint, as the decision record keeps it."""
 
@@ -396,8 +396,13 @@ class OneFrame:
         return self
 
     async def __anext__(self) -> Frame:
-        if self._frame is None:
+        frame, self._frame = self._frame, None
+        if frame is None:
             raise StopAsyncIteration
+        return frame
+
+    def take(self) -> Frame | None:
+        """What `anext` would give, at once; None where it would be the end."""
         frame, self._frame = self._frame, None
         return frame
 
@@ -405,7 +410,7 @@ class OneFrame:
         self._frame = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Placement:
     """What the caller is told of where its call went (BEHAVIOURS S7)."""
 
@@ -419,7 +424,7 @@ class Placement:
     limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InferenceReply:
     """An answer from its first frame on. Fronts must close `frames` on every exit."""
 
