@@ -81,7 +81,10 @@ def random_bytes(count: int) -> bytes:
 def random_hex(count: int) -> str:
     """`count` random bytes, in twice as many digits. Nobody can foretell them."""
     if count == 8:
-        return _piece()
+        try:
+            return _pieces.pop()  # by one of the threads alone
+        except IndexError:
+            return _piece()
     if count == 16:
         return _piece() + _piece()
     return random_bytes(count).hex()
@@ -104,7 +107,7 @@ def _piece() -> str:
     """Eight random bytes in digits; one call of the system does for many."""
     while True:
         try:
-            return _pieces.pop()  # by one of the threads alone
+            return _pieces.pop()
         except IndexError:
             _pieces.extend(random_bytes(_BLOCK_BYTES).hex("-", 8).split("-"))
 

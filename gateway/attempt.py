@@ -138,9 +138,8 @@ class RunningAttempt:
                 self.gpu_mark = self.place.gpu_time.enters()
             self.give_up_s = fleet.give_up_s(endpoint, request)
             self.sent_s = self.clock()
-            waiting = Waiting(request.model, self.found.restricted)
             limit = patience.within(min(request.deadline.remaining_s(), self.give_up_s))
-            with limit, fleet.waiting_for(endpoint, waiting, limit):
+            with limit, Waiting(self.place, request.model, self.found.restricted, limit):
                 self.stream = stream = await self._open()
                 if type(stream) is OneFrame:
                     first: Frame | None = stream.take()
@@ -234,7 +233,9 @@ class RunningAttempt:
         if log is _NOWHERE:
             return None
         took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
-        closing = _closing(self.stream)
+        closing = None
+        if self.stream is not None and type(self.stream) is not OneFrame:
+            closing = _closing(self.stream)
         self.answered = error is None and not result
         if closing is not None:  # nobody takes this place before the close has gone out (S2)
             asyncio.get_running_loop().call_soon(self._leave)
@@ -332,10 +333,8 @@ class RunningAttempt:
         return found if isinstance(found, int) else None
 
 
-def _closing(stream: ReplyStream | None) -> asyncio.Future[None] | None:
-    """The close, which has begun. Of a whole answer there is nothing to close."""
-    if stream is None or type(stream) is OneFrame:
-        return None
+def _closing(stream: ReplyStream) -> asyncio.Future[None] | None:
+    """The close, which has begun."""
     return asyncio.ensure_future(stream.aclose())
 
 
@@ -424,18 +423,13 @@ class OpenedReply:
             self._attempt.came(frame)
         return found
 
-    def take_whole(self) -> Frame:
-        """The first frame, where that is the whole answer."""
-        first, self._first = self._first, None
-        assert first is not None
-        return first
-
-    def served_whole(self) -> Awaitable[None] | None:
-        """The first frame was the whole answer. Returns what there is to wait for: the close, if
+    def served_whole(self) -> tuple[Frame, Awaitable[None] | None]:
+        """The first frame, which was the whole answer; and what there is to wait for: the close, if
         that takes time."""
-        self._done = True
+        first, self._first, self._done = self._first, None, True
+        assert first is not None
         closing = self._attempt.end(None)
-        return None if closing is None else closed(closing)
+        return first, None if closing is None else closed(closing)
 
     async def aclose(self) -> None:
         await self._finish(None, "cancelled")
@@ -443,11 +437,11 @@ class OpenedReply:
     async def _next(self, stream: ReplyStream) -> Frame:
         attempt = self._attempt
         fleet, request = attempt.fleet, attempt.request
-        waiting = Waiting(request.model, attempt.found.restricted, begun=True)
         patience_s = fleet.next_frame_s(attempt.endpoint, request.model)
         since_s = attempt.clock()
         limit = patience.within(min(request.deadline.remaining_s(), patience_s))
-        with limit, fleet.waiting_for(attempt.endpoint, waiting, limit):
+        restricted = attempt.found.restricted
+        with limit, Waiting(attempt.place, request.model, restricted, limit, begun=True):
             frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
         attempt.came(frame)

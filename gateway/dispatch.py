@@ -123,9 +123,20 @@ class Dispatcher:
                     if not route.paid:
                         break
                 try:
-                    attempt = await (self._here(route) if zone is ONPREM else self._away(route))
-                    if attempt is None:
-                        continue
+                    if zone is ONPREM:
+                        turn = await self._here(route)
+                        if turn is None:
+                            continue
+                        endpoint = self._fleet.endpoint(turn.server)
+                    else:
+                        turn, endpoint = None, route.clouds.popleft()
+                        if route.last is not None and not self._worth_another(request, endpoint):
+                            continue
+                        await route.clearance.to_leave()
+                    route.attempt = attempt = RunningAttempt(
+                        self._fleet, self._clock, request, route.clearance.found, route.decision,
+                        endpoint, route.log, turn,
+                    )  # fmt: skip
                     route.paid = False
                     if self._hedging and route.may_hedge and has_no_effect(request):
                         return await self._hedged(attempt, route)
@@ -146,7 +157,7 @@ class Dispatcher:
                 self._retries.give_back()
         raise self._exhausted(request, route.clearance.found, route.last, route.sent > 0)
 
-    async def _here(self, route: _Route) -> RunningAttempt | None:
+    async def _here(self, route: _Route) -> Granted | None:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
         leave."""
         request, fleet, found = route.request, self._fleet, route.clearance.found
@@ -163,9 +174,8 @@ class Dispatcher:
         try:
             if request.trace.sampled:
                 with request.trace.stage("queue"):
-                    turn = await self._queues.enter(request, call, group)
-            else:
-                turn = await self._queues.enter(request, call, group)
+                    return await self._queues.enter(request, call, group)
+            return await self._queues.enter(request, call, group)
         except Spilled as spilled:
             route.leaves(spilled.why)
             return None
@@ -180,14 +190,6 @@ class Dispatcher:
             if route.clouds:
                 route.leaves("spill_unavailable")
             raise
-        return self._attempt(route, fleet.endpoint(turn.server), turn)
-
-    async def _away(self, route: _Route) -> RunningAttempt | None:
-        endpoint = route.clouds.popleft()
-        if route.last is not None and not self._worth_another(route.request, endpoint):
-            return None
-        await route.clearance.to_leave()
-        return self._attempt(route, endpoint, None)
 
     async def _room_in_time(self, route: _Route) -> bool:
         """Whether a call that failed elsewhere goes on to a cloud that was full, having waited for
@@ -200,14 +202,6 @@ class Dispatcher:
             return False
         route.clouds.extend(map(self._fleet.endpoint, full))
         return True
-
-    def _attempt(self, route: _Route, endpoint: Endpoint, turn: Granted | None) -> RunningAttempt:
-        attempt = RunningAttempt(
-            self._fleet, self._clock, route.request, route.clearance.found, route.decision,
-            endpoint, route.log, turn,
-        )  # fmt: skip
-        route.attempt = attempt
-        return attempt
 
     async def _hedged(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
         others, clearance = route.clouds, route.clearance

@@ -5,10 +5,8 @@ State changes in synchronous methods only; `watch.py` asks the endpoints in the 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 
 from gateway.accounting.metrics import Metrics
 from gateway.backends import Inspector
@@ -32,8 +30,7 @@ from gateway.groups import Abroad, Execution, Groups, NewScheduler, Prior, Weigh
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
-from gateway.patience import Patience
-from gateway.place import Lane, Place, Waiting, unavailable_why
+from gateway.place import Lane, Place, unavailable_why
 from gateway.pricing import tariff
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
@@ -322,23 +319,6 @@ class Fleet:
 
     def place(self, name: str) -> Place:
         return self.places[name]
-
-    @contextmanager
-    def waiting_for(self, endpoint: Endpoint, waiting: Waiting, limit: Patience) -> Iterator[None]:
-        """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
-        keeps its connections open and would hold every call to its deadline."""
-        place, health = self.places[endpoint.name], self.lane(endpoint.name, waiting.model).health
-        place.limits[limit] = waiting
-        ticket = health.asked()
-        answered = True
-        try:
-            yield
-        except (asyncio.CancelledError, DeadlineExceeded):
-            answered = False
-            raise
-        finally:
-            place.limits.pop(limit)
-            health.left(ticket, answered=answered)
 
     def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
         """How long one try there may wait for its answer to begin, whatever the deadline."""

@@ -21,10 +21,13 @@ class Patience:
     """One wait: `with patience.within(seconds): await ...` cancels what is waited for and raises
     TimeoutError when they have passed, as `async with asyncio.timeout` does."""
 
-    __slots__ = ("_at_s", "_cancelling", "_expired", "_fires_s", "_home", "_task", "_timer")
+    __slots__ = (
+        "_at_s", "_cancelling", "_expired", "_fires_s", "_home", "_rests", "_task", "_timer",
+    )  # fmt: skip
 
     def __init__(self, home: _Home) -> None:
         self._home = home
+        self._rests = home.resting.append
         self._timer: asyncio.TimerHandle | None = None
         self._fires_s = math.inf  # without a timer
         self._at_s = 0.0
@@ -33,12 +36,6 @@ class Patience:
         self._expired = False
 
     def __enter__(self) -> Patience:
-        self._task = task = current_task(self._home.loop)
-        if task is None:
-            raise RuntimeError("only a task can be patient")
-        self._cancelling = task.cancelling()
-        if self._fires_s > self._at_s:
-            self._set_timer()
         return self
 
     def __exit__(
@@ -48,12 +45,11 @@ class Patience:
         at: TracebackType | None,
     ) -> None:
         task, self._task = self._task, None
-        expired, self._expired = self._expired, False
-        self._home.resting.append(self)
-        if not expired or task is None:
-            return
-        if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise TimeoutError from error
+        self._rests(self)
+        if self._expired and task is not None:
+            self._expired = False
+            if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+                raise TimeoutError from error
 
     def when(self) -> float:
         """In seconds of the loop."""
@@ -102,11 +98,18 @@ _home: _Home | None = None
 
 
 def within(seconds: float) -> Patience:
-    """For a wait of so many seconds; of none when that is negative."""
+    """A wait of so many seconds, of none when that is negative. It begins here: to be entered at
+    once."""
     global _home
     loop, home = get_running_loop(), _home
     if home is None or home.loop is not loop:
         home = _home = _Home(loop)
+    task = current_task(loop)
+    if task is None:
+        raise RuntimeError("only a task can be patient")
     found = home.resting.pop() if home.resting else Patience(home)
-    found._at_s = home.now_s() + seconds if seconds > 0.0 else home.now_s()
+    found._task, found._cancelling = task, task.cancelling()
+    found._at_s = at_s = home.now_s() + seconds if seconds > 0.0 else home.now_s()
+    if found._fires_s > at_s:
+        found._set_timer()
     return found

@@ -40,7 +40,6 @@ from gateway.types import (
     Placement,
     Sensitivity,
 )
-from gateway.values import value
 
 _READ = frozenset({"clear", PUBLIC_MODEL, "entities", "labelled", "tainted", "pseudonymised"})
 """Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the
@@ -121,16 +120,6 @@ class Explanation:
     waits: bool = False  # before it is refused: a server is expected to be back in time
 
 
-@value
-class Sent:
-    """A call that is being answered: the verdict on what was sent, and what that was if it was not
-    the call itself."""
-
-    opened: OpenedReply
-    found: Classification
-    instead: Instead | None = None
-
-
 class Pipeline:
     def __init__(
         self,
@@ -162,7 +151,7 @@ class Pipeline:
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         account, trace, task = self._accounts.open(request), request.trace, asyncio.current_task()
         assert task is not None
-        sent: Sent | None = None
+        opened: OpenedReply | None = None
         try:
             if trace.sampled:
                 trace.since("front", request.received_s)
@@ -178,16 +167,16 @@ class Pipeline:
                         await look
             elif (look := clearance.first_look()) is not None:
                 await look
-            sent = await self._send(request, clearance, account)
-            reply = await self._release(request, sent, account, share)
+            opened = await self._send(request, clearance, account)
+            reply = await self._release(request, clearance, opened, account, share)
         except BaseException as exc:
             self._waiting.pop(task, None)
             ended_by = self._ended_by(exc, task)
             if isinstance(ended_by, GatewayError):
                 account.vetoes = ended_by.vetoes
             try:
-                if sent is not None:
-                    await sent.opened.aclose()
+                if opened is not None:
+                    await opened.aclose()
             finally:  # cancelled once more while it closes
                 account.settle(*ending(ended_by))
             if ended_by is exc:
@@ -214,20 +203,24 @@ class Pipeline:
 
     async def _send(
         self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
-    ) -> Sent:
+    ) -> OpenedReply:
         while True:
-            known = clearance.found.restricted
+            found = clearance.found
             tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
-            if not tried and self._may_go_instead(request, clearance.found):
-                other = await self._instead(request, clearance.found)
+            if not tried and self._may_go_instead(request, found):
+                other = await self._instead(request, found)
                 if other is not None:
+                    clearance.instead = other[0]
                     return await self._send_instead(*other, account)
             try:
-                account.decision = self._decide(request, clearance.found, account)
-                opened = await self._dispatcher.send(request, clearance, account.decision, account)
-                return Sent(opened, clearance.found)
+                if request.trace.sampled:
+                    with request.trace.stage("decide"):
+                        account.decision = self._decide(request, found, account)
+                else:
+                    account.decision = self._decide(request, found, account)
+                return await self._dispatcher.send(request, clearance, account.decision, account)
             except NotCleared:  # restricted from here on: no decision may name the cloud again
-                if known:
+                if found.restricted:
                     raise EgressForbidden(request.id) from None
                 account.decision = None  # it was one for a call that could leave
             except (OnpremUnavailable, NoEligibleEndpoint) as refused:
@@ -239,18 +232,17 @@ class Pipeline:
 
     async def _send_instead(
         self, instead: Instead, decision: Decision, account: CallAccount
-    ) -> Sent:
+    ) -> OpenedReply:
         account.classified(instead.found)
         account.decision = decision
         if self._shadows is not None:
             states = self._states.snapshot(instead.request, instead.found.restricted)
             self._shadows.see(instead.request, instead.found, states, account)
         try:
-            opened = await self._dispatcher.send(instead.request, instead, decision, account)
+            return await self._dispatcher.send(instead.request, instead, decision, account)
         except BaseException:
             instead.forget()
             raise
-        return Sent(opened, instead.found, instead)
 
     def _may_go_instead(self, request: InferenceRequest, found: Classification) -> bool:
         return self._pseudonyms is not None and request.pseudonymise and found.restricted
@@ -342,7 +334,8 @@ class Pipeline:
 
     def _foresee(self, request: InferenceRequest, found: Classification) -> Decision:
         """The decision, and what its queue would do with it at once."""
-        decision = self._decide(request, found)
+        with request.trace.stage("decide"):
+            decision = self._decide(request, found)
         return self._states.foresee(request, found.restricted, decision)
 
     def _decide(
@@ -354,24 +347,22 @@ class Pipeline:
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
             )
-        if request.trace.sampled:
-            with request.trace.stage("decide"):
-                return self._decided(request, found, account)
-        return self._decided(request, found, account)
-
-    def _decided(
-        self, request: InferenceRequest, found: Classification, account: CallAccount | None
-    ) -> Decision:
         states = self._states.snapshot(request, found.restricted)
         if account is not None and self._shadows is not None:
             self._shadows.see(request, found, states, account)
         return self._policy.decide(request, found, states)
 
     async def _release(
-        self, request: InferenceRequest, sent: Sent, account: CallAccount, share: Share | None
+        self,
+        request: InferenceRequest,
+        clearance: AtTheDoor,
+        opened: OpenedReply,
+        account: CallAccount,
+        share: Share | None,
     ) -> InferenceReply:
         """Let the answer go, its record written first."""
-        opened, found, decision = sent.opened, sent.found, account.decision
+        instead, decision = clearance.instead, account.decision
+        found = clearance.found if instead is None else instead.found
         assert decision is not None
         attempts = len(account.attempts) + 1
         reason = decision.reason if not account.attempts else "failover"
@@ -382,14 +373,15 @@ class Pipeline:
                 frames = SettlingStream(opened, account, self._ended)
                 self._open[frames] = None
             else:
-                frames = OneFrame(opened.take_whole())
-                if (closing := opened.served_whole()) is not None:
+                whole, closing = opened.served_whole()
+                if closing is not None:
                     await closing
+                frames = OneFrame(whole)
                 account.total_tokens = opened.total_tokens
                 await account.settle_before_release(reason)
         except BaseException:
-            if sent.instead is not None:
-                sent.instead.forget()
+            if instead is not None:
+                instead.forget()
             raise
         placement = Placement(
             opened.endpoint.zone,
@@ -402,7 +394,7 @@ class Pipeline:
             _NO_LIMITS if share is None else share.told(),
         )
         reply = InferenceReply(placement, frames)
-        return reply if sent.instead is None else sent.instead.restored(reply)
+        return reply if instead is None else instead.restored(reply)
 
 
 class AtTheDoor:
@@ -412,6 +404,7 @@ class AtTheDoor:
     """
 
     found: Classification  # from the first look on
+    instead: Instead | None = None  # what goes in its place
 
     def __init__(
         self, classifier: Classifier, request: InferenceRequest, account: CallAccount
@@ -425,7 +418,8 @@ class AtTheDoor:
         found = self._classifier.classify_now(self._request)
         if found is None:
             return self._look_on()
-        self._tell(found)
+        self.found = found
+        self._account.classified(found)
         return None
 
     async def _look_on(self) -> None:

@@ -9,10 +9,17 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.deadline import Deadline
 from gateway.tracing import UNTRACED, Untraced
-from gateway.values import value
+from gateway.values import value, value_seen_weakly
 
 
-class Sensitivity(enum.Enum):
+class Word(enum.Enum):
+    """Of a closed set. A member is found in a table as any object is: `Enum` would work a hash out
+    of its name, in Python, each time."""
+
+    __hash__ = object.__hash__
+
+
+class Sensitivity(Word):
     CLEAR = "clear"
     RESTRICTED = "restricted"  # also: not scanned, not scannable, scan failed or late
 
@@ -20,7 +27,7 @@ class Sensitivity(enum.Enum):
 CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
 
 
-class Zone(enum.Enum):
+class Zone(Word):
     ONPREM = "onprem"
     CLOUD = "cloud"
 
@@ -31,7 +38,7 @@ EVERYWHERE = frozenset(Zone)
 ONPREM_ONLY = frozenset({Zone.ONPREM})
 
 
-class Outcome(enum.Enum):
+class Outcome(Word):
     """How a call ended: the only values that the `outcome` metric label can take."""
 
     SERVED = "served"
@@ -42,7 +49,7 @@ class Outcome(enum.Enum):
     CANCELLED = "cancelled"  # the caller left
 
 
-class WireProtocol(enum.Enum):
+class WireProtocol(Word):
     """The protocol in which the caller spoke."""
 
     KSERVE_REST = "kserve-rest"
@@ -50,7 +57,7 @@ class WireProtocol(enum.Enum):
     OPENAI = "openai"
 
 
-class Operation(enum.Enum):
+class Operation(Word):
     INFER = "infer"
     CHAT = "chat.completions"
     COMPLETIONS = "completions"
@@ -58,7 +65,7 @@ class Operation(enum.Enum):
     RESPONSES = "responses"
 
 
-class Spill(enum.Enum):
+class Spill(Word):
     """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
 
     ALLOW = "allow"
@@ -72,7 +79,7 @@ JsonDocument = dict[str, Any]
 """A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tensor:
     """One input or output tensor. `data` is its raw little-endian form of the binary tensor
     extension: row-major elements; BYTES elements each behind a 4-byte little-endian length."""
@@ -84,13 +91,13 @@ class Tensor:
     parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestedOutput:
     name: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorCall:
     """One Open Inference Protocol inference, freed from its wire form."""
 
@@ -112,7 +119,7 @@ class TensorCall:
         return found if isinstance(found, int | str) and found not in (0, "") else None
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@value_seen_weakly
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
 
@@ -156,7 +163,7 @@ class Quota:
     concurrent: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InferenceRequest:
     """One call, independent of how it arrived."""
 
@@ -187,7 +194,7 @@ class InferenceRequest:
         return self.payload.streamed
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finding:
     """A span of personal data in one scanned text. Offsets are characters."""
 
@@ -201,7 +208,7 @@ PUBLIC_MODEL = "public_model"
 """The reason code of a call that is clear unread, by the operator's word about its model."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Classification:
     """The verdict on one call. It belongs to that call alone (`request_id`)."""
 
@@ -320,7 +327,7 @@ class Attempt:
     sent_as: str = ""  # in the cloud: the id under which it was sent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestBody:
     """One Open Inference Protocol REST answer as the server wrote it. `header_length` is the
     length in bytes of the JSON part when binary tensors follow it, else None."""
@@ -329,14 +336,14 @@ class RestBody:
     header_length: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GrpcMessage:
     """One serialised `inference.ModelInferResponse` as the server wrote it."""
 
     message: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JsonBody:
     """One whole OpenAI answer."""
 
@@ -396,18 +403,18 @@ class OneFrame:
         return self
 
     async def __anext__(self) -> Frame:
-        frame, self._frame = self._frame, None
-        if frame is None:
+        if self._frame is None:
             raise StopAsyncIteration
-        return frame
-
-    def take(self) -> Frame | None:
-        """What `anext` would give, at once; None where it would be the end."""
         frame, self._frame = self._frame, None
         return frame
 
     async def aclose(self) -> None:
         self._frame = None
+
+    def take(self) -> Frame | None:
+        """The frame, unless it was taken; all that is left to be read."""
+        frame, self._frame = self._frame, None
+        return frame
 
 
 @value

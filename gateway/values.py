@@ -6,13 +6,19 @@ set through `object.__setattr__`. These are frozen for the type checker alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(made: type[T]) -> type[T]:
     """A slotted dataclass with a hash, which nobody changes."""
     return dataclass(slots=True, unsafe_hash=True)(made)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def value_seen_weakly(made: type[T]) -> type[T]:
+    """The same, of which something may be known for as long as it lives."""
+    return dataclass(slots=True, unsafe_hash=True, weakref_slot=True)(made)
