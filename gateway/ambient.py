@@ -80,36 +80,14 @@ def random_bytes(count: int) -> bytes:
 
 def random_hex(count: int) -> str:
     """`count` random bytes, in twice as many digits. Nobody can foretell them."""
-    if count == 8:
-        try:
-            return _pieces.pop()  # by one of the threads alone
-        except IndexError:
-            return _piece()
-    if count == 16:
-        return _piece() + _piece()
-    return random_bytes(count).hex()
-
-
-_pieces: list[str] = []
-_ids: list[str] = []
-"""Digits and ids that nobody has had yet."""
-
-
-def _forget() -> None:
-    _pieces.clear()
-    _ids.clear()
-
-
-os.register_at_fork(after_in_child=_forget)  # or two processes would draw the same
-
-
-def _piece() -> str:
-    """Eight random bytes in digits; one call of the system does for many."""
+    drawn = _digits.get(count)
+    if drawn is None:
+        return random_bytes(count).hex()
     while True:
         try:
-            return _pieces.pop()
-        except IndexError:
-            _pieces.extend(random_bytes(_BLOCK_BYTES).hex("-", 8).split("-"))
+            return drawn.pop()  # by one of the threads alone
+        except IndexError:  # one call of the system does for many
+            drawn.extend(random_bytes(_BLOCK_BYTES).hex("-", count).split("-"))
 
 
 def new_id() -> str:
@@ -121,6 +99,20 @@ def new_id() -> str:
             drawn = int.from_bytes(random_bytes(_BLOCK_BYTES)) & _DRAWN | _VERSION_4
             digits = _PARTS.iter_unpack(drawn.to_bytes(_BLOCK_BYTES).hex().encode())
             _ids.extend(b" ".join(map(b"-".join, digits)).decode().split())
+
+
+_digits: Final[dict[int, list[str]]] = {8: [], 16: []}  # those of spans, and of traces
+_ids: Final[list[str]] = []
+"""What nobody has had yet."""
+
+
+def _forget() -> None:
+    _ids.clear()
+    for drawn in _digits.values():
+        drawn.clear()
+
+
+os.register_at_fork(after_in_child=_forget)  # or two processes would draw the same
 
 
 class Lots(Random):

@@ -189,15 +189,16 @@ class RunningAttempt:
     def _still_available(self) -> None:
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
-        why = unavailable_why(self.place, self.lane)
-        if not why and self.lane.health.slow_since_s is not None:
+        endpoint, lane = self.endpoint, self.lane
+        why = unavailable_why(self.place, lane)
+        if not why and lane.health.slow_since_s is not None:
             why = self._better_elsewhere()
         if why:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
-        away = self.endpoint.zone is CLOUD
-        if away and not self.fleet.takes_another(self.endpoint.name, self.request.model):
+        away = endpoint.zone is CLOUD
+        if away and not self.fleet.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
-                "the cloud has as many calls as it takes", (self.endpoint.name,), retry_after_s=1.0
+                "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
             )
 
     def _better_elsewhere(self) -> str:
@@ -263,8 +264,10 @@ class RunningAttempt:
 
     def as_attempt(self, result: str, took_s: float, last: bool = False) -> Attempt:
         """So far; with `last` of the whole attempt, asked once."""
-        told = self.counted()
-        cost = self._cost(told, last)
+        told = getattr(self.stream, "usage", None)  # as the endpoint counted it
+        if not isinstance(told, Usage):
+            told = None
+        cost = _NOT_SENT if self.epoch is None else self._cost(told or self._of_a_total(), last)
         return Attempt(
             endpoint=self.endpoint.name,
             zone=self.endpoint.zone,
@@ -284,10 +287,8 @@ class RunningAttempt:
             if self.served.egress_usd_per_gb:
                 self.came_bytes += _length(frame)
 
-    def _cost(self, told: Usage | None, last: bool) -> Cost:
-        if self.epoch is None:
-            return _NOT_SENT
-        usage, gpu = told or self._of_a_total(), self.place.gpu_time
+    def _cost(self, usage: Usage | None, last: bool) -> Cost:
+        gpu = self.place.gpu_time
         if gpu is None:
             return tariff.in_the_cloud(
                 self.request, self.served, usage, self.frames, self.came_bytes
@@ -310,11 +311,6 @@ class RunningAttempt:
             return None
         prices = tariff.tariff(self.served)
         return Usage(total, 0) if prices.given >= prices.written else Usage(0, total)
-
-    def counted(self) -> Usage | None:
-        """As the endpoint counted."""
-        found = getattr(self.stream, "usage", None)
-        return found if isinstance(found, Usage) else None
 
     def _tell_of_failure(self, error: GatewayError | None, epoch: int) -> None:
         fleet, endpoint, model = self.fleet, self.endpoint, self.request.model

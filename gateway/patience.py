@@ -98,8 +98,7 @@ _home: _Home | None = None
 
 
 def within(seconds: float) -> Patience:
-    """A wait of so many seconds, of none when that is negative. It begins here: to be entered at
-    once."""
+    """A wait of so many seconds, of none when that is negative. It has begun: enter it at once."""
     global _home
     loop, home = get_running_loop(), _home
     if home is None or home.loop is not loop:
@@ -113,3 +112,8 @@ def within(seconds: float) -> Patience:
     if found._fires_s > at_s:
         found._set_timer()
     return found
+
+
+def until(at_s: float) -> Patience:
+    """A wait that ends at `at_s`, in seconds of the running loop; to be entered at once, too."""
+    return within(at_s - ambient.loop_s())

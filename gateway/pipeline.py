@@ -207,7 +207,7 @@ class Pipeline:
         while True:
             found = clearance.found
             tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
-            if not tried and self._may_go_instead(request, found):
+            if not tried and self._pseudonyms is not None and found.restricted:
                 other = await self._instead(request, found)
                 if other is not None:
                     clearance.instead = other[0]
@@ -244,15 +244,12 @@ class Pipeline:
             instead.forget()
             raise
 
-    def _may_go_instead(self, request: InferenceRequest, found: Classification) -> bool:
-        return self._pseudonyms is not None and request.pseudonymise and found.restricted
-
     async def _instead(
         self, request: InferenceRequest, found: Classification
     ) -> tuple[Instead, Decision] | None:
         """Another call for one that would leave were it clear. What stays anyway is served as it
         is: surrogates are for the cloud alone."""
-        if self._pseudonyms is None or not self._may_go_instead(request, found):
+        if self._pseudonyms is None or not (request.pseudonymise and found.restricted):
             return None
         if not self._would_leave(request):
             return None
