@@ -352,9 +352,6 @@ class Fleet:
             request.tenant, tariff.at_most(request, served), request.deadline
         )
 
-    def gpu_time(self, endpoint: Endpoint) -> GpuTime | None:
-        return self.places[endpoint.name].gpu_time
-
     def cheapest_abroad(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
         names = self._catalog.find(model).endpoints

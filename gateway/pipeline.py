@@ -149,8 +149,9 @@ class Pipeline:
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
-        account, trace, task = self._accounts.open(request), request.trace, asyncio.current_task()
+        task, trace = asyncio.current_task(), request.trace
         assert task is not None
+        account = self._accounts.open(request)
         opened: OpenedReply | None = None
         try:
             if trace.sampled:

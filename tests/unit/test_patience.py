@@ -38,6 +38,14 @@ async def test_a_wait_ends_at_its_time() -> None:
     await asyncio.sleep(0)  # no cancellation is left behind
 
 
+async def test_a_wait_can_be_given_the_time_at_which_it_ends() -> None:
+    loop = asyncio.get_running_loop()
+    at_s = loop.time() + 0.02
+    with pytest.raises(TimeoutError), patience.until(at_s):
+        await asyncio.sleep(10)
+    assert loop.time() >= at_s - 0.002
+
+
 async def test_a_time_that_has_passed_ends_the_wait_at_once() -> None:
     with pytest.raises(TimeoutError), patience.within(-1.0):
         await asyncio.sleep(10)
