@@ -266,6 +266,7 @@ class _Route:
     """Where a call has been, and where it may still go."""
 
     last: GatewayError | None = None
+    onprem = False
     sent = 0
     paid = False  # for a second try that has not begun
     losses = 0
@@ -279,13 +280,13 @@ class _Route:
         log: AttemptLog,
     ) -> None:
         self.request, self.clearance, self.decision, self.log = request, clearance, decision, log
-        self.onprem, self.clouds = False, deque[Endpoint]()
+        self.clouds: deque[Endpoint] = deque()
         for endpoint in decision.attempts:
             if endpoint.zone is CLOUD:
                 self.clouds.append(endpoint)
             else:
                 self.onprem = True
-        self.avoid = set(slow_ones(decision)) if decision.vetoes else set[str]()
+        self.avoid: set[str] = set(slow_ones(decision)) if decision.vetoes else set()
         self.full: list[str] = []  # places in the cloud that had no room for it
 
     @property
