@@ -58,9 +58,11 @@ class Waiting:
         self._limit = limit
         self._ticket = 0
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> int:
+        """Returns the ticket by which its lane knows it."""
         self._limits[self._limit] = self
-        self._ticket = self._health.asked()
+        self._ticket = ticket = self._health.asked()
+        return ticket
 
     def __exit__(
         self,
