@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import struct
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +18,10 @@ from typing import Final
 
 _FRACTION_BITS: Final = 53  # of a float
 _BLOCK_BYTES: Final = 4096  # asked of the system at once, for ids
-_PIECE_DIGITS: Final = 16
-_VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+_IDS: Final = _BLOCK_BYTES // 16
+_DRAWN: Final = int("ffffffffffff0fff3fffffffffffffff" * _IDS, 16)  # the bits of them that are
+_VERSION_4: Final = int("00000000000040008000000000000000" * _IDS, 16)  # and those that say so
+_PARTS: Final = struct.Struct("8s4s4s4s12s")  # of an id's digits, between its dashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,18 @@ def drawn_from(sources: Sources) -> Iterator[None]:
     """For a simulation: everything in this process has its time and its lots from `sources`."""
     global _sources
     before, _sources = _sources, sources
-    _pieces.clear()
+    _forget()
     try:
         yield
     finally:
         _sources = before
-        _pieces.clear()
+        _forget()
+
+
+def clock() -> Callable[[], float]:
+    """What `monotonic_s` asks now, to be kept by whoever reads it for every call. It stays what it
+    is: whoever keeps it is made when a simulation has put its sources in place."""
+    return _sources.monotonic_s
 
 
 def monotonic_s() -> float:
@@ -60,6 +68,11 @@ def loop_s() -> float:
     return asyncio.get_running_loop().time()
 
 
+def loop_clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """What `loop_s` asks in this loop, to be kept."""
+    return loop.time
+
+
 def random_bytes(count: int) -> bytes:
     """Fit for keys: of nothing that was in memory before."""
     return _sources.random_bytes(count)
@@ -67,39 +80,39 @@ def random_bytes(count: int) -> bytes:
 
 def random_hex(count: int) -> str:
     """`count` random bytes, in twice as many digits. Nobody can foretell them."""
-    if count == 8:
-        return _piece()
-    if count == 16:
-        return _piece() + _piece()
-    return random_bytes(count).hex()
+    drawn = _digits.get(count)
+    if drawn is None:
+        return random_bytes(count).hex()
+    while True:
+        try:
+            return drawn.pop()  # by one of the threads alone
+        except IndexError:  # one call of the system does for many
+            drawn.extend(random_bytes(_BLOCK_BYTES).hex("-", count).split("-"))
 
 
 def new_id() -> str:
     """A random UUID (RFC 9562, version 4), as text."""
-    a, b = _piece(), _piece()
-    return f"{a[:8]}-{a[8:12]}-4{a[13:]}-{_VARIANT[b[0]]}{b[1:4]}-{b[4:]}"
-
-
-_pieces: list[str] = []
-"""Digits that no id has had yet. A fork leaves them to the parent: no two processes draw the same.
-"""
-os.register_at_fork(after_in_child=_pieces.clear)
-
-
-def _piece() -> str:
-    """Eight random bytes in digits; one call of the system does for many ids."""
     while True:
         try:
-            return _pieces.pop()  # by one of the threads alone
+            return _ids.pop()
         except IndexError:
-            digits = random_bytes(_BLOCK_BYTES).hex()
-            _pieces.extend(
-                digits[at : at + _PIECE_DIGITS] for at in range(0, len(digits), _PIECE_DIGITS)
-            )
+            drawn = int.from_bytes(random_bytes(_BLOCK_BYTES)) & _DRAWN | _VERSION_4
+            digits = _PARTS.iter_unpack(drawn.to_bytes(_BLOCK_BYTES).hex().encode())
+            _ids.extend(b" ".join(map(b"-".join, digits)).decode().split())
 
 
-def new_uuid() -> uuid.UUID:
-    return uuid.UUID(bytes=random_bytes(16), version=4)
+_digits: Final[dict[int, list[str]]] = {8: [], 16: []}  # those of spans, and of traces
+_ids: Final[list[str]] = []
+"""What nobody has had yet."""
+
+
+def _forget() -> None:
+    _ids.clear()
+    for drawn in _digits.values():
+        drawn.clear()
+
+
+os.register_at_fork(after_in_child=_forget)  # or two processes would draw the same
 
 
 class Lots(Random):

@@ -73,7 +73,7 @@ class Gateway:
         self.settings = settings
         self._progress = progress
         self._file = file
-        self._clock = ambient.monotonic_s
+        self._clock = ambient.clock()
         self.metrics = Metrics()
         self._tasks: set[asyncio.Task[None]] = set()
         self._store: Store | None = None  # without one nothing is kept of what calls cost

@@ -7,11 +7,10 @@ upstream) is given back in `finish`, which happens once, on every way out (A2).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, cast
-from uuid import UUID
 
 from gateway import ambient, patience
 from gateway.backends import Cleared, OnPremBackend
@@ -29,11 +28,12 @@ from gateway.errors import (
 )
 from gateway.fleet import Fleet
 from gateway.patience import Patience
-from gateway.place import Lane, Waiting
+from gateway.place import Lane, Waiting, unavailable_why
 from gateway.pricing import tariff, usd
 from gateway.spill import Reservation
 from gateway.tracing import Attribute, Value
 from gateway.types import (
+    CLOUD,
     Attempt,
     Classification,
     Cost,
@@ -51,7 +51,6 @@ from gateway.types import (
     Take,
     TensorCall,
     Usage,
-    Zone,
     flow_of,
 )
 
@@ -93,6 +92,16 @@ class Granted(Protocol):
 class RunningAttempt:
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
+    answered = False  # whether its time tells how fast the server is
+    reserved: Reservation | None = None
+    stream: ReplyStream | None = None
+    sent_s: float | None = None
+    sent_as = ""  # what the cloud knows it by
+    epoch: int | None = None  # None: no call has gone there
+    give_up_s = 0.0
+    gpu_mark = 0.0
+    frames = came_bytes = 0
+
     def __init__(
         self,
         fleet: Fleet,
@@ -106,25 +115,11 @@ class RunningAttempt:
     ) -> None:
         self.fleet, self.clock, self.log = fleet, clock, log
         self.request, self.found, self.decision = request, found, decision
-        self.endpoint = endpoint
+        self.endpoint, self.turn = endpoint, turn
         self.served = endpoint.models[request.model]
-        self.turn = turn
-        self.answered = False  # whether its time tells how fast the server is
-        self.reserved: Reservation | None = None
-        self.stream: ReplyStream | None = None
-        self.sent_s: float | None = None
-        self.epoch: int | None = None  # None: no call has gone there
-        self.give_up_s = fleet.give_up_s(endpoint, request)
-        self.gpu = fleet.gpu_time(endpoint)
-        self.gpu_mark = 0.0
-        self.frames = self.came_bytes = 0
-        self.final: Cost | None = None
-        self.sent_as: UUID | None = None  # what the cloud knows it by
-        self.span = request.trace.begin("attempt")
-
-    @property
-    def lane(self) -> Lane:
-        return self.fleet.lane(self.endpoint.name, self.request.model)
+        self.place = fleet.places[endpoint.name]
+        self.lane = fleet.lane(endpoint.name, request.model)
+        self.span = request.trace.begin("attempt") if request.trace.sampled else None
 
     @property
     def finished(self) -> bool:
@@ -137,18 +132,28 @@ class RunningAttempt:
         )
 
     async def start(self) -> OpenedReply:
+        fleet, endpoint, request = self.fleet, self.endpoint, self.request
         try:
-            if self.endpoint.zone is Zone.CLOUD:
-                await self._prepare_to_leave()
             self._still_available()
-            self.epoch = self.fleet.started(self.endpoint, self.request.model)
-            self.gpu_mark = self.gpu.enters() if self.gpu is not None else 0.0
+            if endpoint.zone is CLOUD:  # much may have changed when what it takes is there
+                self.reserved = await fleet.reserve(request, self.served)
+                self.sent_as = ambient.new_id()
+                await self.log.leaves(endpoint.name, self.sent_as)
+                self._still_available()
+            self.epoch = fleet.started(endpoint, request.model)
+            if self.place.gpu_time is not None:
+                self.gpu_mark = self.place.gpu_time.enters()
+            self.give_up_s = fleet.give_up_s(endpoint, request)
             self.sent_s = self.clock()
-            waiting = Waiting(self.request.model, self.found.restricted)
-            limit = patience.within(self._patience_s())
-            with limit, self.fleet.waiting_for(self.endpoint, waiting, limit):
-                self.stream = await self._open()
-                first = await self._first(self.stream)
+            limit = patience.within(min(request.deadline.remaining_s(), self.give_up_s))
+            with limit, Waiting(self.place, request.model, self.found.restricted, limit):
+                self.stream = stream = await self._open()
+                if type(stream) is OneFrame:
+                    first: Frame | None = stream.take()
+                elif request.streamed and isinstance(request.payload, TensorCall):
+                    first = await anext(stream, None)  # a decoupled model may give none
+                else:
+                    first = await anext(stream)
             self.came(first)
         except StopAsyncIteration:
             error = UpstreamFailed("the endpoint ended its answer before it began")
@@ -172,13 +177,6 @@ class RunningAttempt:
             raise
         return OpenedReply(self, first)
 
-    async def _prepare_to_leave(self) -> None:
-        """Whatever has to be waited for; then it is looked again whether the cloud takes it."""
-        self._still_available()
-        self.reserved = await self.fleet.reserve(self.request, self.served)
-        self.sent_as = ambient.new_uuid()
-        await self.log.leaves(self.endpoint.name, str(self.sent_as))
-
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out before the answer began")
@@ -195,25 +193,19 @@ class RunningAttempt:
             return UpstreamGivenUp("the endpoint went out while it was answering", reason=why)
         return UpstreamSilent("the endpoint has stopped in the middle of its answer")
 
-    def _patience_s(self) -> float:
-        return min(self.request.deadline.remaining_s(), self.give_up_s)
-
-    async def _first(self, stream: ReplyStream) -> Frame | None:
-        """None: on a stream a decoupled model may end a call without any answer."""
-        if not (self.request.streamed and isinstance(self.request.payload, TensorCall)):
-            return await anext(stream)
-        return await anext(stream, None)
-
     def _still_available(self) -> None:
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
-        why = self.fleet.refuses(self.endpoint, self.request.model) or self._better_elsewhere()
+        endpoint, lane = self.endpoint, self.lane
+        why = unavailable_why(self.place, lane)
+        if not why and lane.health.slow_since_s is not None:
+            why = self._better_elsewhere()
         if why:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
-        away = self.endpoint.zone is Zone.CLOUD
-        if away and not self.fleet.takes_another(self.endpoint.name, self.request.model):
+        away = endpoint.zone is CLOUD
+        if away and not self.fleet.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
-                "the cloud has as many calls as it takes", (self.endpoint.name,), retry_after_s=1.0
+                "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
             )
 
     def _better_elsewhere(self) -> str:
@@ -221,45 +213,55 @@ class RunningAttempt:
             return ""
         return "slow" if self.lane.health.state == "slow" else ""
 
-    async def _open(self) -> ReplyStream:
-        place, request = self.fleet.place(self.endpoint.name), self.request
+    def _open(self) -> Awaitable[ReplyStream]:
+        place, request = self.place, self.request
         if self.span is not None:  # what the server does is within this attempt
             onwards = request.trace.onwards(self.span, request.traceparent)
             request = replace(request, traceparent=onwards)
-        if self.endpoint.zone is Zone.CLOUD:
-            if place.cloud is None or self.sent_as is None:
+        if self.endpoint.zone is CLOUD:
+            if place.cloud is None or not self.sent_as:
                 raise EgressForbidden(self.request.id)
             cleared = Cleared(request, self.found, self.decision, self.sent_as)
-            return await place.cloud.infer(cleared, self.served)
+            return place.cloud.infer(cleared, self.served)
         if place.onprem is None:
             raise EgressForbidden(self.request.id)
         door = self.turn.door if self.turn is not None else None
-        return await (door or place.onprem).infer(request, self.served)
+        return (door or place.onprem).infer(request, self.served)
 
     async def finish(self, error: GatewayError | None, result: str = "") -> None:
-        """Give the turn back, close the upstream, tell fleet and account; acts once."""
+        """`end`, and wait for the close."""
+        closing = self.end(error, result)
+        if closing is not None:
+            await closed(closing)
+
+    def end(self, error: GatewayError | None, result: str = "") -> asyncio.Future[None] | None:
+        """Give the turn back, close the upstream, tell fleet and account; acts once. Returns the
+        close, if that takes time."""
         log, self.log = self.log, _NOWHERE
         if log is _NOWHERE:
-            return
+            return None
         took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
-        closing = _closing(self.stream)
+        closing = None
+        if self.stream is not None and type(self.stream) is not OneFrame:
+            closing = _closing(self.stream)
         self.answered = error is None and not result
         if closing is not None:  # nobody takes this place before the close has gone out (S2)
             asyncio.get_running_loop().call_soon(self._leave)
-        self.final = self.cost(last=True)
+        how = result or (error.reason if error is not None else "served")
+        attempt = self.as_attempt(how, took_s, last=True)
         if self.reserved is not None:
-            self.reserved.settle(self.final.nano_usd)
-        self._tell_fleet(error, result, took_s)
-        log.attempted(self.as_attempt(result or (error.reason if error else "served"), took_s))
+            self.reserved.settle(attempt.cost.nano_usd)
+        if self.epoch is not None:
+            if self.answered:
+                self.fleet.succeeded(self.endpoint, self.request, self.epoch, took_s)
+            else:
+                self._tell_of_failure(error, self.epoch)
+        log.attempted(attempt)
         if self.span is not None:
-            how = result or (error.reason if error else "served")
             self.request.trace.end(self.span, _told(self.endpoint, how))
         if closing is None:
             self._leave()
-        else:  # it goes on by itself when it takes longer, or when the caller leaves
-            done, _ = await asyncio.wait((closing,), timeout=_CLOSES_IN_S)
-            for closed in done:
-                closed.result()
+        return closing
 
     def _leave(self) -> None:
         if self.turn is not None:
@@ -267,19 +269,23 @@ class RunningAttempt:
         if self.epoch is not None:
             self.fleet.ended(self.endpoint, self.request.model)
 
-    def as_attempt(self, result: str, took_s: float) -> Attempt:
-        cost = self.cost() if self.final is None else self.final
+    def as_attempt(self, result: str, took_s: float, last: bool = False) -> Attempt:
+        """So far; with `last` of the whole attempt, asked once."""
+        told = getattr(self.stream, "usage", None)  # as the endpoint counted it
+        if not isinstance(told, Usage):
+            told = None
+        cost = _NOT_SENT if self.epoch is None else self._cost(told or self._of_a_total(), last)
         return Attempt(
             endpoint=self.endpoint.name,
             zone=self.endpoint.zone,
             zones=self.decision.zones,
             result=result,
-            queued_s=self.turn.queued_s if self.turn else 0.0,
+            queued_s=self.turn.queued_s if self.turn is not None else 0.0,
             took_s=took_s,
             price_usd=usd(cost.nano_usd),
             cost=cost,
-            usage=self.counted(),
-            sent_as="" if self.sent_as is None else str(self.sent_as),
+            usage=told,
+            sent_as=self.sent_as,
         )
 
     def came(self, frame: Frame | None) -> None:
@@ -288,64 +294,57 @@ class RunningAttempt:
             if self.served.egress_usd_per_gb:
                 self.came_bytes += _length(frame)
 
-    def cost(self, last: bool = False) -> Cost:
-        """So far; with `last` of the whole attempt, asked once."""
-        if self.epoch is None:
-            return _NOT_SENT
-        if self.gpu is None:
+    def _cost(self, usage: Usage | None, last: bool) -> Cost:
+        gpu = self.place.gpu_time
+        if gpu is None:
             return tariff.in_the_cloud(
-                self.request, self.served, self.usage(), self.frames, self.came_bytes
+                self.request, self.served, usage, self.frames, self.came_bytes
             )
-        share = self.gpu.leaves_ns if last else self.gpu.so_far_ns
-        cost = tariff.on_the_premises(self.served, share(self.gpu_mark), self.usage())
-        abroad = None if self.found.restricted else self.fleet.cheapest_abroad(self.request.model)
-        if abroad is None or not self.answered:
+        share_ns = gpu.leaves_ns(self.gpu_mark) if last else gpu.so_far_ns(self.gpu_mark)
+        cost = tariff.on_the_premises(self.served, share_ns, usage)
+        if self.found.restricted or not self.answered:
             return cost
-        there = tariff.instead(self.request, abroad, self.usage(), self.frames)
-        return tariff.compared(cost, there)
+        abroad = self.fleet.cheapest_abroad(self.request.model)
+        if abroad is None:
+            return cost
+        return tariff.compared(cost, tariff.instead(self.request, abroad, usage, self.frames))
 
-    def usage(self) -> Usage | None:
-        """As the endpoint counted. Of a total nobody knows what was given and what written: it is
-        taken for whichever is dearer."""
-        found = self.counted()
-        if found is not None:
-            return found
+    def _of_a_total(self) -> Usage | None:
+        """Of a total nobody knows what was given and what written: it is taken for whichever is
+        dearer."""
         total = self.tokens()
         if total is None:
             return None
         prices = tariff.tariff(self.served)
         return Usage(total, 0) if prices.given >= prices.written else Usage(0, total)
 
-    def counted(self) -> Usage | None:
-        found = getattr(self.stream, "usage", None)
-        return found if isinstance(found, Usage) else None
-
-    def _tell_fleet(self, error: GatewayError | None, result: str, took_s: float) -> None:
-        if self.epoch is None:
-            return
+    def _tell_of_failure(self, error: GatewayError | None, epoch: int) -> None:
         fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
-        if error is None and not result:
-            fleet.succeeded(endpoint, self.request, self.epoch, took_s)
-        elif isinstance(error, UpstreamRefused):
-            fleet.abandoned(endpoint, model, self.epoch)
+        sent_s = self.sent_s or 0.0
+        if isinstance(error, UpstreamRefused):
+            fleet.abandoned(endpoint, model, epoch)
         elif isinstance(error, UpstreamError) or (
-            isinstance(error, DeadlineExceeded)
-            and fleet.fairly_late(endpoint, model, self.sent_s or 0.0)
+            isinstance(error, DeadlineExceeded) and fleet.fairly_late(endpoint, model, sent_s)
         ):
-            fleet.failed(endpoint, model, self.epoch, error, self.sent_s or 0.0)
+            fleet.failed(endpoint, model, epoch, error, sent_s)
         else:
-            fleet.abandoned(endpoint, model, self.epoch)
+            fleet.abandoned(endpoint, model, epoch)
 
     def tokens(self) -> int | None:
         found = getattr(self.stream, "total_tokens", None)
         return found if isinstance(found, int) else None
 
 
-def _closing(stream: ReplyStream | None) -> asyncio.Future[None] | None:
-    """The close, which has begun. Of a whole answer there is nothing to close."""
-    if stream is None or isinstance(stream, OneFrame):
-        return None
+def _closing(stream: ReplyStream) -> asyncio.Future[None] | None:
+    """The close, which has begun."""
     return asyncio.ensure_future(stream.aclose())
+
+
+async def closed(closing: asyncio.Future[None]) -> None:
+    """It goes on by itself when it takes longer, or when the caller leaves."""
+    done, _ = await asyncio.wait((closing,), timeout=_CLOSES_IN_S)
+    for ended in done:
+        ended.result()
 
 
 def _length(frame: Frame) -> int:
@@ -377,6 +376,7 @@ class OpenedReply:
 
     def __init__(self, attempt: RunningAttempt, first: Frame | None) -> None:
         self._attempt = attempt
+        self.endpoint = attempt.endpoint
         self._first: Frame | None = first
         self._done = False
         self._since_s: float | None = None  # the last frame, while the next is waited for
@@ -384,10 +384,6 @@ class OpenedReply:
         self._lane: Lane
         self._ticket = 0
         self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return self._attempt.endpoint
 
     @property
     def served(self) -> ServedModel:
@@ -429,9 +425,13 @@ class OpenedReply:
         """Ends at its limit, too: then `anext` finds out what that means."""
         return None if flow_of(self._attempt.stream) is None else self._flow
 
-    async def served_whole(self) -> None:
-        """The first frame was the whole answer."""
-        await self._finish(None)
+    def served_whole(self) -> tuple[Frame, Awaitable[None] | None]:
+        """The first frame, which was the whole answer; and what there is to wait for: the close, if
+        that takes time."""
+        first, self._first, self._done = self._first, None, True
+        assert first is not None
+        closing = self._attempt.end(None)
+        return first, None if closing is None else closed(closing)
 
     async def aclose(self) -> None:
         await self._finish(None, "cancelled")
@@ -478,10 +478,11 @@ class OpenedReply:
             attempt.came_bytes += len(events) - count * _FRAMED_BYTES
         return self._take(events, count)
 
-    def _waiting(self, limit: Patience) -> AbstractContextManager[int]:
+    def _waiting(self, limit: Patience) -> Waiting:
         attempt = self._attempt
-        waiting = Waiting(attempt.request.model, attempt.found.restricted, begun=True)
-        return attempt.fleet.waiting_for(attempt.endpoint, waiting, limit)
+        return Waiting(
+            attempt.place, attempt.request.model, attempt.found.restricted, limit, begun=True
+        )
 
     def _limit(self, since_s: float) -> Patience:
         """Of the wait for a frame, since the one before it."""

@@ -78,7 +78,7 @@ class CanaryDoors:
                 "kind": "canary",
                 "time": round(ambient.wall_s(), 3),
                 "id": request.id,
-                "sent_as": str(cleared.sent_as),
+                "sent_as": cleared.sent_as,
                 "endpoint": endpoint,
                 "tenant": "",
                 "model": request.model,

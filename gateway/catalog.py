@@ -35,6 +35,7 @@ class Catalog:
     models: dict[str, CatalogModel] = field(default_factory=dict)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     gpu_usd_per_hour: dict[str, float] = field(default_factory=dict)  # of each whole endpoint
+    changes: int = 0  # since it was made
 
     @classmethod
     def of(cls, settings: Settings) -> Catalog:
@@ -84,6 +85,7 @@ class Catalog:
         """Serve what an on-prem server has and the settings do not name: there, restricted."""
         place = self.endpoints[endpoint]
         served = dict(place.models)
+        self.changes += 1
         for name in names:
             if name in self.models and self.models[name].declared:
                 continue

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gateway import ambient
+from gateway.values import value
 
 Clock = Callable[[], float]
 """Seconds from a monotonic clock. Injected wherever time is read, so that tests own it."""
@@ -15,22 +16,24 @@ _EARLY_S = 0.002
 Who is woken by one finds nothing left that could be used, and takes the deadline as passed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deadline:
     """The instant (monotonic seconds) after which an answer is worthless to the caller."""
 
     at_s: float
-    clock: Clock = field(default=ambient.monotonic_s, repr=False, compare=False)
+    clock: Clock = field(default_factory=ambient.clock, repr=False, compare=False)
 
     @classmethod
-    def after(cls, seconds: float, clock: Clock = ambient.monotonic_s) -> Deadline:
+    def after(cls, seconds: float, clock: Clock | None = None) -> Deadline:
+        if clock is None:
+            clock = ambient.clock()
         return cls(clock() + seconds, clock)
 
     def remaining_s(self) -> float:
         return self.at_s - self.clock()
 
     def passed(self) -> bool:
-        return self.remaining_s() <= _EARLY_S
+        return self.at_s - self.clock() <= _EARLY_S
 
     def allows(self, need_s: float) -> bool:
-        return self.remaining_s() >= need_s
+        return self.at_s - self.clock() >= need_s

@@ -35,6 +35,8 @@ from gateway.retries import RetryBudget
 from gateway.routing.policy import leaving, slow_ones
 from gateway.scheduling.calls import Call
 from gateway.types import (
+    CLOUD,
+    ONPREM,
     Classification,
     Decision,
     Endpoint,
@@ -87,69 +89,93 @@ class Dispatcher:
         self._retries = retries or RetryBudget(clock)
         self._hedging = hedging
 
-    async def send(
+    def send(
         self,
         request: InferenceRequest,
         clearance: Clearance,
         decision: Decision,
         log: AttemptLog,
-    ) -> OpenedReply:
+    ) -> Coroutine[Any, Any, OpenedReply]:
         """The reply from its first frame on; whoever gets it must close it. Raises what the last
         attempt met; for a restricted call OnpremUnavailable, unless the queue was full or the model
         failed; or NotCleared before an attempt in the cloud that turns out not to be allowed.
         """
-        route = _Route(request, clearance, decision, log)
         self._retries.called()
+        route = _Route(request, clearance, decision, log)
+        if not request.trace.sampled:
+            return self._send(route)
+        return self._traced(route)
+
+    async def _traced(self, route: _Route) -> OpenedReply:
+        with route.request.trace.stage("dispatch"):
+            return await self._send(route)
+
+    async def _send(self, route: _Route) -> OpenedReply:
+        request, decision = route.request, route.decision
         try:
-            with request.trace.stage("dispatch"):
-                return await self._send(route)
+            while (zone := route.zone) is not None or await self._room_in_time(route):
+                if zone is None:
+                    continue
+                if zone not in decision.zones:
+                    raise EgressForbidden(request.id)
+                if route.sent and not route.paid:  # before it waits for a place: others come
+                    route.paid = self._retries.take()
+                    if not route.paid:
+                        break
+                try:
+                    if zone is ONPREM:
+                        turn = await self._here(route)
+                        if turn is None:
+                            continue
+                        endpoint = self._fleet.endpoint(turn.server)
+                    else:
+                        turn, endpoint = None, route.clouds.popleft()
+                        if route.last is not None and not self._worth_another(request, endpoint):
+                            continue
+                        await route.clearance.to_leave()
+                    route.attempt = attempt = RunningAttempt(
+                        self._fleet, self._clock, request, route.clearance.found, route.decision,
+                        endpoint, route.log, turn,
+                    )  # fmt: skip
+                    route.paid = False
+                    if self._hedging and route.may_hedge and has_no_effect(request):
+                        return await self._hedged(attempt, route)
+                    return await attempt.start()
+                except (UpstreamRefused, DeadlineExceeded):
+                    raise
+                except OwnerLost:
+                    if not route.again():
+                        raise
+                except DeadlineUnmeetable:
+                    if route.last is None:
+                        raise
+                    route.onprem = False
+                except (UpstreamError, Saturated, SpillClosed) as exc:
+                    route.failed(exc)
         finally:
             if route.paid:
                 self._retries.give_back()
+        raise self._exhausted(request, route.clearance.found, route.last, route.sent > 0)
 
-    async def _send(self, route: _Route) -> OpenedReply:
-        request, clearance, decision = route.request, route.clearance, route.decision
-        while (zone := route.zone) is not None or await self._room_in_time(route):
-            if zone is None:
-                continue
-            if zone not in decision.zones:
-                raise EgressForbidden(request.id)
-            if route.sent and not route.paid:  # before it waits for a place: others come meanwhile
-                route.paid = self._retries.take()
-                if not route.paid:
-                    break
-            try:
-                attempt = await (self._here(route) if zone is Zone.ONPREM else self._away(route))
-                if attempt is not None:
-                    route.paid = False
-                    return await self._started(attempt, route)
-            except (UpstreamRefused, DeadlineExceeded):
-                raise
-            except OwnerLost:
-                if not route.again():
-                    raise
-            except DeadlineUnmeetable:
-                if route.last is None:
-                    raise
-                route.onprem = False
-            except (UpstreamError, Saturated, SpillClosed) as exc:
-                route.failed(exc)
-        raise self._exhausted(request, clearance.found, route.last, route.sent > 0)
-
-    async def _here(self, route: _Route) -> RunningAttempt | None:
+    async def _here(self, route: _Route) -> Granted | None:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
         leave."""
         request, fleet, found = route.request, self._fleet, route.clearance.found
         group = fleet.group_of(request)
         if route.last is not None:
             route.avoid |= {n for n in group if not self._worth_another(request, fleet.endpoint(n))}
-        if all(n in route.avoid or fleet.refuses(fleet.endpoint(n), request.model) for n in group):
+        for name in group:
+            if name not in route.avoid and not fleet.refuses(fleet.endpoint(name), request.model):
+                break
+        else:
             route.onprem = False
             return None
         call = fleet.call(request, found.restricted, route.clouds, frozenset(route.avoid))
         try:
-            with request.trace.stage("queue"):
-                turn = await self._queues.enter(request, call, group)
+            if request.trace.sampled:
+                with request.trace.stage("queue"):
+                    return await self._queues.enter(request, call, group)
+            return await self._queues.enter(request, call, group)
         except Spilled as spilled:
             route.leaves(spilled.why)
             return None
@@ -164,14 +190,6 @@ class Dispatcher:
             if route.clouds:
                 route.leaves("spill_unavailable")
             raise
-        return self._attempt(route, fleet.endpoint(turn.server), turn)
-
-    async def _away(self, route: _Route) -> RunningAttempt | None:
-        endpoint = route.clouds.popleft()
-        if route.last is not None and not self._worth_another(route.request, endpoint):
-            return None
-        await route.clearance.to_leave()
-        return self._attempt(route, endpoint, None)
 
     async def _room_in_time(self, route: _Route) -> bool:
         """Whether a call that failed elsewhere goes on to a cloud that was full, having waited for
@@ -185,26 +203,9 @@ class Dispatcher:
         route.clouds.extend(map(self._fleet.endpoint, full))
         return True
 
-    def _attempt(self, route: _Route, endpoint: Endpoint, turn: Granted | None) -> RunningAttempt:
-        attempt = RunningAttempt(
-            self._fleet, self._clock, route.request, route.clearance.found, route.decision,
-            endpoint, route.log, turn,
-        )  # fmt: skip
-        route.attempt = attempt
-        return attempt
-
-    async def _started(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
-        try:
-            if self._hedging and route.may_hedge and has_no_effect(route.request):
-                return await self._hedged(attempt, route)
-            return await attempt.start()
-        except asyncio.CancelledError:  # it may not even have begun
-            await attempt.finish(None, "cancelled")
-            raise
-
     async def _hedged(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
         others, clearance = route.clouds, route.clearance
-        times = self._fleet.lane(attempt.endpoint.name, attempt.request.model).times
+        times = attempt.lane.times
         if times.cold:
             return await attempt.start()
 
@@ -213,7 +214,7 @@ class Dispatcher:
             allowed = endpoint.zone in attempt.decision.zones
             if not (allowed and self._worth_another(attempt.request, endpoint)):
                 return None
-            if endpoint.zone is Zone.CLOUD:
+            if endpoint.zone is CLOUD:
                 try:
                     await clearance.to_leave()
                 except NotCleared:
@@ -225,7 +226,11 @@ class Dispatcher:
             return attempt.beside(endpoint, clearance.found).start()
 
         late_s = max(times.slow_s, _LATE * times.usual_s)
-        return await hedged(attempt.start(), late_s, second)
+        try:
+            return await hedged(attempt.start(), late_s, second)
+        except asyncio.CancelledError:  # it may not even have begun
+            await attempt.finish(None, "cancelled")
+            raise
 
     def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
         """No attempt starts that cannot finish (D5)."""
@@ -260,6 +265,13 @@ class Dispatcher:
 class _Route:
     """Where a call has been, and where it may still go."""
 
+    last: GatewayError | None = None
+    onprem = False
+    sent = 0
+    paid = False  # for a second try that has not begun
+    losses = 0
+    attempt: RunningAttempt | None = None
+
     def __init__(
         self,
         request: InferenceRequest,
@@ -268,25 +280,23 @@ class _Route:
         log: AttemptLog,
     ) -> None:
         self.request, self.clearance, self.decision, self.log = request, clearance, decision, log
-        self.clouds = deque(e for e in decision.attempts if e.zone is Zone.CLOUD)
-        self.onprem = any(e.zone is Zone.ONPREM for e in decision.attempts)
-        self.avoid = set(slow_ones(decision))
+        self.clouds: deque[Endpoint] = deque()
+        for endpoint in decision.attempts:
+            if endpoint.zone is CLOUD:
+                self.clouds.append(endpoint)
+            else:
+                self.onprem = True
+        self.avoid: set[str] = set(slow_ones(decision)) if decision.vetoes else set()
         self.full: list[str] = []  # places in the cloud that had no room for it
-        self.last: GatewayError | None = None
-        self.sent = 0
-        self.paid = False  # for a second try that has not begun
-        self.losses = 0
-        self.attempt: RunningAttempt | None = None
 
     @property
     def zone(self) -> Zone | None:
         """Where it goes next; None: nowhere."""
         if self.sent >= self.decision.tries or not (self.onprem or self.clouds):
             return None
-        here_first = self.decision.attempts[0].zone is Zone.ONPREM
-        if self.onprem and (here_first or not self.clouds):
-            return Zone.ONPREM
-        return Zone.CLOUD
+        if self.onprem and (not self.clouds or self.decision.attempts[0].zone is ONPREM):
+            return ONPREM
+        return CLOUD
 
     @property
     def may_hedge(self) -> bool:
@@ -310,5 +320,5 @@ class _Route:
             self.sent += attempt.sent_s is not None
             if isinstance(error, CloudFull):
                 self.full.append(attempt.endpoint.name)
-            if attempt.endpoint.zone is Zone.ONPREM:
+            if attempt.endpoint.zone is ONPREM:
                 self.avoid.add(attempt.endpoint.name)

@@ -5,10 +5,8 @@ State changes in synchronous methods only; `watch.py` asks the endpoints in the 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 
 from gateway.accounting.metrics import Metrics
@@ -33,8 +31,7 @@ from gateway.groups import Abroad, Execution, Groups, NewScheduler, Prior, Weigh
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
-from gateway.patience import Patience
-from gateway.place import Lane, Place, Waiting, unavailable_why
+from gateway.place import Lane, Place, unavailable_why
 from gateway.pricing import tariff
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
@@ -331,24 +328,6 @@ class Fleet:
     def place(self, name: str) -> Place:
         return self.places[name]
 
-    @contextmanager
-    def waiting_for(self, endpoint: Endpoint, waiting: Waiting, limit: Patience) -> Iterator[int]:
-        """While in here, `limit` runs out at once when the endpoint goes down: a frozen server
-        keeps its connections open and would hold every call to its deadline. What it gives is
-        for `heard_from`."""
-        place, health = self.places[endpoint.name], self.lane(endpoint.name, waiting.model).health
-        place.limits[limit] = waiting
-        ticket = health.asked()
-        answered = True
-        try:
-            yield ticket
-        except (asyncio.CancelledError, DeadlineExceeded):
-            answered = False
-            raise
-        finally:
-            place.limits.pop(limit)
-            health.left(ticket, answered=answered)
-
     def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
         """How long one try there may wait for its answer to begin, whatever the deadline."""
         lane = self.places[endpoint.name].lanes[request.model]
@@ -381,9 +360,6 @@ class Fleet:
         return self._spill.reserve(
             request.tenant, tariff.at_most(request, served), request.deadline
         )
-
-    def gpu_time(self, endpoint: Endpoint) -> GpuTime | None:
-        return self.places[endpoint.name].gpu_time
 
     def cheapest_abroad(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""

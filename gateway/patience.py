@@ -8,6 +8,8 @@ after: when it fires it looks whether the time of the one that is going on has c
 from __future__ import annotations
 
 import asyncio
+import math
+from asyncio import current_task, get_running_loop
 from types import TracebackType
 
 from gateway import ambient
@@ -16,29 +18,24 @@ _EARLY_S = 0.002  # timers count whole milliseconds, and fire up to so much earl
 
 
 class Patience:
-    """One wait: `with patience.until(at_s): await ...` cancels what is waited for and raises
-    TimeoutError at `at_s`, in seconds of the loop, as `async with asyncio.timeout_at` does."""
+    """One wait: `with patience.within(seconds): await ...` cancels what is waited for and raises
+    TimeoutError when they have passed, as `async with asyncio.timeout` does."""
 
     __slots__ = (
-        "_at_s", "_cancelling", "_expired", "_fires_s", "_home", "_task", "_timer", "_waits",
+        "_at_s", "_cancelling", "_expired", "_fires_s", "_home", "_rests", "_task", "_timer",
     )  # fmt: skip
 
     def __init__(self, home: _Home) -> None:
         self._home = home
+        self._rests = home.resting.append
         self._timer: asyncio.TimerHandle | None = None
-        self._fires_s = self._at_s = 0.0
-        self._task: asyncio.Task[object] | None = None
+        self._fires_s = math.inf  # without a timer
+        self._at_s = 0.0
+        self._task: asyncio.Task[object] | None = None  # the one that waits
         self._cancelling = 0
-        self._waits = self._expired = False
+        self._expired = False
 
     def __enter__(self) -> Patience:
-        task = asyncio.current_task(self._home.loop)
-        if task is None:
-            raise RuntimeError("only a task can be patient")
-        self._task, self._cancelling = task, task.cancelling()
-        self._expired, self._waits = False, True
-        if self._timer is None or self._fires_s > self._at_s:
-            self._set_timer()
         return self
 
     def __exit__(
@@ -47,30 +44,26 @@ class Patience:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._waits = False
         task, self._task = self._task, None
-        expired = self._expired
-        self._home.rests(self)
-        if not expired or task is None:
-            return
-        if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise TimeoutError from error
+        self._rests(self)
+        if self._expired and task is not None:
+            self._expired = False
+            if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+                raise TimeoutError from error
 
     def when(self) -> float:
+        """In seconds of the loop."""
         return self._at_s
 
     def expired(self) -> bool:
+        """Asked while it goes on."""
         return self._expired
 
     def reschedule(self, at_s: float) -> None:
         """Of the wait that is going on."""
         self._at_s = at_s
-        if self._timer is None or self._fires_s > at_s:
+        if self._fires_s > at_s:
             self._set_timer()
-
-    def _begin(self, at_s: float) -> Patience:
-        self._at_s = at_s
-        return self
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -79,41 +72,48 @@ class Patience:
         self._timer = self._home.loop.call_at(self._at_s, self._look)
 
     def _look(self) -> None:
-        self._timer = None
-        if not self._waits or self._expired:
+        self._timer, self._fires_s = None, math.inf
+        task = self._task
+        if task is None or self._expired:
             return
-        if ambient.loop_s() + _EARLY_S < self._at_s:
+        if self._home.now_s() + _EARLY_S < self._at_s:
             self._set_timer()
             return
         self._expired = True
-        assert self._task is not None
-        self._task.cancel()
+        task.cancel()
 
 
 class _Home:
     """Those of one loop that nobody uses now."""
 
+    __slots__ = ("loop", "now_s", "resting")
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.now_s = ambient.loop_clock(loop)
         self.resting: list[Patience] = []
-
-    def rests(self, patience: Patience) -> None:
-        self.resting.append(patience)
 
 
 _home: _Home | None = None
 
 
-def until(at_s: float) -> Patience:
-    """For a wait that ends at `at_s`, seconds of the running loop."""
-    global _home
-    loop = asyncio.get_running_loop()
-    if _home is None or _home.loop is not loop:
-        _home = _Home(loop)
-    found = _home.resting.pop() if _home.resting else Patience(_home)
-    return found._begin(at_s)
-
-
 def within(seconds: float) -> Patience:
-    """For a wait of so many seconds; of none when that is negative."""
-    return until(ambient.loop_s() + max(0.0, seconds))
+    """A wait of so many seconds, of none when that is negative. It has begun: enter it at once."""
+    global _home
+    loop, home = get_running_loop(), _home
+    if home is None or home.loop is not loop:
+        home = _home = _Home(loop)
+    task = current_task(loop)
+    if task is None:
+        raise RuntimeError("only a task can be patient")
+    found = home.resting.pop() if home.resting else Patience(home)
+    found._task, found._cancelling = task, task.cancelling()
+    found._at_s = at_s = home.now_s() + seconds if seconds > 0.0 else home.now_s()
+    if found._fires_s > at_s:
+        found._set_timer()
+    return found
+
+
+def until(at_s: float) -> Patience:
+    """A wait that ends at `at_s`, in seconds of the running loop; to be entered at once, too."""
+    return within(at_s - ambient.loop_s())

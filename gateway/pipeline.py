@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway import ambient, patience
 from gateway.accounting.account import Accounts, CallAccount
@@ -22,10 +22,11 @@ from gateway.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
 )
-from gateway.limits import Limits
+from gateway.limits import Limits, Share
 from gateway.routing.policy import Policy
 from gateway.tracing import UNTRACED
 from gateway.types import (
+    CLOUD,
     PUBLIC_MODEL,
     Classification,
     Decision,
@@ -39,7 +40,6 @@ from gateway.types import (
     Placement,
     Sensitivity,
     Take,
-    Zone,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 _READ = frozenset({"clear", PUBLIC_MODEL, "entities", "labelled", "tainted", "pseudonymised"})
 """Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the
 operator's word."""
+
+
+_NO_LIMITS: Final[Mapping[str, str]] = {}
 
 
 def stopping() -> Draining:
@@ -121,16 +124,6 @@ class Explanation:
     waits: bool = False  # before it is refused: a server is expected to be back in time
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A call that is being answered: the verdict on what was sent, and what that was if it was not
-    the call itself."""
-
-    opened: OpenedReply
-    found: Classification
-    instead: Instead | None = None
-
-
 class Pipeline:
     def __init__(
         self,
@@ -146,7 +139,7 @@ class Pipeline:
         shadows: Shadows | None = None,
     ) -> None:
         self._shadows = shadows
-        self._limits = Limits(ambient.monotonic_s) if limits is None else limits
+        self._limits = Limits(ambient.clock()) if limits is None else limits
         self._admission = admission
         self._classifier = classifier
         self._states = states
@@ -160,44 +153,79 @@ class Pipeline:
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
+        task, trace = asyncio.current_task(), request.trace
+        assert task is not None
         account = self._accounts.open(request)
-        request.trace.since("front", request.received_s)
+        opened: OpenedReply | None = None
         try:
-            with request.trace.stage("admission"):
-                account.holds(self._admission.enter(request))
-                account.check()
-            share = self._limits.enter(request)
-            account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
-            with self._cuttable():
-                clearance = AtTheDoor(self._classifier, request, account)
-                await clearance.first_look()
-                sent = await self._send(request, clearance, account)
+            if trace.sampled:
+                trace.since("front", request.received_s)
+                with trace.stage("admission"):
+                    share = self._admit(request, account)
+            else:
+                share = self._admit(request, account)
+            self._waiting[task] = None
+            clearance = AtTheDoor(self._classifier, request, account)
+            if trace.sampled:
+                with trace.stage("classify"):
+                    if (look := clearance.first_look()) is not None:
+                        await look
+            elif (look := clearance.first_look()) is not None:
+                await look
+            opened = await self._send(request, clearance, account)
+            reply = await self._release(request, clearance, opened, account, share)
         except BaseException as exc:
-            if isinstance(exc, GatewayError):
-                account.vetoes = exc.vetoes
-            account.settle(*ending(exc))
-            raise
-        reply = await self._release(request, sent, account)
-        if request.quotas:
-            reply = replace(reply, placement=replace(reply.placement, limits=share.told()))
-        return reply if sent.instead is None else sent.instead.restored(reply)
+            self._waiting.pop(task, None)
+            ended_by = self._ended_by(exc, task)
+            if isinstance(ended_by, GatewayError):
+                account.vetoes = ended_by.vetoes
+            try:
+                if opened is not None:
+                    await opened.aclose()
+            finally:  # cancelled once more while it closes
+                account.settle(*ending(ended_by))
+            if ended_by is exc:
+                raise
+            raise ended_by from None
+        self._waiting.pop(task, None)
+        return reply
+
+    def _admit(self, request: InferenceRequest, account: CallAccount) -> Share | None:
+        account.holds(self._admission.enter(request))
+        account.check()
+        if not request.quotas:
+            return None
+        share = self._limits.enter(request)
+        account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
+        return share
+
+    def _ended_by(self, exc: BaseException, task: asyncio.Task[object]) -> BaseException:
+        """What `cut` says when that has cancelled it, and not as if its caller had left."""
+        why = self._cutting
+        if why is not None and isinstance(exc, asyncio.CancelledError) and not task.uncancel():
+            return why()
+        return exc
 
     async def _send(
         self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
-    ) -> Sent:
+    ) -> OpenedReply:
         while True:
-            known = clearance.found.restricted
+            found = clearance.found
             tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
-            if not tried and self._may_go_instead(request, clearance.found):
-                other = await self._instead(request, clearance.found)
+            if not tried and self._pseudonyms is not None and found.restricted:
+                other = await self._instead(request, found)
                 if other is not None:
+                    clearance.instead = other[0]
                     return await self._send_instead(*other, account)
             try:
-                account.decision = self._decide(request, clearance.found, account)
-                opened = await self._dispatcher.send(request, clearance, account.decision, account)
-                return Sent(opened, clearance.found)
+                if request.trace.sampled:
+                    with request.trace.stage("decide"):
+                        account.decision = self._decide(request, found, account)
+                else:
+                    account.decision = self._decide(request, found, account)
+                return await self._dispatcher.send(request, clearance, account.decision, account)
             except NotCleared:  # restricted from here on: no decision may name the cloud again
-                if known:
+                if found.restricted:
                     raise EgressForbidden(request.id) from None
                 account.decision = None  # it was one for a call that could leave
             except (OnpremUnavailable, NoEligibleEndpoint) as refused:
@@ -209,28 +237,24 @@ class Pipeline:
 
     async def _send_instead(
         self, instead: Instead, decision: Decision, account: CallAccount
-    ) -> Sent:
+    ) -> OpenedReply:
         account.classified(instead.found)
         account.decision = decision
         if self._shadows is not None:
             states = self._states.snapshot(instead.request, instead.found.restricted)
             self._shadows.see(instead.request, instead.found, states, account)
         try:
-            opened = await self._dispatcher.send(instead.request, instead, decision, account)
+            return await self._dispatcher.send(instead.request, instead, decision, account)
         except BaseException:
             instead.forget()
             raise
-        return Sent(opened, instead.found, instead)
-
-    def _may_go_instead(self, request: InferenceRequest, found: Classification) -> bool:
-        return self._pseudonyms is not None and request.pseudonymise and found.restricted
 
     async def _instead(
         self, request: InferenceRequest, found: Classification
     ) -> tuple[Instead, Decision] | None:
         """Another call for one that would leave were it clear. What stays anyway is served as it
         is: surrogates are for the cloud alone."""
-        if self._pseudonyms is None or not self._may_go_instead(request, found):
+        if self._pseudonyms is None or not (request.pseudonymise and found.restricted):
             return None
         if not self._would_leave(request):
             return None
@@ -241,7 +265,7 @@ class Pipeline:
             decision = self._foresee(instead.request, instead.found)
         except GatewayError:
             decision = None
-        if decision is None or decision.attempts[0].zone is not Zone.CLOUD:
+        if decision is None or decision.attempts[0].zone is not CLOUD:
             instead.forget()
             return None
         return instead, decision
@@ -253,7 +277,7 @@ class Pipeline:
             decision = self._foresee(request, if_clear)
         except GatewayError:
             return False
-        return decision.attempts[0].zone is Zone.CLOUD
+        return decision.attempts[0].zone is CLOUD
 
     async def _back_in_time(
         self, request: InferenceRequest, refused: OnpremUnavailable | NoEligibleEndpoint
@@ -295,7 +319,7 @@ class Pipeline:
             except GatewayError as refusal:
                 return Explanation(found, states, None, refusal)
             known = found.complete or found.restricted
-            if known or decision.attempts[0].zone is not Zone.CLOUD:
+            if known or decision.attempts[0].zone is not CLOUD:
                 return Explanation(found, states, decision, None)
             found = await self._classifier.complete(request, found)
 
@@ -310,17 +334,10 @@ class Pipeline:
     def _ended(self, stream: SettlingStream) -> None:
         self._open.pop(stream, None)
 
-    def _cuttable(self) -> _Cuttable:
-        return _Cuttable(self._waiting, self)
-
-    @property
-    def cutting(self) -> Callable[[], GatewayError] | None:
-        """What ends the calls that are open, while something does."""
-        return self._cutting
-
     def _foresee(self, request: InferenceRequest, found: Classification) -> Decision:
         """The decision, and what its queue would do with it at once."""
-        decision = self._decide(request, found)
+        with request.trace.stage("decide"):
+            decision = self._decide(request, found)
         return self._states.foresee(request, found.restricted, decision)
 
     def _decide(
@@ -332,70 +349,54 @@ class Pipeline:
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
             )
-        with request.trace.stage("decide"):
-            states = self._states.snapshot(request, found.restricted)
-            if account is not None and self._shadows is not None:
-                self._shadows.see(request, found, states, account)
-            return self._policy.decide(request, found, states)
+        states = self._states.snapshot(request, found.restricted)
+        if account is not None and self._shadows is not None:
+            self._shadows.see(request, found, states, account)
+        return self._policy.decide(request, found, states)
 
     async def _release(
-        self, request: InferenceRequest, sent: Sent, account: CallAccount
+        self,
+        request: InferenceRequest,
+        clearance: AtTheDoor,
+        opened: OpenedReply,
+        account: CallAccount,
+        share: Share | None,
     ) -> InferenceReply:
         """Let the answer go, its record written first."""
-        opened, found, decision = sent.opened, sent.found, account.decision
+        instead, decision = clearance.instead, account.decision
+        found = clearance.found if instead is None else instead.found
         assert decision is not None
+        attempts = len(account.attempts) + 1
+        reason = decision.reason if not account.attempts else "failover"
+        frames: SettlingStream | OneFrame
         try:
-            placement = Placement(
-                zone=opened.endpoint.zone,
-                endpoint=opened.endpoint.name,
-                reason=decision.reason if not account.attempts else "failover",
-                attempts=len(account.attempts) + 1,
-                sensitivity=found.sensitivity,
-                classify_s=found.classify_s,
-                pseudonymised=sum(found.pseudonymised.values()),
-            )
             if request.streamed:
-                with self._cuttable():
-                    await account.record_before_release(opened.so_far())
-                stream = SettlingStream(opened, account, self._ended)
-                self._open[stream] = None
-                return InferenceReply(placement, stream)
-            only = await anext(opened)
-            await opened.served_whole()
-            account.total_tokens = opened.total_tokens
-            with self._cuttable():
-                await account.settle_before_release(placement.reason)
-            return InferenceReply(placement, OneFrame(only))
-        except BaseException as exc:
-            if sent.instead is not None:
-                sent.instead.forget()
-            try:
-                await opened.aclose()
-            finally:  # cancelled once more while it closes
-                account.settle(*ending(exc))
+                await account.record_before_release(opened.so_far())
+                frames = SettlingStream(opened, account, self._ended)
+                self._open[frames] = None
+            else:
+                whole, closing = opened.served_whole()
+                if closing is not None:
+                    await closing
+                frames = OneFrame(whole)
+                account.total_tokens = opened.total_tokens
+                await account.settle_before_release(reason)
+        except BaseException:
+            if instead is not None:
+                instead.forget()
             raise
-
-
-class _Cuttable:
-    """A call in here ends by what `cut` says when that cancels it, and not as if its caller had
-    left."""
-
-    __slots__ = ("_pipeline", "_task", "_waiting")
-
-    def __init__(self, waiting: dict[asyncio.Task[object], None], pipeline: Pipeline) -> None:
-        self._waiting, self._pipeline = waiting, pipeline
-
-    def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._waiting[task] = None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._waiting.pop(self._task, None)
-        why = self._pipeline.cutting
-        if kind is asyncio.CancelledError and why is not None and not self._task.uncancel():
-            raise why() from None
+        placement = Placement(
+            opened.endpoint.zone,
+            opened.endpoint.name,
+            reason,
+            attempts,
+            found.sensitivity,
+            found.classify_s,
+            sum(found.pseudonymised.values()) if found.pseudonymised else 0,
+            _NO_LIMITS if share is None else share.told(),
+        )
+        reply = InferenceReply(placement, frames)
+        return reply if instead is None else instead.restored(reply)
 
 
 class AtTheDoor:
@@ -404,25 +405,27 @@ class AtTheDoor:
     door"). A verdict can only become more restricted.
     """
 
+    found: Classification  # from the first look on
+    instead: Instead | None = None  # what goes in its place
+
     def __init__(
         self, classifier: Classifier, request: InferenceRequest, account: CallAccount
     ) -> None:
         self._classifier = classifier
         self._request = request
         self._account = account
-        self._found: Classification | None = None
 
-    @property
-    def found(self) -> Classification:
-        assert self._found is not None
-        return self._found
+    def first_look(self) -> Awaitable[None] | None:
+        """What is looked for in every call. None: it is over, and nothing had to be waited for."""
+        found = self._classifier.classify_now(self._request)
+        if found is None:
+            return self._look_on()
+        self.found = found
+        self._account.classified(found)
+        return None
 
-    async def first_look(self) -> None:
-        with self._request.trace.stage("classify"):
-            found = self._classifier.classify_now(self._request)
-            if found is None:
-                found = await self._in_time(self._classifier.classify(self._request))
-        self._tell(found)
+    async def _look_on(self) -> None:
+        self._tell(await self._in_time(self._classifier.classify(self._request)))
 
     async def to_leave(self) -> None:
         if not self.found.restricted and not self.found.complete:
@@ -442,7 +445,7 @@ class AtTheDoor:
             raise DeadlineExceeded("the latency budget ran out while the call was read") from None
 
     def _tell(self, found: Classification) -> None:
-        self._found = found
+        self.found = found
         self._account.classified(found)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from gateway import ambient
 from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.breaker import Breaker
 from gateway.config import EndpointSettings
 from gateway.embedded.providers import Provided
+from gateway.errors import DeadlineExceeded
 from gateway.groups import Prior
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import parting_s
@@ -50,13 +53,37 @@ class Lanes(dict[str, Lane]):
         return found
 
 
-@dataclass(frozen=True, slots=True)
 class Waiting:
-    """A call that waits for its answer to begin, or for the next frame of it."""
+    """A call that waits for its answer to begin, or for the next frame of it. While in here,
+    `limit` runs out at once when the endpoint goes down: a frozen server keeps its connections open
+    and would hold every call to its deadline."""
 
-    model: str
-    restricted: bool
-    begun: bool = False  # then it has no other place any more
+    __slots__ = ("_health", "_limit", "_limits", "_ticket", "begun", "model", "restricted")
+
+    def __init__(
+        self, place: Place, model: str, restricted: bool, limit: Patience, begun: bool = False
+    ) -> None:
+        """`begun`: it has no other place any more."""
+        self._limits, self._health = place.limits, place.lanes[model].health
+        self.model, self.restricted, self.begun = model, restricted, begun
+        self._limit = limit
+        self._ticket = 0
+
+    def __enter__(self) -> int:
+        """Returns the ticket by which its lane knows it."""
+        self._limits[self._limit] = self
+        self._ticket = ticket = self._health.asked()
+        return ticket
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        del self._limits[self._limit]
+        unheard = error is not None and isinstance(error, CancelledError | DeadlineExceeded)
+        self._health.left(self._ticket, answered=not unheard)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gateway.catalog import Catalog, CatalogModel
+from gateway.catalog import Catalog
 from gateway.place import Lane, Place
 from gateway.routing.fit import able, asked_version
 from gateway.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
@@ -29,10 +29,10 @@ class Way:
 class _OfModel:
     """Those of one model, and the servers that its calls queue for."""
 
-    __slots__ = ("_groups", "abroad", "all", "cheapest_abroad", "model", "prices_usd")
+    __slots__ = ("_groups", "abroad", "all", "as_of", "cheapest_abroad", "prices_usd")
 
-    def __init__(self, model: CatalogModel, ways: tuple[Way, ...]) -> None:
-        self.model, self.all = model, ways
+    def __init__(self, ways: tuple[Way, ...], as_of: int) -> None:
+        self.all, self.as_of = ways, as_of
         self.abroad = tuple(way.name for way in ways if not way.onprem)
         self.prices_usd = {way.name: way.price_usd for way in ways}
         clouds = [way for way in ways if not way.onprem]
@@ -63,19 +63,15 @@ class Ways:
 
     def of(self, model: str) -> _OfModel:
         """As the catalog has them now. Raises UnknownModel."""
-        known, endpoints = self._catalog.find(model), self._catalog.endpoints
         found = self._found.get(model)
-        if found is not None and found.model is known:
-            for way in found.all:
-                if endpoints[way.name] is not way.endpoint:
-                    break
-            else:
-                return found
+        if found is not None and found.as_of == self._catalog.changes:
+            return found
+        known, endpoints = self._catalog.find(model), self._catalog.endpoints
         ways = [
             Way(endpoints[name], model, self._places[name], self._lane(name, model))
             for name in known.endpoints
         ]
-        made = self._found[model] = _OfModel(known, tuple(ways))
+        made = self._found[model] = _OfModel(tuple(ways), self._catalog.changes)
         return made
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field
 from typing import Protocol, final, runtime_checkable
-from uuid import UUID
 
 from gateway import ambient
 from gateway.errors import EgressForbidden
@@ -65,7 +64,7 @@ class Cleared:
     request: InferenceRequest
     found: InitVar[Classification]
     decision: InitVar[Decision]
-    sent_as: UUID = field(default_factory=ambient.new_uuid)
+    sent_as: str = field(default_factory=ambient.new_id)
     """The id that the cloud sees. It leads back to the call in the audit alone."""
 
     def __post_init__(self, found: Classification, decision: Decision) -> None:

@@ -26,6 +26,6 @@ def _under_own_ids(cleared: Cleared) -> InferenceRequest:
     """The caller chose the id and the trace, and nobody read them: either has room for a card
     number. So a cloud sees ids of one attempt, which lead back to nobody, and no tracestate."""
     request, own = cleared.request, cleared.sent_as
-    flags = request.traceparent[53:55] or "01"
-    trace = f"00-{own.hex}-{ambient.random_hex(8)}-{flags}"
-    return replace(request, id=str(own), traceparent=trace, tracestate="")
+    flags, digits = request.traceparent[53:55] or "01", own.replace("-", "")
+    trace = f"00-{digits}-{ambient.random_hex(8)}-{flags}"
+    return replace(request, id=own, traceparent=trace, tracestate="")

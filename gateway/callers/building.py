@@ -17,7 +17,7 @@ def build(
 ) -> Callers:
     """Issued keys have been read once."""
     issued, tokens = None, None
-    clocks = Clocks(ambient.monotonic_s, ambient.wall_s)
+    clocks = Clocks(ambient.clock(), ambient.wall_s)
     if settings.key_store is not None:
         operators = (o.issued_key for o in settings.console.operators.values())
         issued = IssuedKeys(

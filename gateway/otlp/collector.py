@@ -48,7 +48,7 @@ class Collector:
         )  # fmt: skip
         self._traces: deque[Trace] = deque()
         self._since_s = ambient.wall_s()
-        self._resource = spans.resource(str(ambient.new_uuid()))
+        self._resource = spans.resource(ambient.new_id())
         self._out = False
 
     def take(self, trace: Trace) -> None:

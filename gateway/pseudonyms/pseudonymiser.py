@@ -82,7 +82,7 @@ class Pseudonymiser:
         clock: Clock,
         doubted: Callable[[str], None] = lambda reason: None,
         random: Random | None = None,
-        new_id: Callable[[], str] = lambda: str(ambient.new_uuid()),
+        new_id: Callable[[], str] = ambient.new_id,
         masker: Masker | None = None,
     ) -> None:
         self._finder = finder

@@ -121,6 +121,10 @@ def _of_documents(classifier: Classifier, gate: ArmedGate) -> dict[str, Stage]:
             return done.value
         raise AssertionError("it waited")
 
+    def one_event(at: int) -> object:
+        events.feed(event)
+        return events.next()
+
     found = classify(0)
     assert isinstance(found, Classification)
     assert not found.restricted, found.reason
@@ -131,7 +135,7 @@ def _of_documents(classifier: Classifier, gate: ArmedGate) -> dict[str, Stage]:
         "classify": classify,
         "decide": lambda at: policy.decide(requests[at], clear, states),
         "encode": lambda at: strictjson.dumps(documents[at]),
-        "event": lambda at: (events.feed(event), events.next()),
+        "event": one_event,
         "seal": lambda at: chain.sealed(at, record, chain.NO_HASH),
     }
 

@@ -99,7 +99,7 @@ def services() -> Services:
         catalog=Catalog({"m": CatalogModel("m", "generate", ("gpu",))}),
         inspection=cast(Any, None),
         limits=LimitSettings(),
-        new_id=lambda: str(ambient.new_uuid()),
+        new_id=ambient.new_id,
         clock=ambient.monotonic_s,
     )
 

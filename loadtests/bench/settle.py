@@ -122,7 +122,7 @@ class Desk:
         now_s, tenant = ambient.monotonic_s(), f"t{n % self.size.tenants}"
         quota = Quota(f"key {tenant}", "key", tenant, _PER_MINUTE, _PER_MINUTE, 10_000)
         return InferenceRequest(
-            str(ambient.new_uuid()),
+            ambient.new_id(),
             WireProtocol.OPENAI,
             tenant,
             f"m{n * 7919 % self.size.models}",
@@ -134,7 +134,7 @@ class Desk:
         )
 
     def arrives(self, n: int) -> None:
-        ambient_id()
+        ambient.new_id()
         _traceparent()
         self.callers.identify(f"Bearer {_SECRET}")
 
@@ -157,12 +157,6 @@ class Desk:
         account.attempted(_SERVED)
         account.total_tokens = 402
         await account.settle_before_release("onprem_room")
-
-
-def ambient_id() -> str:
-    """As the gateway draws it."""
-    new_id: Callable[[], str] | None = getattr(ambient, "new_id", None)
-    return new_id() if new_id is not None else str(ambient.new_uuid())
 
 
 @dataclass(slots=True)
@@ -302,7 +296,7 @@ def _parts(size: Size) -> dict[str, Callable[[], float]]:
     limited = Desk(Size(size.models, size.tenants, True))
     settled = _settled(plain)
     return {
-        "ids": lambda: _each_us(lambda n: (ambient_id(), _traceparent())),
+        "ids": lambda: _each_us(lambda n: (ambient.new_id(), _traceparent())),
         "who calls": lambda: _each_us(lambda n: plain.callers.identify(f"Bearer {_SECRET}")),
         "account, metrics, record": lambda: _each_us(settled),
         "limits of a key": lambda: _each_us(_settled(limited)) - _each_us(settled),

@@ -62,7 +62,7 @@ _RECORDED = (
     ),
     guard(
         "while nothing can be recorded no call begins", "pipeline.py",
-        "            account.check()\n", "",
+        "        account.check()\n", "",
         _PIPELINE + "test_while_nothing_can_be_recorded_no_call_is_read_or_sent",
     ),
     guard(
@@ -375,7 +375,7 @@ B8 = Behaviour(
     (
         guard(
             "nothing leaves before it is on record", "attempt.py",
-            "        await self.log.leaves(self.endpoint.name, str(self.sent_as))\n", "",
+            "                await self.log.leaves(endpoint.name, self.sent_as)\n", "",
             _LEAVING + "test_nothing_is_sent_to_the_cloud_before_it_is_on_record",
             "simulation/test_seeds.py::test_no_world_breaks_a_rule",
         ),
@@ -387,8 +387,7 @@ B8 = Behaviour(
         ),
         guard(
             "it is looked again whether the cloud takes it", "attempt.py",
-            "                await self._prepare_to_leave()\n            self._still_available()\n",
-            "                await self._prepare_to_leave()\n",
+            "self.sent_as)\n                self._still_available()\n", "self.sent_as)\n",
             _LEAVING + "test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call",
         ),
         guard(

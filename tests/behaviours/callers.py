@@ -271,14 +271,14 @@ B6 = Behaviour(
         ),
         guard(
             "limits are asked", "pipeline.py",
-            "            share = self._limits.enter(request)\n",
-            "            share = self._limits.enter(replace(request, quotas=()))\n",
+            "        share = self._limits.enter(request)\n",
+            "        share = self._limits.enter(replace(request, quotas=()))\n",
             _FRONTS + "test_every_front_refuses_what_is_over_a_limit_alike",
             _PIPELINE + "test_a_caller_who_leaves_gives_its_place_back",
         ),
         guard(
             "and given back", "pipeline.py",
-            "            account.holds(lambda: share.settle(account.total_tokens, "
+            "        account.holds(lambda: share.settle(account.total_tokens, "
             "bool(account.attempts)))\n",
             "",
             "properties/test_everything_is_given_back.py::"

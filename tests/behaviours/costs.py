@@ -162,8 +162,8 @@ B3 = Behaviour(
         ),
         guard(
             "with what it cost, whether it was answered or not", "attempt.py",
-            "        if self.epoch is None:\n            return _NOT_SENT\n",
-            "        if self.epoch is None or not self.answered:\n            return _NOT_SENT\n",
+            "_NOT_SENT if self.epoch is None else",
+            "_NOT_SENT if self.epoch is None or not self.answered else",
             _ATTEMPTS + "test_an_attempt_in_the_cloud_is_paid_for_however_it_ends",
             _ATTEMPTS + "test_who_leaves_in_the_middle_has_used_the_cloud",
         ),

@@ -22,7 +22,8 @@ D1 = Behaviour(
     (
         guard(
             "the wait for the answer", "attempt.py",
-            "patience.within(self._patience_s())", "patience.within(1e5)",
+            "patience.within(min(request.deadline.remaining_s(), self.give_up_s))",
+            "patience.within(1e5)",
             _DISPATCH + "test_a_call_to_an_endpoint_that_hangs_ends_at_its_deadline",
         ),
         guard(
@@ -241,7 +242,7 @@ D5 = Behaviour(
         ),
         guard(
             "in the cloud", "dispatch.py",
-            "if route.last is not None and not self._worth_another(route.request, endpoint):",
+            "if route.last is not None and not self._worth_another(request, endpoint):",
             "if False:",
             _DISPATCH + "test_no_attempt_in_the_cloud_starts_that_cannot_finish",
         ),
@@ -258,9 +259,8 @@ D5 = Behaviour(
         ),
         guard(
             "attempts share the deadline", "attempt.py",
-            "return min(self.request.deadline.remaining_s(), self.give_up_s)",
-            "return min(\n            self.request.deadline.at_s - self.request.received_s,"
-            " self.give_up_s\n        )",
+            "min(request.deadline.remaining_s(), self.give_up_s)",
+            "min(request.deadline.at_s - request.received_s, self.give_up_s)",
             _DISPATCH + "test_attempts_share_the_one_deadline",
         ),
     ),

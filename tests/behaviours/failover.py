@@ -132,7 +132,7 @@ A5 = Behaviour(
         ),
         guard(
             "and are asked for", "dispatch.py",
-            "                if not route.paid:\n                    break\n", "",
+            "                    if not route.paid:\n                        break\n", "",
             _CLOSED + "test_a_call_is_tried_again_only_while_second_tries_are_in_hand",
             _CLOSED
             + "test_under_total_failure_the_tries_are_at_most_a_tenth_more_than_the_calls",
@@ -144,8 +144,8 @@ A5 = Behaviour(
         ),
         guard(
             "a try without an answer is given up", "attempt.py",
-            "return min(self.request.deadline.remaining_s(), self.give_up_s)",
-            "return self.request.deadline.remaining_s()",
+            "min(request.deadline.remaining_s(), self.give_up_s)",
+            "request.deadline.remaining_s()",
             "unit/health/test_tries.py::"
             "test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewhere",
         ),
@@ -203,9 +203,7 @@ A6 = Behaviour(
         ),
         guard(
             "who waits when it goes out goes elsewhere", "attempt.py",
-            "        why = self.fleet.refuses(self.endpoint, self.request.model) or "
-            "self._better_elsewhere()\n",
-            "        why = self._better_elsewhere()\n",
+            "        why = unavailable_why(self.place, lane)\n", '        why = ""\n',
             "unit/test_door_and_turns.py::"
             "test_a_call_that_is_at_the_door_when_its_cloud_goes_out_is_not_sent_there",
         ),
@@ -259,7 +257,7 @@ A7 = Behaviour(
         ),
         guard(
             "only calls without effect", "dispatch.py",
-            "route.may_hedge and has_no_effect(route.request):", "route.may_hedge:",
+            "route.may_hedge and has_no_effect(request):", "route.may_hedge:",
             _HEDGE + "test_a_call_with_an_effect_is_sent_once",
         ),
         guard(
@@ -306,8 +304,8 @@ A7 = Behaviour(
         ),
         guard(
             "and paid for", "attempt.py",
-            "        if self.epoch is None:\n            return _NOT_SENT\n",
-            "        if self.epoch is None or not self.answered:\n            return _NOT_SENT\n",
+            "_NOT_SENT if self.epoch is None else",
+            "_NOT_SENT if self.epoch is None or not self.answered else",
             _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
         ),
     ),

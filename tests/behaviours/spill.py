@@ -266,7 +266,7 @@ S5 = Behaviour(
         ),
         guard(
             "an attempt reserves its price", "attempt.py",
-            "        self.reserved = await self.fleet.reserve(self.request, self.served)\n",
+            "                self.reserved = await fleet.reserve(request, self.served)\n",
             "",
             _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
         ),
@@ -344,7 +344,7 @@ S7 = Behaviour(
         ),
         guard(
             "attempts that failed are counted", "pipeline.py",
-            "attempts=len(account.attempts) + 1", "attempts=1",
+            "attempts = len(account.attempts) + 1", "attempts = 1",
             _PIPELINE + "test_the_caller_is_told_how_many_endpoints_were_tried",
         ),
         guard(

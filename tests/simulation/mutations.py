@@ -109,7 +109,7 @@ MUTATIONS: tuple[Mutation, ...] = (
          '            await self.finish(None, "internal")\n            raise\n',
          "            raise\n"),
     _one("money put aside is settled", "A2 S5", "attempt.py",
-         "            self.reserved.settle(self.final.nano_usd)\n", "            pass\n"),
+         "            self.reserved.settle(attempt.cost.nano_usd)\n", "            pass\n"),
     _one("calls in flight are counted down", "A2", "attempt.py",
          "            self.fleet.ended(self.endpoint, self.request.model)\n", "            pass\n"),
     _one("admission is left", "A2", "admission.py",
@@ -131,7 +131,8 @@ MUTATIONS: tuple[Mutation, ...] = (
          "        self._recorded = True\n"),
     # Time
     _one("the deadline of the first frame", "D1", "attempt.py",
-         "patience.within(self._patience_s())", "patience.within(1e5)"),
+         "patience.within(min(request.deadline.remaining_s(), self.give_up_s))",
+         "patience.within(1e5)"),
     _one("the deadline of later frames", "D1", "attempt.py",
          "patience.within(min(request.deadline.remaining_s(), patience_s))",
          "patience.within(1e5)"),

@@ -12,6 +12,7 @@ import pytest
 
 from gateway import ambient
 from gateway.ambient import Lots, Sources, drawn_from
+from gateway.deadline import Deadline
 
 PACKAGE = Path(ambient.__file__).parent
 
@@ -121,15 +122,26 @@ def test_it_is_drawn_from_the_given_sources_and_from_the_machine_again_afterward
     with drawn_from(mine):
         assert (ambient.monotonic_s(), ambient.wall_s()) == (7.0, 8.0)
         assert ambient.random_hex(2) == "0707"
-        assert ambient.new_uuid() == ambient.new_uuid()
+        assert ambient.new_id() == ambient.new_id()
     assert ambient.monotonic_s() != 7.0
-    assert ambient.new_uuid() != ambient.new_uuid()
+    assert ambient.new_id() != ambient.new_id()
 
 
 def test_a_function_that_was_handed_out_before_follows_the_sources_too() -> None:
     clock = ambient.monotonic_s
     with drawn_from(Sources(monotonic_s=lambda: 7.0)):
         assert clock() == 7.0
+
+
+def test_a_clock_that_is_kept_is_the_one_of_the_sources_that_were_there() -> None:
+    def mine() -> float:
+        return 7.0
+
+    before = ambient.clock()
+    with drawn_from(Sources(monotonic_s=mine)):
+        assert ambient.clock() is mine
+        assert Deadline(8.0).remaining_s() == 1.0
+    assert ambient.clock() is before
 
 
 def test_lots_are_spread_over_their_range() -> None:

@@ -38,6 +38,14 @@ async def test_a_wait_ends_at_its_time() -> None:
     await asyncio.sleep(0)  # no cancellation is left behind
 
 
+async def test_a_wait_can_be_given_the_time_at_which_it_ends() -> None:
+    loop = asyncio.get_running_loop()
+    at_s = loop.time() + 0.02
+    with pytest.raises(TimeoutError), patience.until(at_s):
+        await asyncio.sleep(10)
+    assert loop.time() >= at_s - 0.002
+
+
 async def test_a_time_that_has_passed_ends_the_wait_at_once() -> None:
     with pytest.raises(TimeoutError), patience.within(-1.0):
         await asyncio.sleep(10)
@@ -52,9 +60,8 @@ async def test_what_does_not_wait_is_not_disturbed() -> None:
 
 async def test_waits_one_after_the_other_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     timers = Timers(asyncio.get_running_loop(), monkeypatch)
-    at_s = asyncio.get_running_loop().time() + 30
     for later in range(100):
-        with patience.until(at_s + later):
+        with patience.within(30 + later):
             await asyncio.sleep(0)
     assert timers.set <= 101  # 100 are those of `sleep(0)` at most, which sets none
     assert timers.set == 1

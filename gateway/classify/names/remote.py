@@ -91,7 +91,7 @@ class RemoteModel:
 
     async def _ask(self, rows: Rows) -> Logits:
         request = InferenceRequest(
-            id=str(ambient.new_uuid()),
+            id=ambient.new_id(),
             protocol=WireProtocol.KSERVE_GRPC,
             tenant="",
             model=self._served.model,
