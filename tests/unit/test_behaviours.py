@@ -17,7 +17,7 @@ from tests.behaviours.removal import copied, without
 from tests.simulation.mutations import ROOT
 
 RANGES = {
-    "C": range(13, 17),
+    "C": range(13, 18),
     "D": range(1, 7),
     "S": range(1, 9),
     "A": range(1, 8),
