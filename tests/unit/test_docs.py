@@ -254,7 +254,7 @@ def error_codes() -> set[str]:
                     and isinstance(k.value.value, str)
                 }
     found |= returned("place.py", "unavailable_why")  # given by the code that dispatches
-    found |= returned("spill/budget.py", "closed") | returned("spill/control.py", "closed")
+    found |= returned("spill/budget.py", "__init__") | returned("spill/control.py", "_stopped")
     return found | {"malformed_head"}  # given by a name; the assertion below keeps it honest
 
 
