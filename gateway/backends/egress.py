@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 
 from gateway import ambient
 from gateway.backends import Cleared, Connector
 from gateway.errors import EgressForbidden
 from gateway.types import InferenceRequest, ReplyStream, ServedModel
+
+_NAMES = [field.name for field in fields(InferenceRequest)]
+_ALL = attrgetter(*_NAMES)
+_ID, _TRACEPARENT, _TRACESTATE = map(_NAMES.index, ("id", "traceparent", "tracestate"))
 
 
 class CloudDoor:
@@ -28,4 +33,6 @@ def _under_own_ids(cleared: Cleared) -> InferenceRequest:
     request, own = cleared.request, cleared.sent_as
     flags, digits = request.traceparent[53:55] or "01", own.replace("-", "")
     trace = f"00-{digits}-{ambient.random_hex(8)}-{flags}"
-    return replace(request, id=own, traceparent=trace, tracestate="")
+    told = [*_ALL(request)]
+    told[_ID], told[_TRACEPARENT], told[_TRACESTATE] = own, trace, ""
+    return InferenceRequest(*told)
