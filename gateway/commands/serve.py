@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from pydantic import ValidationError
 
-from gateway import coredumps, logs
+from gateway import ambient, coredumps, logs
 from gateway.app import Gateway
 from gateway.classify import ScannerUnfit
 from gateway.commands import console
 from gateway.config import ConfigError, Settings
 from gateway.embedded import TritonServerError
 from gateway.reloading import SettingsFile
+from gateway.workers import Place
+from gateway.workers.parent import Parent
+from gateway.workers.worker import Worker
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,29 +47,87 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--ready-file", type=Path, metavar="FILE", help="write the ports here as JSON when serving"
     )
+    parser.add_argument(
+        "--workers", type=_workers, metavar="N", help="instead of listen.workers; a number, or auto"
+    )
+    parser.add_argument("--worker", type=_place, help=argparse.SUPPRESS)  # given by the parent
     parser.set_defaults(run=run)
 
 
+def _workers(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def _place(text: str) -> Place:
+    return Place(**json.loads(text))
+
+
 def run(args: argparse.Namespace) -> int:
-    asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
+    asked = {
+        "host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port,
+        "workers": args.workers,
+    }  # fmt: skip
     file = SettingsFile(
         console.path_of(args.config), lambda path: overridden(console.settings_of(path), asked)
     )
     settings = file.read()
     coredumps.forbid()
-    logs.configure(settings.log.level, settings.log.format)
+    place: Place | None = args.worker
+    number = None if place is None else place.number
+    logs.configure(settings.log.level, settings.log.format, worker=number)
     try:
-        uvloop.run(_serve(settings, file, args.ready_file))
+        if place is None and settings.listen.worker_count > 1:
+            return uvloop.run(_lead(settings, args))
+        uvloop.run(_serve(settings, file, args.ready_file, place))
     except (TritonServerError, ScannerUnfit) as exc:
         console.fail(str(exc))
         return 1
     return 0
 
 
-async def _serve(settings: Settings, file: SettingsFile, ready_file: Path | None) -> None:
+async def _lead(settings: Settings, args: argparse.Namespace) -> int:
+    """Workers do what `serve` does; this process has them."""
     loop = asyncio.get_running_loop()
     with console.progress() as tell:
-        gateway = Gateway(settings, tell, file)
+        ready = asyncio.Event()
+
+        def serves(parent: Parent) -> None:
+            _announce(settings, parent.http_port, parent.grpc_port)
+            _write_ready(args.ready_file, parent.http_port, parent.grpc_port, parent.pids)
+            ready.set()
+
+        parent = Parent(settings, _arguments(args), tell, serves)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, parent.stop)
+        loop.add_signal_handler(signal.SIGHUP, parent.reload)
+        running = asyncio.create_task(parent.run())
+        await _either(running, ready)
+    return await running
+
+
+def _arguments(args: argparse.Namespace) -> list[str]:
+    """For a worker: it reads the settings as this process has."""
+    given = {
+        "--config": args.config, "--host": args.host, "--http-port": args.http_port,
+        "--grpc-port": args.grpc_port, "--workers": args.workers,
+    }  # fmt: skip
+    return ["serve", *(f"{name}={value}" for name, value in given.items() if value is not None)]
+
+
+async def _either(running: asyncio.Task[Any], ready: asyncio.Event) -> None:
+    """Until it serves, or ends before."""
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+async def _serve(
+    settings: Settings, file: SettingsFile, ready_file: Path | None, place: Place | None
+) -> None:
+    loop = asyncio.get_running_loop()
+    worker = None if place is None else Worker(place, settings, ambient.monotonic_s)
+    with console.progress() if worker is None else contextlib.nullcontext(_quiet) as tell:
+        gateway = Gateway(settings, tell, file, worker)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)
         if gateway.reloading is not None:
@@ -72,33 +135,46 @@ async def _serve(settings: Settings, file: SettingsFile, ready_file: Path | None
         serving = asyncio.Event()
 
         def ready(started: Gateway) -> None:
-            _announce(started, ready_file)
+            if worker is None:
+                _announce(started.settings, started.http_port, started.grpc_port)
+                _write_ready(ready_file, started.http_port, started.grpc_port, None)
             serving.set()
 
         running = asyncio.create_task(gateway.run(ready))
-        waiting = asyncio.create_task(serving.wait())
-        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        await _either(running, serving)
     await running
 
 
-def _announce(gateway: Gateway, ready_file: Path | None) -> None:
-    host = gateway.settings.listen.host
-    scheme = "http" if gateway.settings.listen.tls is None else "https"
+def _quiet(line: str) -> None:
+    """Of a worker; the parent says how far the start is."""
+
+
+def _announce(settings: Settings, http_port: int, grpc_port: int) -> None:
+    host = settings.listen.host
+    scheme = "http" if settings.listen.tls is None else "https"
+    workers = settings.listen.worker_count
     console.err.print(
-        f"[bold green]spillway[/] serves {scheme}://{host}:{gateway.http_port} and "
-        f"gRPC {host}:{gateway.grpc_port}"
+        f"[bold green]spillway[/] serves {scheme}://{host}:{http_port} and gRPC {host}:{grpc_port}"
+        + (f" with {workers} workers" if workers > 1 else "")
     )
-    if gateway.settings.anybody:
+    if settings.anybody:
         console.err.print(
             "[bold yellow]development mode:[/] no keys are configured, so whoever reaches these "
             "ports may call; add keys before you expose them"
         )
-    if ready_file is not None:
-        told = {"http_port": gateway.http_port, "grpc_port": gateway.grpc_port, "pid": os.getpid()}
-        part = ready_file.with_name(ready_file.name + ".part")
-        part.write_text(json.dumps(told))
-        part.replace(ready_file)
+
+
+def _write_ready(
+    ready_file: Path | None, http_port: int, grpc_port: int, workers: list[int] | None
+) -> None:
+    if ready_file is None:
+        return
+    told: dict[str, Any] = {"http_port": http_port, "grpc_port": grpc_port, "pid": os.getpid()}
+    if workers is not None:
+        told["workers"] = workers
+    part = ready_file.with_name(ready_file.name + ".part")
+    part.write_text(json.dumps(told))
+    part.replace(ready_file)
 
 
 def overridden(settings: Settings, asked: Mapping[str, str | int | None]) -> Settings:
