@@ -30,7 +30,7 @@ from gateway.console.decisions import Decisions, WatchedLog
 from gateway.console.feed import Feed
 from gateway.console.front import ConsoleFront
 from gateway.console.operators import Operators
-from gateway.console.picture import Picture, Sight
+from gateway.console.picture import Picture, Sight, told_nobody
 from gateway.console.spend import BudgetSpend, LedgerSpend, Spend
 from gateway.core import Core, Process
 from gateway.errors import Draining
@@ -175,6 +175,7 @@ class Gateway:
             policy=lambda: self.core.policy,
             version=__version__,
             clock=self._clock,
+            tell_drained=told_nobody if self._beside is None else self._beside.tell_drained,
         )
 
     def _collector(self) -> Collector | None:
@@ -509,6 +510,7 @@ class Gateway:
             "policy": self.core.policy,
             "calls_in_flight": self._calls(),
             "draining": self.admission.draining,
+            "drained": [n for n, place in self.core.site.places.items() if place.drained],
         }
 
     def serving(self) -> tuple[Fleet, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,10 @@ _ROUND_MS = 3
 _MEASURE_S = 1.0  # percentiles are sorted for anew
 
 
+async def told_nobody(name: str, drained: bool) -> None:
+    """There is no other worker."""
+
+
 @dataclass(slots=True)
 class Sight:
     """What there is to look at: of the settings that are in use."""
@@ -40,6 +44,8 @@ class Sight:
     policy: Callable[[], str]
     version: str
     clock: Clock
+    tell_drained: Callable[[str, bool], Awaitable[None]] = told_nobody
+    """The other workers of this gateway, that an endpoint is drained, or no longer."""
 
 
 class Picture:

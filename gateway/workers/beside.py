@@ -46,6 +46,7 @@ class WorkerBeside:
     async def begin(self, stack: contextlib.AsyncExitStack) -> None:
         listening = Listening(self._worker.place, self._tell, self._granting)
         await listening.start()
+        await self._drain_as_others()
         stack.push_async_callback(listening.aclose)
         works = [self._worker.run()]
         if self._worker.owns:
@@ -55,6 +56,21 @@ class WorkerBeside:
         for work in works:
             task = asyncio.create_task(work, name="worker")
             stack.push_async_callback(_ended, task)
+
+    async def tell_drained(self, name: str, drained: bool) -> None:
+        await ask_all(self._worker.place, {"drain": name, "drained": drained})
+
+    async def _drain_as_others(self) -> None:
+        """A worker that takes the place of one that died."""
+        others = await ask_all(self._worker.place, {"status": True})
+        for words in others.values():
+            for name in words["status"]["drained"]:
+                self._drain(name, True)
+
+    def _drain(self, name: str, drained: bool) -> None:
+        fleet, _ = self._gateway.serving()
+        if name in fleet.places:
+            fleet.drain(name, drained)
 
     def serves(self) -> None:
         _, policy = self._gateway.serving()
@@ -87,6 +103,8 @@ class WorkerBeside:
         if "metrics" in asked:
             page = self._gateway.render_metrics(asked["metrics"] is True).decode()
             return {"metrics": page}
+        if "drain" in asked:
+            self._drain(asked["drain"], asked["drained"] is True)
         return {"status": self._gateway.of_worker(self._worker.place.number)}
 
     # Queues

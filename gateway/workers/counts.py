@@ -25,7 +25,7 @@ from gateway.workers.slots import Slots
 log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
-_EVERYBODY = "inside"
+_EVERYBODY = "\0"  # no name of a limit begins with it
 _NONE = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -76,14 +76,14 @@ class SharedAdmission(Admission):
         now_s, slots = self._clock(), self._slots
         everybody = slots.find(_EVERYBODY, now_s)
         slots.write(everybody, math.inf, _NONE)  # the tenant's place is another
-        own = slots.find(f"tenant {tenant}", now_s)
+        own = slots.find(_EVERYBODY + tenant, now_s)
         refuse_over(self.limits, slots.inside(everybody), slots.inside(own))
         return everybody, own
 
     def _take_out(self) -> None:
         now_s, slots = self._clock(), self._slots
         while self._left:
-            for name in (_EVERYBODY, f"tenant {self._left[0]}"):
+            for name in (_EVERYBODY, _EVERYBODY + self._left[0]):
                 slots.add(slots.find(name, now_s), self._worker, -1)
             self._left.popleft()
 
