@@ -22,12 +22,16 @@ class Admission:
 
     def check(self, request: InferenceRequest) -> None:
         """Raises Draining or Saturated if it could not enter now."""
-        self.refuse_draining()
-        refuse_over(self.limits, self.inside, self._by_tenant.get(request.tenant, 0))
-
-    def refuse_draining(self) -> None:
         if self.draining:
             raise Draining("this gateway is stopping; call again", retry_after_s=_RETRY_S)
+        if self.inside >= self.limits.max_concurrent:
+            raise Saturated("too many calls at once in this gateway", retry_after_s=_RETRY_S)
+        if self._by_tenant.get(request.tenant, 0) >= self.limits.max_concurrent_per_tenant:
+            raise Saturated(
+                "too many calls at once of this tenant",
+                reason="tenant_saturated",
+                retry_after_s=_RETRY_S,
+            )
 
     def enter(self, request: InferenceRequest) -> Callable[[], None]:
         """The way to leave again. Raises what `check` does, at once."""
@@ -45,15 +49,3 @@ class Admission:
                 del self._by_tenant[tenant]
 
         return leave
-
-
-def refuse_over(limits: LimitSettings, inside: int, of_tenant: int) -> None:
-    """Raises Saturated where one more is one too many."""
-    if inside >= limits.max_concurrent:
-        raise Saturated("too many calls at once in this gateway", retry_after_s=_RETRY_S)
-    if of_tenant >= limits.max_concurrent_per_tenant:
-        raise Saturated(
-            "too many calls at once of this tenant",
-            reason="tenant_saturated",
-            retry_after_s=_RETRY_S,
-        )

@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.admission import Admission, refuse_over
+from gateway.admission import Admission
 from gateway.config import LimitSettings
 from gateway.deadline import Clock
-from gateway.errors import Saturated
+from gateway.errors import Draining, Saturated
 from gateway.limits import NOTHING, Holder, Limits, Share
 from gateway.types import InferenceRequest, Quota
 from gateway.workers.memory import Memory, Unshared
@@ -41,7 +41,7 @@ class SharedAdmission(Admission):
         self._left: deque[str] = deque()  # tenants of calls that ended and were not taken out yet
 
     def check(self, request: InferenceRequest) -> None:
-        self.refuse_draining()
+        self._refuse_draining()
         try:
             with self._memory:
                 self._look(request.tenant)
@@ -49,7 +49,7 @@ class SharedAdmission(Admission):
             raise _unknown() from None
 
     def enter(self, request: InferenceRequest) -> Callable[[], None]:
-        self.refuse_draining()
+        self._refuse_draining()
         tenant, slots = request.tenant, self._slots
         try:
             with self._memory:
@@ -77,8 +77,22 @@ class SharedAdmission(Admission):
         everybody = slots.find(_EVERYBODY, now_s)
         slots.write(everybody, math.inf, _NONE)  # the tenant's place is another
         own = slots.find(_EVERYBODY + tenant, now_s)
-        refuse_over(self.limits, slots.inside(everybody), slots.inside(own))
+        self._refuse_over(slots.inside(everybody), slots.inside(own))
         return everybody, own
+
+    def _refuse_draining(self) -> None:
+        if self.draining:
+            raise Draining("this gateway is stopping; call again", retry_after_s=_RETRY_S)
+
+    def _refuse_over(self, inside: int, of_tenant: int) -> None:
+        if inside >= self.limits.max_concurrent:
+            raise Saturated("too many calls at once in this gateway", retry_after_s=_RETRY_S)
+        if of_tenant >= self.limits.max_concurrent_per_tenant:
+            raise Saturated(
+                "too many calls at once of this tenant",
+                reason="tenant_saturated",
+                retry_after_s=_RETRY_S,
+            )
 
     def _take_out(self) -> None:
         now_s, slots = self._clock(), self._slots

@@ -3,6 +3,7 @@ whichever worker a call comes to and whichever of them dies."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -143,7 +144,9 @@ def document(onprem: str, cloud: str, scratch: Path) -> dict[str, Any]:
             },
         },
         "routing": {"policy": "static_split"},
-        "console": {"operators": {"ann": {"key": f"${{file:{scratch}/operator.key}}", "may": "operate"}}},
+        "console": {
+            "operators": {"ann": {"key": f"${{file:{scratch}/operator.key}}", "may": "operate"}}
+        },
         "limits": {"drain_s": 5.0},
     }  # fmt: skip
 
@@ -215,7 +218,8 @@ def test_a_limit_of_calls_at_once_is_that_of_all_workers(house: House) -> None:
     looking.join()
     assert most <= 3
     assert answers[200] + answers[429] == 60
-    assert answers[200] and answers[429]
+    assert answers[200] > 0
+    assert answers[429] > 0
     assert house.ask_often(3, "few", "here", at_once=1) == Counter({200: 3})  # all is given back
 
 
@@ -439,7 +443,8 @@ def test_sigterm_lets_calls_finish_and_leaves_nothing(
         r for chain in chains(gateway.audit) for r in records(chain) if r["kind"] == "call"
     ]
     assert main(["audit", "prove", "--config", config, first["id"]]) == 0
-    assert first["id"] in capsys.readouterr().out
+    proof = capsys.readouterr().out
+    assert first["id"].encode() in base64.b64decode(proof.split("extra ")[1].split()[0])
     assert main(["audit", "export", "--config", config, "--to", str(tmp_path / "away")]) == 0
     assert {p.name for p in (tmp_path / "away").iterdir()} == {"worker-1", "worker-2"}
 
