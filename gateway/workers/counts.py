@@ -75,7 +75,8 @@ class SharedAdmission(Admission):
         """Where everybody and the tenant are counted. Raises Saturated."""
         now_s, slots = self._clock(), self._slots
         everybody = slots.find(_EVERYBODY, now_s)
-        slots.write(everybody, math.inf, _NONE)  # the tenant's place is another
+        if slots.numbers(everybody) is None:
+            slots.write(everybody, math.inf, _NONE)  # the tenant's place is another
         own = slots.find(_EVERYBODY + tenant, now_s)
         self._refuse_over(slots.inside(everybody), slots.inside(own))
         return everybody, own

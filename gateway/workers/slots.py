@@ -17,6 +17,7 @@ COUNT = 32768  # of keys and tenants that are in use within the same minute
 _PROBES = 32  # places where a name may be
 _KEY_BYTES = 16
 _NOBODY = bytes(_KEY_BYTES)
+_MOST_KNOWN = 8192
 Numbers = tuple[float, float, float, float]
 
 
@@ -29,6 +30,7 @@ class Slots:
         self._head = struct.Struct("=16sd4d")
         self._inside = struct.Struct(f"={workers}i")
         self._size = self._head.size + self._inside.size
+        self._known: dict[bytes, int] = {}  # where names were last
 
     @staticmethod
     def room(workers: int, count: int = COUNT) -> int:
@@ -38,6 +40,15 @@ class Slots:
     def find(self, name: str, now_s: float) -> int:
         """Where it is, or a place for it that nobody needs. Raises Unshared: there is none."""
         key = _key(name)
+        at = self._known.get(key, -1)
+        if at >= 0 and self._bytes[at : at + _KEY_BYTES] == key:
+            return at
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        at = self._known[key] = self._look(key, now_s)
+        return at
+
+    def _look(self, key: bytes, now_s: float) -> int:
         first = int.from_bytes(key[:8], "little") % self._count
         free = -1
         for step in range(_PROBES):

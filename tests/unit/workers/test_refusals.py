@@ -34,7 +34,7 @@ def found(scratch: Path, **more: Any) -> Settings:
 
 def test_several_workers_without_a_parent_do_not_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="several workers need a parent"):
-        asyncio.run(Gateway(found(tmp_path)).run())
+        asyncio.run(Gateway(found(tmp_path)).run(Gateway.stop))
 
 
 def test_budgets_need_a_ledger_that_processes_share(
