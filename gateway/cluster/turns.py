@@ -19,8 +19,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import orjson
-
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.elsewhere import CloudsElsewhere, abroad_of
 from gateway.cluster.failures import code, packed, raised
@@ -276,9 +274,3 @@ class Granting:
             later_s=asked["later_s"],
             avoid=frozenset(asked["avoid"]),
         )
-
-
-def packed_words(words: Words) -> bytes:
-    """With its length before it."""
-    body = orjson.dumps(words)
-    return len(body).to_bytes(4, "big") + body
