@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +30,16 @@ from gateway.console.decisions import Decisions, WatchedLog
 from gateway.console.feed import Feed
 from gateway.console.front import ConsoleFront
 from gateway.console.operators import Operators
-from gateway.console.picture import Picture, Sight
+from gateway.console.picture import Picture, Sight, told_nobody
 from gateway.console.spend import BudgetSpend, LedgerSpend, Spend
 from gateway.core import Core, Process
 from gateway.errors import Draining
+from gateway.fleet import Fleet
 from gateway.fronts import kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import App, Front
 from gateway.http.server import HttpServer
-from gateway.keeper import Keeper, Progress
+from gateway.keeper import Keeper, Keeping, Progress
 from gateway.ledger.database import LedgerDown, LedgerError
 from gateway.ledger.ledger import Ledger, Thread
 from gateway.ledger.opening import opened
@@ -53,6 +55,8 @@ from gateway.types import Quota
 
 if TYPE_CHECKING:
     from gateway.otlp.collector import Collector
+    from gateway.workers.beside import WorkerBeside
+    from gateway.workers.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +72,11 @@ class Gateway:
         settings: Settings,
         progress: Progress = lambda line: None,
         file: SettingsFile | None = None,
+        worker: Worker | None = None,
     ) -> None:
-        """`file`: what the settings were read from; without it they stay as they are."""
+        """`file`: what the settings were read from; without it they stay as they are. `worker`:
+        which of several this is, and what it has in common with them."""
+        self._worker = worker
         self.settings = settings
         self._progress = progress
         self._file = file
@@ -81,9 +88,13 @@ class Gateway:
         self.http_port = 0
         self.grpc_port = 0
         self._stop = asyncio.Event()
-        self._keeper = Keeper(
-            settings, self._clock, progress, self._spawn, self.metrics.triton_restarts.inc
+        restarted = self.metrics.triton_restarts.inc
+        self._keeper: Keeping = (
+            Keeper(settings, self._clock, progress, self._spawn, restarted)
+            if worker is None
+            else worker.keeper
         )
+        self._beside = None if worker is None else self._beside_others(worker)
         self._cores: list[Core] = []  # that live, the newest last
         self._grpc: GrpcFront | None = None
         self._http: HttpServer | None = None
@@ -94,15 +105,25 @@ class Gateway:
 
     # Building
 
+    def _beside_others(self, worker: Worker) -> WorkerBeside:
+        from gateway.workers.beside import WorkerBeside  # most gateways are one process
+
+        return WorkerBeside(self, worker, self.metrics)
+
     def _compose(self) -> None:
         settings = self.settings
         self.spill = spill_control(settings, self._clock)
         self._ledger = self._new_ledger()
-        self.audit = audit_writer(settings.audit, self.metrics)
+        worker = self._worker
+        self.audit = (
+            audit_writer(settings.audit, self.metrics)
+            if worker is None
+            else audit_writer(settings.audit, self.metrics, worker.place.number, worker.place.count)
+        )
         self.actions = Actions(self.audit)
         decisions = Decisions(self._clock, settings.console.tail)
         seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
-        self.admission = Admission(settings.limits)
+        self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = self._collector()
         grounds = Grounds(
             self._keeper, self.spill, self.metrics, self._clock, self._scheduler_failed, self.audit
@@ -110,11 +131,15 @@ class Gateway:
         self._process = Process(
             grounds,
             self.admission,
-            Limits(self._clock, self._limit_refused),
+            Limits(self._clock, self._limit_refused)
+            if worker is None
+            else worker.limits(self._limit_refused),
             seen,
             self._ledger,
             lambda: not self.audit.failing,
             None if self.collector is None else self.collector.take,
+            None if worker is None else worker.marks,
+            None if self._beside is None else self._beside.queues,
         )
         self._cores.append(core := Core(settings, self._process))
         self.sight = self._sight(core, decisions)
@@ -155,6 +180,7 @@ class Gateway:
             policy=lambda: self.core.policy,
             version=__version__,
             clock=self._clock,
+            tell_drained=told_nobody if self._beside is None else self._beside.tell_drained,
         )
 
     def _collector(self) -> Collector | None:
@@ -175,11 +201,12 @@ class Gateway:
         )
         operator = ops.OpsFront(
             services,
-            self._render_metrics,
+            self.render_metrics,
             self.status,
             core.pipeline.explain,
             None if self._store is None else LedgerReader.of(settings).document,
             operators.knows,
+            self._beside,
         )
         return App(
             services,
@@ -211,14 +238,20 @@ class Gateway:
     async def run(self, on_ready: Callable[[Gateway], None] = lambda gateway: None) -> None:
         """Serve until `stop`. Raises ConfigError or TritonServerError when it cannot start."""
         refuse_key_logging()
-        if self.settings.anybody:
+        self._refuse_to_be_alone()
+        if self.settings.anybody and self._speaks:
             log.warning(
                 "development mode: no keys are configured, so whoever reaches %s may call; "
                 "add keys before you expose it", self.settings.listen.host,
             )  # fmt: skip
         async with contextlib.AsyncExitStack() as stack:
-            listen = self.settings.listen
-            http_socket = bound(listen.host, listen.http_port)
+            listen, worker = self.settings.listen, self._worker
+            http_port, grpc_port = listen.http_port, listen.grpc_port
+            if worker is not None:
+                http_port, grpc_port = worker.place.http_port, worker.place.grpc_port
+                worker.stop = self.stop
+                await worker.connect()
+            http_socket = bound(listen.host, http_port, shared=worker is not None)
             stack.callback(http_socket.close)
             self._open_ledger(stack)
             await self._keeper.start(stack)
@@ -238,13 +271,18 @@ class Gateway:
                 await core.node.start(bound)
                 await stack.enter_async_context(self._owned(core.node.run(), "cluster"))
             core.begin()
-            await stack.enter_async_context(self._owned(self._noticed().run(), "actions"))
+            if self._beside is not None:
+                await self._beside.begin(stack)
+            if self._speaks:  # what operators do is on record once
+                await stack.enter_async_context(self._owned(self._noticed().run(), "actions"))
             if self.collector is not None:
                 pushing = self.collector.run(self._refresh_gauges)
                 await stack.enter_async_context(self._owned(pushing, "telemetry"))
             tls = listener_files(self.settings)
             http = HttpServer(self.http_app(core), None if tls is None else listening(tls))
-            grpc = GrpcFront(core.services, listen.host, listen.grpc_port, tls=tls)
+            grpc = GrpcFront(
+                core.services, listen.host, grpc_port, tls=tls, shared=worker is not None
+            )
             self.grpc_port = await grpc.start()
             self.http_port = http_socket.getsockname()[1]
             self._http, self._grpc = http, grpc
@@ -255,8 +293,23 @@ class Gateway:
             )  # fmt: skip
             async with reloads:
                 on_ready(self)
+                if self._beside is not None:
+                    self._beside.serves()
                 await self._stop.wait()
             await self._drain(http, grpc)
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether it says what all workers would: once is enough."""
+        return self._worker is None or self._worker.owns
+
+    def _refuse_to_be_alone(self) -> None:
+        """Several processes that know nothing of each other would each have every limit."""
+        if self._worker is None and self.settings.listen.worker_count > 1:
+            raise ConfigError(
+                "listen.workers: several workers need a parent, which has what they share, so "
+                "that limits and budgets hold for all of them together: run `spillway serve`"
+            )
 
     # Other settings
 
@@ -279,6 +332,8 @@ class Gateway:
         core.begin()
         self._cores.append(core)
         self.settings = core.settings
+        if self._beside is not None:
+            self._beside.turned()
         self._loaded_s = ambient.wall_s()
         if self._http is not None and self._grpc is not None:
             self._http.app = app
@@ -420,10 +475,8 @@ class Gateway:
             node.publish()
         if self.core.shadows is not None:
             self.core.shadows.publish()
-
-    def _render_metrics(self, tenants: bool) -> bytes:
-        self._refresh_gauges()
-        return self.metrics.render(tenants)
+        if self._worker is not None and self._worker.owns:
+            self.metrics.worker_restarts.set(self._worker.memory.restarts)
 
     def status(self) -> dict[str, Any]:
         core, last = self.core, None if self.reloading is None else self.reloading.last
@@ -450,7 +503,26 @@ class Gateway:
             "shadows": [] if core.shadows is None else core.shadows.report(),
             "models": sorted(core.site.catalog.names()),
             "cluster": None if core.node is None else core.node.report(),
+            "workers": None,
         }
+
+    def of_worker(self, number: int) -> dict[str, Any]:
+        """What the others tell of this one in their status."""
+        return {
+            "worker": number,
+            "process": os.getpid(),
+            "policy": self.core.policy,
+            "calls_in_flight": self._calls(),
+            "draining": self.admission.draining,
+            "drained": [n for n, place in self.core.site.places.items() if place.drained],
+        }
+
+    def serving(self) -> tuple[Fleet, str]:
+        return self.core.site.fleet, self.core.policy
+
+    def render_metrics(self, tenants: bool) -> bytes:
+        self._refresh_gauges()
+        return self.metrics.render(tenants)
 
 
 async def _ended(tasks: Iterable[asyncio.Task[None]]) -> None:

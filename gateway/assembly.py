@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.audit.journal import Journal, Keeping
+from gateway.audit.segments import worker_directory
 from gateway.audit.spool import Spool
 from gateway.audit.writer import AuditWriter
 from gateway.config import AuditSettings, QueueSettings, RoutingSettings, Settings
@@ -24,13 +25,19 @@ if TYPE_CHECKING:
     from gateway.shadows.shadows import Shadows
 
 
-def audit_writer(settings: AuditSettings, metrics: Metrics) -> AuditWriter:
+def audit_writer(
+    settings: AuditSettings, metrics: Metrics, worker: int | None = None, workers: int = 1
+) -> AuditWriter:
+    """`worker`: of several, each of which has a chain of its own."""
     spool = None
     if settings.on_failure == "spool":
-        spool = Spool(settings.spool_max_bytes, settings.spool_directory)
+        spool = Spool(settings.spool_max_bytes // workers, settings.spool_directory)
+    origin, directory = settings.origin or f"spillway/{socket.gethostname()}", settings.directory
+    if worker is not None:
+        origin, directory = f"{origin}/worker-{worker}", worker_directory(directory, worker)
     keeping = Keeping(
-        directory=settings.directory,
-        origin=settings.origin or f"spillway/{socket.gethostname()}",
+        directory=directory,
+        origin=origin,
         signing_key=settings.signing_key,
         segment_max_bytes=settings.segment_max_bytes,
         retain_days=settings.retain_days,

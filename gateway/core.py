@@ -22,9 +22,11 @@ from gateway.assembly import policy, retry_budget, shadows, spill_limits, spill_
 from gateway.backends import Inspector, OnPremBackend
 from gateway.callers import Callers, building
 from gateway.classify.classifier import Classifier
+from gateway.classify.taint import Marks
 from gateway.config import Settings
 from gateway.deadline import Clock
-from gateway.dispatch import Dispatcher
+from gateway.dispatch import Dispatcher, Queues
+from gateway.fleet import Fleet
 from gateway.fronts import Services
 from gateway.ledger.ledger import Ledger
 from gateway.limits import Limits
@@ -51,6 +53,9 @@ class Process:
     ledger: Ledger | None
     fit: Callable[[], bool]  # whether records can be written
     take_trace: Callable[[Trace], None] | None  # None: nothing is traced
+    marks: Marks | None = None  # what workers have in common of what was restricted
+    queues: Callable[[Fleet, str], Queues | None] | None = None
+    """Where calls of these settings wait, if not here: at the worker that decides for all."""
 
     @property
     def metrics(self) -> Metrics:
@@ -106,7 +111,7 @@ class Core:
                 clock,
                 self._retry_budget,
                 settings.routing.hedge,
-                None if self.node is None else self.node.queues,
+                self._queues(),
             ),
             self.accounts,
             block_unknown=settings.classify.on_unknown == "block",
@@ -147,6 +152,12 @@ class Core:
         process = self._process
         return Node(cluster, self.settings.limits, self.site.fleet, process.metrics, process.clock)
 
+    def _queues(self) -> Queues | None:
+        if self.node is not None:
+            return self.node.queues
+        elsewhere = self._process.queues
+        return None if elsewhere is None else elsewhere(self.site.fleet, self.policy)
+
     def _scanning(self) -> Scanning:
         settings, before, process = self.settings, self._before, self._process
         added, door = self.callers.tightenings(), self._names_door()
@@ -156,6 +167,7 @@ class Core:
             settings, added, door, self.site.catalog, process.clock,
             process.metrics.scan_workers_replaced.inc,
             None if before is None else before.scanning,
+            process.marks,
         )  # fmt: skip
 
     def _names_door(self) -> OnPremBackend | None:

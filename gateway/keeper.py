@@ -8,19 +8,47 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.config import ConfigError, Settings
 from gateway.deadline import Clock
 from gateway.embedded import TritonServerError
 
 if TYPE_CHECKING:
-    from gateway.embedded.server import Loading, ServerState, TritonServer
+    from gateway.embedded.providers import Provided
+    from gateway.embedded.server import Loading, Ports, ServerState, TritonServer
 
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str], None]
 _RESTART_PAUSE_S = 2.0  # between two restarts of a gray server; doubles while they do not help
+
+
+class Kept(Protocol):
+    """An embedded server, as whoever calls it sees it."""
+
+    @property
+    def ports(self) -> Ports: ...
+    @property
+    def control_headers(self) -> Mapping[str, str]: ...
+    @property
+    def provided(self) -> tuple[Provided, ...]: ...
+    def back_in_s(self) -> float | None: ...
+
+
+class Keeping(Protocol):
+    """Who has the embedded servers: this process, or the parent of this worker."""
+
+    moved: Callable[[str], None]
+    heard: Callable[[str], int]
+
+    def get(self, name: str) -> Kept | None: ...
+    def metrics_port(self, name: str) -> int | None: ...
+    def restarter(self, name: str) -> Callable[[str], None]:
+        """To be called with the reason when it is up and does not work."""
+        ...
+
+    async def start(self, stack: contextlib.AsyncExitStack) -> None: ...
 
 
 class Keeper:
@@ -94,9 +122,10 @@ class Keeper:
         server = self._servers.get(name)
         return None if server is None else server.ports.metrics
 
-    def restarter(self, name: str, server: TritonServer) -> Callable[[str], None]:
+    def restarter(self, name: str) -> Callable[[str], None]:
         from gateway.embedded.server import Backoff, TritonOptions
 
+        server = self._servers[name]
         pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
         last_s, not_before_s = -math.inf, -math.inf
 

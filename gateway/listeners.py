@@ -16,10 +16,15 @@ def listener_files(settings: Settings) -> TlsFiles | None:
     return TlsFiles("listen.tls", tls.cert_file, tls.key_file, tls.client_ca_file)
 
 
-def bound(host: str, port: int, key: str = "listen.http_port") -> socket.socket:
-    """A listening socket; raises ConfigError that says which address is taken."""
+def bound(
+    host: str, port: int, key: str = "listen.http_port", shared: bool = False
+) -> socket.socket:
+    """A socket to listen on; raises ConfigError that says which address is taken. `shared`: with
+    other sockets of this user that are, too; the system gives each its part of the callers."""
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         found.bind((host, port))
     except OSError as exc:

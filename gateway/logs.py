@@ -25,12 +25,17 @@ def of(call: str, traceparent: str) -> dict[str, str]:
     return {"call": call, "trace": traceparent[3:35]}
 
 
-def configure(level: str, form: str = "auto", stream: TextIO | None = None) -> None:
-    """`form`: json, text, or auto, which is text on a terminal."""
+def configure(
+    level: str, form: str = "auto", stream: TextIO | None = None, worker: int | None = None
+) -> None:
+    """`form`: json, text, or auto, which is text on a terminal. `worker`: which of several
+    processes speaks."""
     out = stream or sys.stderr
     handler = logging.StreamHandler(out)
     plain = out.isatty() if form == "auto" else form == "text"
     handler.setFormatter(PlainFormatter() if plain else JsonFormatter())
+    if worker is not None:
+        handler.addFilter(_Named(worker))
     # Libraries speak from WARNING on, whatever the level: at DEBUG some quote what they are given.
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("gateway").setLevel(level.upper())
@@ -63,6 +68,16 @@ def _without_content(value: object) -> object:
     return f"{{{type(value).__name__}}}"
 
 
+class _Named(logging.Filter):
+    def __init__(self, worker: int) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.worker = self._worker
+        return True
+
+
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -72,7 +87,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": message(record),
         }
-        line |= {k: getattr(record, k) for k in ("call", "trace") if hasattr(record, k)}
+        line |= {k: getattr(record, k) for k in ("worker", "call", "trace") if hasattr(record, k)}
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
             line["at"] = place(record.exc_info[2])

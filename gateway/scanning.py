@@ -12,6 +12,7 @@ from gateway.backends import OnPremBackend
 from gateway.catalog import Catalog
 from gateway.classify.classifier import Classifier, names_search, scan_pool
 from gateway.classify.spans import FullFindings
+from gateway.classify.taint import Marks
 from gateway.config import ClassifySettings, Settings
 from gateway.deadline import Clock
 from gateway.types import Tightening
@@ -30,17 +31,18 @@ class Scanning:
         clock: Clock,
         replaced: Callable[[], None],
         before: Scanning | None = None,
+        marks: Marks | None = None,
     ) -> None:
         """`added`: what callers add to what restricts. `door`: to the endpoint that looks for
         names, if one does. `replaced` is told of scan workers that were. What `before`
-        holds to be restricted stays so."""
+        holds to be restricted stays so; `marks`: what all workers do."""
         classify = settings.classify
         self._key = _key(settings, added, door)
         names = names_search(classify, door)
         pool = scan_pool(classify, added, replaced)
         taint = None if before is None else before._first.taint
         self._first: Classifier = Classifier(
-            classify, catalog, pool, clock, added=added, names=names, taint=taint
+            classify, catalog, pool, clock, added=added, names=names, taint=taint, marks=marks
         )
         self.full: FullFindings | None = None
         if pseudonymises(settings):

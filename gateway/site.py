@@ -26,7 +26,7 @@ from gateway.config import EndpointSettings, Settings
 from gateway.deadline import Clock
 from gateway.fleet import Fleet
 from gateway.folding import Folding
-from gateway.keeper import Keeper
+from gateway.keeper import Keeping
 from gateway.place import Place
 from gateway.priors import measured
 from gateway.schedulers import new_scheduler, weights
@@ -43,7 +43,7 @@ _SECTIONS = ("endpoints", "tls", "models", "undeclared_models", "health", "costs
 class Grounds:
     """What of the process all sites stand on."""
 
-    keeper: Keeper
+    keeper: Keeping
     spill: SpillControl
     metrics: Metrics
     clock: Clock
@@ -159,7 +159,7 @@ class Site:
             onprem=None if cloud else OnPremDoor(connector),
             cloud=CloudDoor(connector) if cloud else None,
             inspector=connector if isinstance(connector, Inspector) else None,
-            on_gray=None if server is None else keeper.restarter(name, server),
+            on_gray=None if server is None else keeper.restarter(name),
             back_in_s=(lambda: None) if server is None else server.back_in_s,
             measured={} if server is None else measured(settings.repository or Path("models")),
             provided=tuple if server is None else lambda: server.provided,

@@ -155,6 +155,11 @@ class Metrics:
         self.spend_usd = Counter(
             "spillway_spend_usd", "What attempts cost.", ["endpoint", "zone"], registry=r
         )
+        self.worker_restarts = Gauge(
+            "spillway_worker_restarts",
+            "Workers that died and were started again, since the parent began.",
+            registry=r,
+        )
         self.ledger_up = Gauge(
             "spillway_ledger_up",
             "1 while the ledger can be written; else nothing goes to the cloud.",

@@ -76,6 +76,21 @@ class Header:
             raise ValueError("its header is not whole") from exc
 
 
+def worker_directory(directory: Path, number: int) -> Path:
+    """Of one of several workers of a gateway: below that of the settings."""
+    return directory / f"worker-{number}"
+
+
+def chains(directory: Path) -> list[Path]:
+    """The directories of all chains of one gateway: its own, and those of its workers. Where there
+    is nothing yet, its own."""
+    found = [p for p in directory.glob("worker-*") if p.name.removeprefix("worker-").isdigit()]
+    found.sort(key=lambda path: int(path.name.removeprefix("worker-")))
+    if not found or any(directory.glob(f"*{_SUFFIX}")):
+        found.insert(0, directory)
+    return found
+
+
 def segments(directory: Path) -> list[Segment]:
     """In order. Raises AuditError where there is no directory."""
     try:

@@ -37,7 +37,7 @@ from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
 from gateway.classify.spec import worker_spec
-from gateway.classify.taint import Taint
+from gateway.classify.taint import Marks, Taint
 from gateway.config import ClassifySettings
 from gateway.deadline import Clock
 from gateway.errors import UnknownModel
@@ -122,9 +122,11 @@ class Classifier:
         added: Collection[Tightening] = (),
         names: Names | None = None,
         taint: Taint | None = None,
+        marks: Marks | None = None,
         evidence: Evidence | None = None,
     ) -> None:
-        """`taint`: what another classifier of this process remembers as restricted. `gate` and
+        """`taint`: what another classifier of this process remembers as restricted; `marks`: what
+        workers have in common of it. `gate` and
         `evidence` are armed when this one starts, or were with another one of the same pool."""
         self._settings = settings
         self._max_bytes = settings.max_scan_bytes
@@ -143,14 +145,14 @@ class Classifier:
         self._begun: _Begun | None = None
         key, keep = ambient.random_bytes(32), settings.memory
         self._segments = SegmentMemory(keep.verdicts, keep.verdict_s, clock, key)
-        self.taint = Taint(keep.taints, keep.taint_s, clock, key) if taint is None else taint
+        self.taint = taint or Taint(keep.taints, keep.taint_s, clock, key, marks)
 
     def of_models(self, catalog: Catalog) -> Classifier:
         """The same scanners for other models. What was restricted stays so; no verdict is known.
         It is started and closed with this one."""
         return Classifier(
             self._settings, catalog, self._pool, self._clock, self._gate, self._added,
-            self._names, self.taint, self._evidence,
+            self._names, self.taint, evidence=self._evidence,
         )  # fmt: skip
 
     @property

@@ -45,6 +45,15 @@ async def start_ahead() -> None:
     _ahead = await _started("ahead")
 
 
+async def none_ahead() -> None:
+    """It turned out that this process scans nothing."""
+    global _ahead
+    idle, _ahead = _ahead, None
+    if idle is not None and idle.returncode is None:
+        idle.kill()
+        await idle.wait()
+
+
 async def started(factory: str) -> Process:
     """One that waits for its spec on standard input."""
     global _ahead

@@ -16,10 +16,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.classify.memory import write
-from gateway.classify.shelves import Shelves
+from gateway.classify.shelves import Lost, Shelves
 from gateway.deadline import Clock
 from gateway.types import DocumentCall, InferenceRequest, JsonDocument, TensorCall
 
@@ -32,12 +32,36 @@ _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too l
 _OPENING_ROLES = frozenset({"system", "developer"})
 
 
+class Doubts(Protocol):
+    """By tenant: until when whatever goes on may be the next turn of what was restricted."""
+
+    def get(self, tenant: str, otherwise: float, /) -> float: ...
+    def __setitem__(self, tenant: str, until_s: float, /) -> None: ...
+
+
+class Marks(Protocol):
+    """Of several processes: what each of them puts here all find."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def doubts(self) -> Doubts: ...
+    def holds_any(self, tenant: str) -> bool: ...
+    def get(self, tenant: str, key: bytes) -> bool | None: ...
+    def put(self, tenant: str, key: bytes, value: bool) -> Lost | None: ...
+
+
 class Taint:
-    def __init__(self, room: int, keep_s: float, clock: Clock, key: bytes) -> None:
-        self._marks: Shelves[bool] = Shelves(room, keep_s, clock)
+    def __init__(
+        self, room: int, keep_s: float, clock: Clock, key: bytes, shared: Marks | None = None
+    ) -> None:
+        """`shared`: what workers of one machine have in common, under its own key."""
+        self._marks: Shelves[bool] | Marks = (
+            Shelves(room, keep_s, clock) if shared is None else shared
+        )
         self._clock = clock
-        self._key = key
-        self._doubtful_until_s: dict[str, float] = {}
+        self._key = key if shared is None else shared.key
+        self._doubtful_until_s: dict[str, float] | Doubts = {} if shared is None else shared.doubts
 
     def of(self, request: InferenceRequest) -> str | None:
         """Why a call is restricted whatever it holds, or None: its caller says so, or what came
@@ -45,8 +69,8 @@ class Taint:
         if request.labelled:
             return LABELLED
         tenant = request.tenant
-        until_s = self._doubtful_until_s
-        doubtful = tenant in until_s and until_s[tenant] > self._clock()
+        until_s = self._doubtful_until_s.get(tenant, 0.0)
+        doubtful = until_s > 0.0 and until_s > self._clock()
         if not doubtful and not self._marks.holds_any(tenant):
             return None
         if any(self._marks.get(tenant, digest) for digest in self._before(request)):

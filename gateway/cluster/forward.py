@@ -15,10 +15,10 @@ from typing import Protocol
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.cluster import Answers, Link
+from gateway.cluster.elsewhere import abroad_of
 from gateway.cluster.failures import code, raised
 from gateway.cluster.membership import Membership
 from gateway.cluster.messages import (
-    Abroad,
     Forwarded,
     Kind,
     Messages,
@@ -41,7 +41,6 @@ from gateway.scheduling.calls import Call, Leave
 from gateway.types import Frame, InferenceRequest, ReplyStream, ServedModel
 
 _AGAIN_S = 0.05  # at the latest, when an owner did not take a call
-_QUANTILES = tuple((i + 0.5) / 16 for i in range(16))
 _SAFE, _LIKELY = 1.2, 0.95
 """A call that could leave, and whose owner is in doubt, leaves while the cloud can still make it:
 the same margin and share as of the decision."""
@@ -284,11 +283,7 @@ class Forwarding:
         raise _verdict(kind, body, call)
 
     def _forwarded(self, request: InferenceRequest, call: Call) -> Forwarded:
-        abroad = None
-        if call.leave is Leave.FREELY and call.cloud is not None:
-            latencies_s = tuple(call.cloud.quantile_s(q) for q in _QUANTILES)
-            room = self._own.own_room_abroad(request.model)
-            abroad = Abroad(call.price, latencies_s, room)
+        abroad = abroad_of(call, self._own.own_room_abroad, request.model)
         now_s = self._clock()
         return Forwarded(
             id=request.id,

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from dataclasses import replace
 
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.attempt import OpenedReply, RunningAttempt
 from gateway.cluster import Say
+from gateway.cluster.elsewhere import CloudsElsewhere
 from gateway.cluster.failures import packed
 from gateway.cluster.membership import pack_told
 from gateway.cluster.messages import (
-    Abroad,
     Forwarded,
     Kind,
     pack,
@@ -35,7 +34,6 @@ from gateway.errors import EgressForbidden, GatewayError
 from gateway.fleet import Fleet
 from gateway.group import NoServer, Spilled, Turn
 from gateway.scheduling.calls import Call, Leave
-from gateway.scheduling.latency import Tail
 from gateway.types import (
     ONPREM_ONLY,
     Attempt,
@@ -45,8 +43,6 @@ from gateway.types import (
     InferenceRequest,
     Sensitivity,
 )
-
-_ROOM_HOLDS_S = 5.0
 
 
 class _NotOwner(Exception):
@@ -72,9 +68,8 @@ class Owner:
         self._open = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._tails: dict[tuple[str, str, int], Tail] = {}
-        self._rooms: dict[tuple[str, str], tuple[float, float]] = {}
-        fleet.room_elsewhere = self._room
+        self._clouds = CloudsElsewhere(clock)
+        fleet.room_elsewhere = self._clouds.room
 
     async def state(self, peer: str, told: bytes) -> bytes:
         return pack_told(self._view.told)
@@ -158,28 +153,12 @@ class Owner:
         call = replace(call, id=f"{peer}/{next(self._ids)}")  # callers may choose the same ids
         if told.abroad is None:
             return call
-        self._rooms[request.model, peer] = (told.abroad.room, self._clock())
         return replace(
             call,
             leave=Leave.FREELY,
             price=told.abroad.price_usd,
-            cloud=self._tail(peer, request.model, call.work, told.abroad),
+            cloud=self._clouds.told(peer, request.model, call.work, told.abroad),
         )
-
-    def _room(self, model: str) -> float:
-        """By what the gateways that forward have said lately."""
-        since_s = self._clock() - _ROOM_HOLDS_S
-        told = (said for (of, _), said in self._rooms.items() if of == model)
-        return sum(room for room, at_s in told if at_s >= since_s)
-
-    def _tail(self, peer: str, model: str, work: float, abroad: Abroad) -> Tail:
-        """One for all calls of a peer that are about as large: schedulers keep them for good."""
-        step = round(math.log2(work))
-        found = self._tails.get((peer, model, step))
-        if found is None:
-            found = self._tails[peer, model, step] = Tail(abroad.latencies_s[0])
-        found.learn(abroad.latencies_s)
-        return found
 
     async def _serve(self, request: InferenceRequest, turn: Turn, say: Say) -> str:
         endpoint = self._fleet.endpoint(turn.server)

@@ -28,7 +28,7 @@ from gateway.audit.prove import (
 )
 from gateway.audit.query import Span, Wanted, done, found, moment, quarter
 from gateway.audit.report import Checked, page
-from gateway.audit.segments import segments
+from gateway.audit.segments import chains, segments
 from gateway.audit.verify import Verified, public_key, records, verify
 from gateway.commands import console
 
@@ -95,15 +95,19 @@ def _asked(read: Callable[[str], _T]) -> Callable[[str], _T]:
 
 
 def _directories(args: argparse.Namespace) -> list[Path]:
-    if args.directory:
-        return list(args.directory)
-    return [console.settings_of(args.config).audit.directory]
+    """Of each chain: a gateway of several workers has as many."""
+    given = args.directory or [console.settings_of(args.config).audit.directory]
+    return [chain for directory in given for chain in chains(directory)]
 
 
-def _only_directory(args: argparse.Namespace) -> Path:
+def _directory_of(args: argparse.Namespace, id_: str | None) -> Path:
+    """The one chain that is meant: that with the call, where one is named."""
     directories = _directories(args)
+    if len(directories) > 1 and id_ is not None and not id_.isdigit():
+        return next((d for d in directories if lines_with(d, id_)), directories[0])
     if len(directories) > 1:
-        raise AuditError("name one --directory: each gateway has a chain of its own")
+        names = ", ".join(map(str, directories))
+        raise AuditError(f"name one --directory, as each chain is its own: {names}")
     return directories[0]
 
 
@@ -299,27 +303,36 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    directory = _only_directory(args)
+    """Of several chains each has a directory of its own there, by its name."""
+    directories = _directories(args)
+    several = len(directories) > 1
+    if len({directory.name for directory in directories}) < len(directories):
+        raise AuditError("name one --directory: these have the same name")
+    for directory in directories:
+        _export_one(args, directory, args.to / directory.name if args.to and several else args.to)
+    return 0
+
+
+def _export_one(args: argparse.Namespace, directory: Path, to: Path | None) -> None:
     key = public_key(directory, args.key)
     notes = signed_notes(directory, key)
     if not notes:
         raise AuditError(f"{directory}: nothing is signed yet")
     note = notes[max(notes)]
-    if args.to is None:
+    if to is None:
         sys.stdout.write(note)
-        return 0
-    args.to.mkdir(parents=True, exist_ok=True)
+        return
+    to.mkdir(parents=True, exist_ok=True)
     size = checkpoint_of(note, key).size
-    (args.to / f"{size:012d}.checkpoint").write_text(note)
-    (args.to / "signing.pub").write_text(f"{key}\n")
+    (to / f"{size:012d}.checkpoint").write_text(note)
+    (to / "signing.pub").write_text(f"{key}\n")
     if args.records:
         for segment in segments(directory):
             for path in (segment.path, segment.checkpoints):
-                shutil.copy2(path, args.to)
+                shutil.copy2(path, to)
         for part in directory.glob("*.torn"):
-            shutil.copy2(part, args.to)
-    console.err.print(f"{args.to}: the checkpoint of {size} records, and the public key")
-    return 0
+            shutil.copy2(part, to)
+    console.err.print(f"{to}: the checkpoint of {size} records, and the public key")
 
 
 # prove
@@ -336,7 +349,7 @@ def _prove_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _prove(args: argparse.Namespace) -> int:
-    directory = _only_directory(args)
+    directory = _directory_of(args, args.id)
     held = Held.of(directory, public_key(directory, args.key))
     note = single_note(args.checkpoint.read_text()) if args.checkpoint else None
     if args.since is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -17,11 +18,13 @@ from gateway.classify import deferred, process
 from gateway.commands import console
 from gateway.config_error import ConfigError
 from gateway.lazily import put_off
+from gateway.workers import Place
 
 if TYPE_CHECKING:
     from gateway.app import Gateway
     from gateway.config import Settings
     from gateway.reloading import SettingsFile
+    from gateway.workers.parent import Parent
 
 _SELDOM = ("httpx", "numpy")
 """Used by gateways that carry Triton, have queues or look for names; a tenth of a second."""
@@ -55,48 +58,109 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--ready-file", type=Path, metavar="FILE", help="write the ports here as JSON when serving"
     )
+    parser.add_argument(
+        "--workers", type=_workers, metavar="N", help="instead of listen.workers; a number, or auto"
+    )
+    parser.add_argument("--worker", type=_place, help=argparse.SUPPRESS)  # given by the parent
     parser.set_defaults(run=run)
 
 
+def _workers(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def _place(text: str) -> Place:
+    return Place(**json.loads(text))
+
+
 def run(args: argparse.Namespace) -> int:
-    asked = {"host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port}
-    return uvloop.run(_serve(args.config, asked, args.ready_file))
+    return uvloop.run(_run(args))
 
 
-async def _serve(
-    path: Path | None, asked: Mapping[str, str | int | None], ready_file: Path | None
-) -> int:
-    """Imports on one core while the scanner does on another; then it is told the settings."""
-    await process.start_ahead()
+async def _run(args: argparse.Namespace) -> int:
+    """The scanner imports on one core while this process does on another; then it is told the
+    settings."""
     put_off(*_SELDOM)
+    await process.start_ahead()
     from gateway import coredumps, logs
+    from gateway.classify import ScannerUnfit
+    from gateway.embedded import TritonServerError
     from gateway.reloading import SettingsFile
 
+    asked = {
+        "host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port,
+        "workers": args.workers,
+    }  # fmt: skip
     file = SettingsFile(
-        console.path_of(path), lambda of: overridden(console.settings_of(of), asked)
+        console.path_of(args.config), lambda path: overridden(console.settings_of(path), asked)
     )
     settings = file.read()
     coredumps.forbid()
-    logs.configure(settings.log.level, settings.log.format)
+    place: Place | None = args.worker
+    number = None if place is None else place.number
+    logs.configure(settings.log.level, settings.log.format, worker=number)
     with deferred.deferred(_CLIENTS):
         import tritonclient.grpc  # noqa: F401
-    from gateway.classify import ScannerUnfit
-    from gateway.embedded import TritonServerError
-
     try:
-        await _run(settings, file, ready_file)
+        if place is None and settings.listen.worker_count > 1:
+            await process.none_ahead()
+            return await _lead(settings, args)
+        await _serve(settings, file, args.ready_file, place)
     except (TritonServerError, ScannerUnfit) as exc:
         console.fail(str(exc))
         return 1
     return 0
 
 
-async def _run(settings: Settings, file: SettingsFile, ready_file: Path | None) -> None:
-    from gateway.app import Gateway
+async def _lead(settings: Settings, args: argparse.Namespace) -> int:
+    """Workers do what `serve` does; this process has them."""
+    from gateway.workers.parent import Parent
 
     loop = asyncio.get_running_loop()
     with console.progress() as tell:
-        gateway = Gateway(settings, tell, file)
+        ready = asyncio.Event()
+
+        def serves(parent: Parent) -> None:
+            _announce(settings, parent.http_port, parent.grpc_port)
+            _write_ready(args.ready_file, parent.http_port, parent.grpc_port, parent.pids)
+            ready.set()
+
+        parent = Parent(settings, _arguments(args), tell, serves)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, parent.stop)
+        loop.add_signal_handler(signal.SIGHUP, parent.reload)
+        running = asyncio.create_task(parent.run())
+        await _either(running, ready)
+    return await running
+
+
+def _arguments(args: argparse.Namespace) -> list[str]:
+    """For a worker: it reads the settings as this process has."""
+    given = {
+        "--config": args.config, "--host": args.host, "--http-port": args.http_port,
+        "--grpc-port": args.grpc_port, "--workers": args.workers,
+    }  # fmt: skip
+    return ["serve", *(f"{name}={value}" for name, value in given.items() if value is not None)]
+
+
+async def _either(running: asyncio.Task[Any], ready: asyncio.Event) -> None:
+    """Until it serves, or ends before."""
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+async def _serve(
+    settings: Settings, file: SettingsFile, ready_file: Path | None, place: Place | None
+) -> None:
+    from gateway import ambient
+    from gateway.app import Gateway
+    from gateway.workers.worker import Worker
+
+    loop = asyncio.get_running_loop()
+    worker = None if place is None else Worker(place, settings, ambient.monotonic_s)
+    with console.progress() if worker is None else contextlib.nullcontext(_quiet) as tell:
+        gateway = Gateway(settings, tell, file, worker)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)
         if gateway.reloading is not None:
@@ -104,36 +168,50 @@ async def _run(settings: Settings, file: SettingsFile, ready_file: Path | None) 
         serving = asyncio.Event()
 
         def ready(started: Gateway) -> None:
-            _announce(started, ready_file)
+            if worker is None:
+                _announce(started.settings, started.http_port, started.grpc_port)
+                _write_ready(ready_file, started.http_port, started.grpc_port, None)
             serving.set()
 
         running = asyncio.create_task(gateway.run(ready))
-        waiting = asyncio.create_task(serving.wait())
-        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        await _either(running, serving)
     await running
 
 
-def _announce(gateway: Gateway, ready_file: Path | None) -> None:
-    host = gateway.settings.listen.host
-    scheme = "http" if gateway.settings.listen.tls is None else "https"
+def _quiet(line: str) -> None:
+    """Of a worker; the parent says how far the start is."""
+
+
+def _announce(settings: Settings, http_port: int, grpc_port: int) -> None:
+    host = settings.listen.host
+    scheme = "http" if settings.listen.tls is None else "https"
+    workers = settings.listen.worker_count
+    together = f" with {workers} workers" if workers > 1 else ""
     console.say(
         "spillway",
-        f"serves {scheme}://{host}:{gateway.http_port} and gRPC {host}:{gateway.grpc_port}",
+        f"serves {scheme}://{host}:{http_port} and gRPC {host}:{grpc_port}{together}",
         "bold green",
     )
-    if gateway.settings.anybody:
+    if settings.anybody:
         console.say(
             "development mode:",
             "no keys are configured, so whoever reaches these ports may call; add keys before you "
             "expose them",
             "bold yellow",
         )
-    if ready_file is not None:
-        told = {"http_port": gateway.http_port, "grpc_port": gateway.grpc_port, "pid": os.getpid()}
-        part = ready_file.with_name(ready_file.name + ".part")
-        part.write_text(json.dumps(told))
-        part.replace(ready_file)
+
+
+def _write_ready(
+    ready_file: Path | None, http_port: int, grpc_port: int, workers: list[int] | None
+) -> None:
+    if ready_file is None:
+        return
+    told: dict[str, Any] = {"http_port": http_port, "grpc_port": grpc_port, "pid": os.getpid()}
+    if workers is not None:
+        told["workers"] = workers
+    part = ready_file.with_name(ready_file.name + ".part")
+    part.write_text(json.dumps(told))
+    part.replace(ready_file)
 
 
 def overridden(settings: Settings, asked: Mapping[str, str | int | None]) -> Settings:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gateway.config.section import Count, NotNegative, Positive, Section
+
+_MOST_WORKERS = 64
 
 
 class ListenTlsSettings(Section):
@@ -29,6 +33,15 @@ class ListenSettings(Section):
         False, description="allow a host other than loopback although no keys are configured"
     )
     tls: ListenTlsSettings | None = Field(None, description="absent: plain HTTP and gRPC")
+    workers: Annotated[int, Field(ge=1, le=_MOST_WORKERS)] | Literal["auto"] = Field(
+        1, description="processes that share the ports; auto: one for each processor"
+    )
+
+    @property
+    def worker_count(self) -> int:
+        if self.workers != "auto":
+            return self.workers
+        return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
 class LimitSettings(Section):

@@ -92,6 +92,7 @@ class Settings(Section):
                     "a shadow sees this gateway's calls alone, and with a cluster others send "
                     "theirs to the same servers; take out one of both",
                 )
+        self._check_workers()
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
@@ -235,6 +236,37 @@ class Settings(Section):
             raise Contradiction(where, f"{name!r} is not in zone onprem; take one that is")
         if endpoint.kind == "openai":
             raise Contradiction(where, f"{name!r} speaks OpenAI and cannot serve tensors")
+
+    def _check_workers(self) -> None:
+        if self.listen.workers == 1:
+            return
+        where = ("listen", "workers")
+        if self.cluster is not None:
+            raise Contradiction(
+                where,
+                "a gateway of a cluster is one process; take out one of both, or run several "
+                "gateways on this machine",
+            )
+        if self.routing.shadows:
+            raise Contradiction(
+                ("routing", "shadows"),
+                "a shadow sees one worker's calls alone, and listen.workers asks for several; "
+                "take out one of both",
+            )
+
+    @property
+    def has_budgets(self) -> bool:
+        """Whether anybody's spending is limited."""
+        some: list[RoutingSettings | TenantSettings] = [self.routing, *self.tenants.values()]
+        return any(
+            most is not None
+            for its in some
+            for most in (
+                its.spill_budget_usd_per_day,
+                its.spill_budget_usd_per_month,
+                its.spill_budget_usd_total,
+            )
+        )
 
     @property
     def ledger_path(self) -> Path:

@@ -116,10 +116,12 @@ class ConsoleFront:
             raise RequestRejected("endpoint: there is none of this name")
         if drained:
             self._sight.fleet.drain(name, True)
+            await self._sight.tell_drained(name, True)
             await self._done(operator, "drain", name)
         else:
             await self._done(operator, "undrain", name)
             self._sight.fleet.drain(name, False)
+            await self._sight.tell_drained(name, False)
         return _json({"endpoint": name, "drained": drained})
 
     async def _spill(self, request: Request) -> Response:

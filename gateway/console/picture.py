@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,10 @@ _AVERAGE = Size(work=1.0, rows=1)  # call
 _MEASURE_S = 1.0  # percentiles are sorted for anew
 
 
+async def told_nobody(name: str, drained: bool) -> None:
+    """There is no other worker."""
+
+
 @dataclass(slots=True)
 class Sight:
     """What there is to look at: of the settings that are in use."""
@@ -41,6 +45,8 @@ class Sight:
     policy: Callable[[], str]
     version: str
     clock: Clock
+    tell_drained: Callable[[str, bool], Awaitable[None]] = told_nobody
+    """The other workers of this gateway, that an endpoint is drained, or no longer."""
 
 
 class Picture:

@@ -182,13 +182,17 @@ class GrpcFront:
         *,
         max_receive_bytes: int | None = None,
         tls: TlsFiles | None = None,
+        shared: bool = False,
     ) -> None:
+        """`shared`: the port is that of other workers, too."""
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._service = InferenceService(services)
         self._ready = services.inspection.ready
         self._health = Health(lambda: self._ready())
         self._options = _options(
-            max_receive_bytes or services.limits.max_body_bytes, services.limits.max_concurrent
+            max_receive_bytes or services.limits.max_body_bytes,
+            services.limits.max_concurrent,
+            shared,
         )
         self._tls = tls
         self._server: grpc.aio.Server | None = None
@@ -257,10 +261,11 @@ def _unary(handle: Callable[[bytes, Context], Any]) -> Any:
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _options(max_receive_bytes: int, max_streams: int) -> tuple[tuple[str, int], ...]:
+def _options(max_receive_bytes: int, max_streams: int, shared: bool) -> tuple[tuple[str, int], ...]:
     return (
         ("grpc.enable_http_proxy", 0),
-        ("grpc.so_reuseport", 0),  # a second gateway on the port is a mistake, not a peer
+        # A second gateway on the port is a mistake, not a peer.
+        ("grpc.so_reuseport", int(shared)),
         ("grpc.max_receive_message_length", max_receive_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_metadata_size", 16 * 1024),

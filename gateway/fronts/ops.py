@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,6 +33,13 @@ Operates = Callable[[Mapping[str, str], str | None], bool]
 """Whether an operator asks: by the headers and the address of the connection."""
 
 
+class Beside(Protocol):
+    """The other workers of this gateway."""
+
+    async def metrics(self, tenants: bool, own: bytes) -> bytes: ...
+    async def workers(self) -> list[dict[str, Any]]: ...
+
+
 class NoLedger(GatewayError):
     http_status, grpc_status, reason = 503, "UNAVAILABLE", "no_ledger"
 
@@ -46,8 +53,10 @@ class OpsFront:
         explain: Explain,
         costs: Costs | None = None,
         operates: Operates = lambda headers, peer: False,
+        beside: Beside | None = None,
     ) -> None:
         """`metrics` is told whether those that name tenants may be among them."""
+        self._beside = beside
         self._costs = costs
         self._operates = operates
         self._services = services
@@ -77,13 +86,19 @@ class OpsFront:
         return _json({"ready": ready}, 200 if ready else 503)
 
     async def _metrics_text(self, request: Request) -> Response:
-        told = self._metrics(self._operator(request))
+        operator = self._operator(request)
+        told = self._metrics(operator)
+        if self._beside is not None:
+            told = await self._beside.metrics(operator, told)
         return Response(told, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _status_json(self, request: Request) -> Response:
+        told = self._status()
+        if self._beside is not None:
+            told["workers"] = await self._beside.workers()
         if self._operator(request):
-            return _json(self._status())
-        return _json(_shown_to(caller_of(exchange_of(request), self._services), self._status()))
+            return _json(told)
+        return _json(_shown_to(caller_of(exchange_of(request), self._services), told))
 
     async def _costs_json(self, request: Request) -> Response:
         operator = self._operator(request)

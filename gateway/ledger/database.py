@@ -23,6 +23,11 @@ class Database(Protocol):
 
     serial_key: str  # how a column that numbers the rows is declared
 
+    @property
+    def shared(self) -> bool:
+        """Whether several processes may write to it."""
+        ...
+
     def writing(self, lasting: bool = True) -> AbstractContextManager[None]:
         """A transaction. No other process writes meanwhile; it is undone when it raises. When it
         ends all see it, and what is `lasting` is on disk."""

@@ -17,6 +17,7 @@ that was granted before has been seen."""
 
 class PostgresDatabase:
     serial_key = "BIGSERIAL PRIMARY KEY"
+    shared = True
 
     def __init__(self, dsn: str) -> None:
         """Raises LedgerError, which does not repeat `dsn`: it may hold a password."""

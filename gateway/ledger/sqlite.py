@@ -36,6 +36,11 @@ class SqliteDatabase:
         if found != "ok":
             raise _damaged(path, found)
 
+    @property
+    def shared(self) -> bool:
+        """Not where the file system has no memory that processes share: one of the network."""
+        return self.read("PRAGMA journal_mode")[0][0] == "wal"
+
     def _checked(self) -> str:
         return str(self._connection.execute("PRAGMA quick_check(1)").fetchone()[0])
 

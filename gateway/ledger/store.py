@@ -89,6 +89,11 @@ class Store:
         self._database, self._owner, self._wall_s = database, owner, wall_s
         schema.migrate(database)
 
+    @property
+    def shared(self) -> bool:
+        """Whether what one process writes all others see, and in time."""
+        return self._database.shared
+
     # Entries
 
     def commit(self, number: int, entries: Sequence[Entry]) -> Mapping[str, int]:

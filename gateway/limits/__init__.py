@@ -48,7 +48,7 @@ class Limits:
     def enter(self, request: InferenceRequest) -> Share:
         """Raises OverLimit, and has taken nothing then."""
         if not request.quotas:
-            return _NOTHING
+            return NOTHING
         now_s = self._clock()
         holders, tokens = self._holders_of(request, now_s)
         if (short := _short(holders, tokens, now_s)) is not None:
@@ -174,10 +174,12 @@ class Share:
         if self.settled:
             return
         self.settled = True
-        counted = used if used is not None else (self.tokens if tried else 0.0)
-        now_s = self.clock()
+        give_back, now_s = self.tokens - self.counted(used, tried), self.clock()
         for holder in self.holders:
-            holder.left(self.tokens - counted, now_s)
+            holder.left(give_back, now_s)
+
+    def counted(self, used: int | None, tried: bool) -> float:
+        return used if used is not None else (self.tokens if tried else 0.0)
 
     def told(self) -> Mapping[str, str]:
         return _told(self.holders, self.clock()) if self.holders else {}
@@ -218,4 +220,4 @@ def _policy(quota: Quota) -> str:
     return ", ".join(found)
 
 
-_NOTHING = Share((), 0.0, lambda: 0.0, settled=True)
+NOTHING = Share((), 0.0, lambda: 0.0, settled=True)

@@ -17,6 +17,10 @@ class Bucket:
         self._level = most
         self._at_s = now_s
 
+    def be(self, used: float, at_s: float) -> None:
+        """As another process left it."""
+        self._level, self._at_s = self.most - used, at_s
+
     def level(self, now_s: float) -> float:
         passed_s = now_s - self._at_s
         if passed_s > 0.0:

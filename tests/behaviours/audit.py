@@ -304,6 +304,7 @@ B7 = Behaviour(
         guard(
             "an endpoint is drained although nothing can be recorded", "console/front.py",
             "            self._sight.fleet.drain(name, True)\n"
+            "            await self._sight.tell_drained(name, True)\n"
             '            await self._done(operator, "drain", name)\n',
             '            await self._done(operator, "drain", name)\n'
             "            self._sight.fleet.drain(name, True)\n",

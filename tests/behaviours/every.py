@@ -18,6 +18,7 @@ from tests.behaviours.registries import REGISTRIES
 from tests.behaviours.shadows import SHADOWS
 from tests.behaviours.sight import SIGHT
 from tests.behaviours.spill import SPILL
+from tests.behaviours.workers import WORKERS
 
 EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Reading calls", CLASSIFICATION),
@@ -31,6 +32,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Execution on the premises", EXECUTION),
     ("Versions of models", REGISTRIES),
     ("Settings, explanations and stops", OPERATIONS),
+    ("Several workers", WORKERS),
     ("Shadow policies", SHADOWS),
     ("The console", CONSOLE),
     ("Metrics, traces and logs", SIGHT),

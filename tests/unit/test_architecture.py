@@ -53,6 +53,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"fronts"},
             {"console"},
             {"keeper", "listeners", "assembly", "reloading", "scanning"},
+            {"workers"},
             {"site"},
             {"core"},
             {"app"},
@@ -98,7 +99,7 @@ ACROSS = {
 
 DOORS = {
     "backends": {"", "egress", "kinds", "wire"},
-    "classify": {"", "classifier", "names", "spans"},
+    "classify": {"", "classifier", "names", "spans", "taint"},
     "routing": {"estimate", "fit", "policy", "work"},
 }
 """What the rest of the gateway may import of a family; commands may look deeper."""

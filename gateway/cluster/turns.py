@@ -1,0 +1,276 @@
+"""One queue for the workers of one machine: a worker asks the owner for a turn at a server, and
+sends the call there itself.
+
+Between machines a call goes with the question (`forward`), which saves a round trip. Here a round
+trip is a fraction of a millisecond, and to pass on calls and answers would make the owner do half
+of the work of all workers. Nothing of a call's content is in what is said here.
+
+What the owner says is not believed blindly: a server that it names must be of the call's own group,
+and only a call that may leave is sent away. An owner that is not there, or that has other settings,
+is done without: the call enters this worker's own queue. Two queues place calls worse while they
+last, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from gateway.accounting.metrics import Metrics
+from gateway.cluster.elsewhere import CloudsElsewhere, abroad_of
+from gateway.cluster.failures import code, packed, raised
+from gateway.cluster.messages import Abroad
+from gateway.deadline import Clock, Deadline
+from gateway.errors import DeadlineExceeded, GatewayError
+from gateway.fleet import Fleet
+from gateway.group import NoServer, Spilled, Turn
+from gateway.patience import within
+from gateway.scheduling.calls import FREELY, NEVER, Call
+from gateway.types import InferenceRequest
+
+log = logging.getLogger(__name__)
+
+_LAST_WORD_S = 0.02  # longer than the call's budget: the owner says itself that it ran out
+Words = dict[str, Any]
+Send = Callable[[Words], None]
+
+
+class OwnerGone(Exception):
+    """There is no owner who decides on this call."""
+
+
+class Line(Protocol):
+    """The way to the owner. `send` raises OwnerGone when nobody is there."""
+
+    @property
+    def open(self) -> bool: ...
+    def send(self, words: Words) -> None: ...
+
+
+class TurnElsewhere:
+    """A turn in the owner's queue. Given back exactly once."""
+
+    door: None = None  # it goes by the server's own
+    __slots__ = ("_give_back", "_released", "queued_s", "server")
+
+    def __init__(self, server: str, queued_s: float, give_back: Callable[[bool], None]) -> None:
+        self.server, self.queued_s = server, queued_s
+        self._give_back = give_back
+        self._released = False
+
+    def release(self, answered: bool) -> None:
+        if not self._released:
+            self._released = True
+            self._give_back(answered)
+
+
+class Asking:
+    """A worker's side, for all versions of its settings."""
+
+    def __init__(self, line: Line, clock: Clock) -> None:
+        self._line, self._clock = line, clock
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Words]] = {}
+
+    def queues(self, fleet: Fleet, policy: str) -> Queues:
+        return Queues(self, fleet, policy)
+
+    @property
+    def open(self) -> bool:
+        return self._line.open
+
+    async def turn(self, call: Call, words: Words, deadline: Deadline) -> TurnElsewhere:
+        """Raises what a queue does, or OwnerGone."""
+        number = next(self._numbers)
+        asked_s = self._clock()
+        told: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
+        self._asked[number] = told
+        try:
+            self._line.send({"n": number, "ask": words})
+            with within(deadline.remaining_s() + _LAST_WORD_S):
+                said = await told
+        except TimeoutError:
+            self._take_back(number)
+            raise DeadlineExceeded(
+                "the latency budget ran out in the queue", reason="deadline_exceeded_in_queue"
+            ) from None
+        except asyncio.CancelledError:
+            self._take_back(number)
+            raise
+        finally:
+            self._asked.pop(number, None)
+        server = said.get("server")
+        if server is None:
+            raise _verdict(said, call)
+        if server not in words["servers"]:
+            self._end(number, answered=False)
+            raise OwnerGone("it named a server that is not one of this call's")
+        return TurnElsewhere(
+            server, self._clock() - asked_s, lambda answered: self._end(number, answered)
+        )
+
+    def said(self, words: Words) -> None:
+        """By the owner. To a call that is not waited for any more it says nothing new."""
+        told = self._asked.get(words["n"])
+        if told is not None and not told.done():
+            told.set_result(words)
+
+    def gone(self) -> None:
+        """Whoever waits there enters this worker's own queue, with its first arrival."""
+        for told in self._asked.values():
+            if not told.done():
+                told.set_exception(OwnerGone("the owner went away"))
+
+    def _take_back(self, number: int) -> None:
+        self._end(number, answered=False)
+
+    def _end(self, number: int, answered: bool) -> None:
+        try:
+            self._line.send({"n": number, "end": answered})
+        except OwnerGone:
+            return  # it knows of none of its calls any more
+
+
+class Queues:
+    """Where calls of one version of the settings wait (`gateway.dispatch`)."""
+
+    def __init__(self, asking: Asking, fleet: Fleet, policy: str) -> None:
+        self._asking, self._fleet, self._policy = asking, fleet, policy
+
+    async def enter(
+        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+    ) -> Turn | TurnElsewhere:
+        """A turn at one of these servers. Raises what a queue does."""
+        if self._asking.open:
+            try:
+                return await self._asking.turn(
+                    call, self._words(request, call, group), request.deadline
+                )
+            except OwnerGone:
+                pass
+        return await self._fleet.enter(request, call, group)
+
+    def _words(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Words:
+        abroad = abroad_of(call, self._fleet.own_room_abroad, request.model)
+        return {
+            "policy": self._policy,
+            "model": request.model,
+            "servers": group,
+            "arrived_s": call.arrived_s,  # the clock is the machine's
+            "deadline_s": call.deadline_s,
+            "penalty": call.penalty,
+            "work": call.work,
+            "rows": call.rows,
+            "restricted": call.restricted,
+            "later_s": call.later_s,
+            "avoid": [*call.avoid],
+            "abroad": None if abroad is None else (
+                abroad.price_usd, abroad.latencies_s, abroad.room
+            ),
+        }  # fmt: skip
+
+
+def _verdict(said: Words, call: Call) -> Exception:
+    """What the owner's queue said instead of a turn."""
+    if "failed" in said:
+        return raised(said["failed"])
+    if said.get("no_server"):
+        return NoServer()
+    if "leave" in said and call.leave is FREELY:
+        return Spilled(code(said["leave"], "spill_deadline"))
+    return OwnerGone("it does not decide on this call")
+
+
+class Granting:
+    """The owner's side, for one worker that asks: its calls in this worker's queues."""
+
+    def __init__(
+        self,
+        worker: str,
+        queue: Callable[[], tuple[Fleet, str]],
+        clouds: CloudsElsewhere,
+        metrics: Metrics,
+        clock: Clock,
+        send: Send,
+    ) -> None:
+        """`queue`: the fleet of the settings that are in use, and their name."""
+        self._worker, self._queue, self._clouds = worker, queue, clouds
+        self._metrics, self._clock, self._send = metrics, clock, send
+        self._calls: dict[int, Turn | asyncio.Task[None]] = {}
+
+    def asked(self, words: Words) -> None:
+        number = words["n"]
+        if "ask" in words:
+            entering = self._enter(number, words["ask"])
+            self._calls[number] = asyncio.get_running_loop().create_task(entering)
+            return
+        found = self._calls.pop(number, None)
+        if isinstance(found, asyncio.Task):
+            found.cancel()
+        elif found is not None:
+            found.release(words["end"] is True)
+
+    def gone(self) -> None:
+        """The worker went away, and its calls with it."""
+        calls, self._calls = self._calls, {}
+        for found in calls.values():
+            if isinstance(found, asyncio.Task):
+                found.cancel()
+            else:
+                found.release(answered=False)
+
+    async def _enter(self, number: int, asked: Words) -> None:
+        try:
+            turn = await self._turn(number, asked)
+        except Spilled as spilled:
+            said: Words = {"leave": spilled.why}
+        except NoServer:
+            said = {"no_server": True}
+        except GatewayError as exc:
+            said = {"failed": packed(exc)}
+        except (OwnerGone, KeyError, TypeError, ValueError):
+            said = {"not_here": True}
+        except Exception:
+            log.exception("a worker's call met a bug in the queue")
+            said = {"not_here": True}
+        else:
+            self._calls[number] = turn
+            self._send({"n": number, "server": turn.server})
+            return
+        self._calls.pop(number, None)
+        self._send({"n": number, **said})
+
+    async def _turn(self, number: int, asked: Words) -> Turn:
+        fleet, policy = self._queue()
+        if asked["policy"] != policy:
+            raise OwnerGone("it has other settings")
+        model, group = asked["model"], tuple(asked["servers"])
+        call = self._call(number, model, asked)
+        fleet.groups.entered(model, call)
+        turn = await fleet.groups.of(model, group).enter(
+            call, Deadline(call.deadline_s, self._clock)
+        )
+        self._metrics.queued_seconds.labels(turn.server, model).observe(turn.queued_s)
+        return turn
+
+    def _call(self, number: int, model: str, asked: Words) -> Call:
+        """Raises ValueError for what no worker asks."""
+        work, told = float(asked["work"]), asked["abroad"]
+        abroad = None if told is None else Abroad(told[0], tuple(told[1]), told[2])
+        return Call(
+            id=f"{self._worker}/{number}",
+            arrived_s=asked["arrived_s"],
+            deadline_s=asked["deadline_s"],
+            penalty=asked["penalty"],
+            price=0.0 if abroad is None else abroad.price_usd,
+            work=work,
+            rows=asked["rows"],
+            leave=NEVER if abroad is None else FREELY,
+            restricted=asked["restricted"] is not False,
+            cloud=None if abroad is None else self._clouds.told(self._worker, model, work, abroad),
+            later_s=asked["later_s"],
+            avoid=frozenset(asked["avoid"]),
+        )

@@ -1,0 +1,82 @@
+"""Several workers in one process: views of one memory, each with its own number."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from gateway.config import LimitSettings
+from gateway.deadline import Deadline
+from gateway.limits import Limits
+from gateway.types import (
+    DocumentCall,
+    InferenceRequest,
+    Operation,
+    Quota,
+    WireProtocol,
+)
+from gateway.workers.counts import SharedAdmission, SharedLimits
+from gateway.workers.marks import Marks
+from gateway.workers.memory import Memory
+from gateway.workers.slots import Slots
+
+WORKERS = 3
+_HOLD = """
+import fcntl, sys, time
+fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@dataclass
+class Times:
+    now_s: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def request(tenant: str = "acme", *quotas: Quota, call_id: str = "id") -> InferenceRequest:
+    return InferenceRequest(
+        id=call_id, protocol=WireProtocol.OPENAI, tenant=tenant, model="m",
+        payload=DocumentCall(Operation.CHAT, {"model": "m", "max_tokens": 99}),
+        deadline=Deadline(1e9, lambda: 0.0), quotas=quotas,
+    )  # fmt: skip
+
+
+class Machine:
+    def __init__(self, slots: int = 64, marks: int = 64, keep_s: float = 60.0) -> None:
+        self.times = Times()
+        size = Slots.room(WORKERS, slots) + Marks.room(WORKERS, marks)
+        self.memory = Memory.new(size)
+        self._slots, self._marks, self._keep_s = slots, marks, keep_s
+
+    def slots(self) -> Slots:
+        return Slots(self.memory, self.memory.begins, WORKERS, self._slots)
+
+    def limits(self, worker: int) -> Limits:
+        return SharedLimits(self.times, lambda quota, what: None, self.memory, self.slots(), worker)
+
+    def admission(self, worker: int, **limits: int) -> SharedAdmission:
+        return SharedAdmission(
+            LimitSettings(**limits), self.memory, self.slots(), worker, self.times
+        )
+
+    def marks(self, worker: int) -> Marks:
+        at = self.memory.begins + Slots.room(WORKERS, self._slots)
+        return Marks(self.memory, at, WORKERS, worker, self._marks, self._keep_s, self.times)
+
+    def held_elsewhere(self) -> subprocess.Popen[bytes]:
+        """By a process that has stopped with it; it lets go when it is killed."""
+        fd = self.memory.fd
+        process = subprocess.Popen(
+            [sys.executable, "-c", _HOLD, str(fd)], pass_fds=[fd], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        return process
+
+    def close(self) -> None:
+        self.memory.close()

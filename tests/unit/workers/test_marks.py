@@ -1,0 +1,78 @@
+"""What was restricted at one worker is so at all (C10, O5)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.classify.taint import TAINT_LOST, TAINTED, Taint
+from gateway.types import DocumentCall, InferenceRequest, Operation
+from tests.unit.workers.rig import Machine, request
+
+KEEP_S = 60.0
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with contextlib.closing(Machine(keep_s=KEEP_S)) as found:
+        yield found
+
+
+def taint(machine: Machine, worker: int) -> Taint:
+    own_key = bytes([worker]) * 32
+    return Taint(64, KEEP_S, machine.times, own_key, machine.marks(worker))
+
+
+def chat(*texts: str, tenant: str = "acme") -> InferenceRequest:
+    roles = ("user", "assistant")
+    said: list[Any] = [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)]
+    return replace(
+        request(tenant), payload=DocumentCall(Operation.CHAT, {"model": "m", "messages": said})
+    )
+
+
+def test_the_next_turn_is_restricted_wherever_it_comes_to(machine: Machine) -> None:
+    one, two = taint(machine, 1), taint(machine, 2)
+    one.mark(chat("of the meadow"), "labelled")
+    on = chat("of the meadow", "well", "go on")
+    assert two.of(on) == one.of(on) == TAINTED
+    assert two.of(chat("of the meadow", tenant="globex")) is None
+    assert two.of(chat("of the meadow", "well", "go on", tenant="globex")) is None
+    assert two.of(chat("another", "well", "go on")) is None
+    machine.times.now_s += KEEP_S + 1
+    assert two.of(on) is None
+
+
+def test_a_mark_outlives_the_worker_that_made_it(machine: Machine) -> None:
+    taint(machine, 1).mark(chat("of the meadow"), "labelled")
+    assert taint(machine, 1).of(chat("of the meadow", "well", "go on")) == TAINTED
+
+
+def test_a_mark_that_made_room_leaves_its_tenant_in_doubt_everywhere() -> None:
+    machine = Machine(marks=4, keep_s=KEEP_S)
+    one, two = taint(machine, 1), taint(machine, 2)
+    for at in range(40):
+        one.mark(chat(f"of meadow {at}"), "labelled")
+    lost = [two.of(chat(f"of meadow {at}", "well", "go on")) for at in range(40)]
+    assert set(lost) == {TAINTED, TAINT_LOST}
+    assert two.of(chat("new")) is None
+    assert two.of(chat("new", "well", "go on", tenant="globex")) is None
+    machine.close()
+
+
+def test_a_mark_that_cannot_be_written_leaves_everybody_in_doubt(machine: Machine) -> None:
+    one, two = taint(machine, 1), taint(machine, 2)
+    holder = machine.held_elsewhere()
+    try:
+        one.mark(chat("of the meadow"), "labelled")
+        assert two.of(chat("of the meadow", "well", "go on")) == TAINT_LOST
+        assert two.of(chat("else", "well", "go on", tenant="globex")) == TAINT_LOST
+    finally:
+        holder.kill()
+        holder.wait()
+    machine.times.now_s += KEEP_S + 1
+    assert two.of(chat("of the meadow", "well", "go on")) is None
