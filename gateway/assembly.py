@@ -91,6 +91,7 @@ def shadows(
     """None where there are none: then nobody pays for them."""
     if not live.shadows:
         return None
+    # Most gateways have none.
     from gateway.shadows.shadow import Rules
     from gateway.shadows.shadows import Shadows
 

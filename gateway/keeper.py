@@ -110,7 +110,7 @@ class Keeper:
         self._progress(f"starting Triton: {len(loading.loaded)} of {loading.total} models")
 
     def _server_state(self, name: str, state: ServerState) -> None:
-        from gateway.embedded.server import ServerState
+        from gateway.embedded.server import ServerState  # it is: this is its state
 
         if state in (ServerState.UP, ServerState.BACKING_OFF):
             self.moved(name)
@@ -123,7 +123,7 @@ class Keeper:
         return None if server is None else server.ports.metrics
 
     def restarter(self, name: str) -> Callable[[str], None]:
-        from gateway.embedded.server import Backoff, TritonOptions
+        from gateway.embedded.server import Backoff, TritonOptions  # it is: there is one
 
         server = self._servers[name]
         pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))

@@ -28,7 +28,7 @@ DEFAULT_CONFIG = Path(__file__).parent.parent / "default.yaml"
 def __getattr__(name: str) -> Console:
     if name not in ("err", "out"):
         raise AttributeError(name)
-    from rich.console import Console
+    from rich.console import Console  # a gateway's words mostly go to a file
 
     made = Console(highlight=False)
     if name == "err":
@@ -87,7 +87,7 @@ def path_of(path: Path | None) -> Path:
 
 def settings_of(path: Path | None) -> Settings:
     """The file's settings; without one, those of `path_of`."""
-    from gateway import config
+    from gateway import config  # Pydantic takes a while, and `--help` needs none
 
     settings = config.load(path_of(path))
     if settings.classify.registry or settings.classify.recognizers:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.app import Gateway
     from gateway.config import Settings
     from gateway.reloading import SettingsFile
-    from gateway.workers.parent import Parent
+    from gateway.workers.parent import Parent  # most gateways are one process
 
 _SELDOM = ("httpx", "numpy")
 """Used by gateways that carry Triton, have queues or look for names; a tenth of a second."""
@@ -82,6 +82,7 @@ async def _run(args: argparse.Namespace) -> int:
     settings."""
     put_off(*_SELDOM)
     await process.start_ahead()
+    # While the scanner's process imports, and not before it was started.
     from gateway import coredumps, logs
     from gateway.classify import ScannerUnfit
     from gateway.embedded import TritonServerError
@@ -114,7 +115,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 async def _lead(settings: Settings, args: argparse.Namespace) -> int:
     """Workers do what `serve` does; this process has them."""
-    from gateway.workers.parent import Parent
+    from gateway.workers.parent import Parent  # most gateways are one process
 
     loop = asyncio.get_running_loop()
     with console.progress() as tell:
@@ -153,6 +154,7 @@ async def _either(running: asyncio.Task[Any], ready: asyncio.Event) -> None:
 async def _serve(
     settings: Settings, file: SettingsFile, ready_file: Path | None, place: Place | None
 ) -> None:
+    # By now the scanner's process imports beside this one.
     from gateway import ambient
     from gateway.app import Gateway
     from gateway.workers.worker import Worker
@@ -219,9 +221,9 @@ def overridden(settings: Settings, asked: Mapping[str, str | int | None]) -> Set
     changes = {name: value for name, value in asked.items() if value is not None}
     if not changes:
         return settings
-    from pydantic import ValidationError
+    from pydantic import ValidationError  # imported by now, as the settings are read
 
-    from gateway.config import Settings
+    from gateway.config import Settings  # the same
 
     given = {name: getattr(settings, name) for name in Settings.model_fields}
     try:

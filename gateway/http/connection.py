@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 import httptools
 import orjson
 
+from gateway import ambient
 from gateway.http.exchange import Exchange
 from gateway.http.head import MAX_HEAD_BYTES, MAX_PATH_BYTES, Field, Head
 from gateway.http.plain import Reader
@@ -47,10 +48,11 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self, host: Host) -> None:
         self.host = host
         self._loop = asyncio.get_running_loop()
+        self._now_s = ambient.loop_clock(self._loop)
         self._transport: asyncio.Transport
         self.peer_names: tuple[str, ...] = ()
         self.peer: str | None = None
-        self.idle_since: float | None = self._loop.time()  # None: a call is being answered
+        self.idle_since: float | None = self._now_s()  # None: a call is being answered
         self._lost = False
         self._serving: Exchange | None = None
         self._receiving: Exchange | None = None  # whose body is coming
@@ -111,7 +113,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._behind:
             self._serve(self._behind.popleft())
         else:
-            self.idle_since = self._loop.time()
+            self.idle_since = self._now_s()
             if self.host.stopping:
                 self._transport.close()
             elif self._paused:

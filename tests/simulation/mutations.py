@@ -145,14 +145,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     # Attempts
     _one("the commit point", "A4", "attempt.py",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise\n\n    def ready",
+         "            raise\n\n    @property\n    def flow",
          "        except GatewayError as exc:\n            attempt.stream = await attempt._open()\n"
-         "            return await anext(attempt.stream)\n\n    def ready"),
+         "            return await anext(attempt.stream)\n\n    @property\n    def flow"),
     _one("a broken stream is no whole one", "A4 A2", "attempt.py",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise\n\n    def ready",
+         "            raise\n\n    @property\n    def flow",
          "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise StopAsyncIteration from None\n\n    def ready"),
+         "            raise StopAsyncIteration from None\n\n    @property\n    def flow"),
     _one("second tries are few", "A5", "retries.py",
          "        if self._left < 1.0:\n            return False\n", ""),
     _one("no hedge of what has failed", "A2 A4", "dispatch.py",

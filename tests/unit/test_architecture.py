@@ -21,7 +21,12 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         frozenset,
         (
             {""},  # the package itself: its version
-            {"ambient", "values"},  # clocks and chance; what is made for every call
+            {
+                "ambient",
+                "config_error",
+                "lazily",
+                "values",
+            },  # clocks and chance; values of every call
             {"deadline", "patience", "tracing"},
             {"types"},
             {"errors", "tokens"},
