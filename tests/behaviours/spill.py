@@ -65,7 +65,6 @@ S2 = Behaviour(
             "calls count when they are sent", "scheduling/servers.py",
             "        standing.in_flight += len(calls)\n", "",
             _BURSTS + "test_a_server_that_takes_fewer_never_has_one_more",
-            _BURSTS + "test_calls_that_end_one_by_one_fill_their_places_and_no_more",
         ),
         guard(
             "a batch is no larger than the room that is left", "scheduling/batcher.py",
