@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from gateway.classify.memory import write
-from gateway.classify.shelves import Lost, Shelves
+from gateway.classify.shelves import Shelves
 from gateway.deadline import Clock
 from gateway.types import DocumentCall, InferenceRequest, JsonDocument, TensorCall
 
@@ -32,23 +32,40 @@ _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too l
 _OPENING_ROLES = frozenset({"system", "developer"})
 
 
-class Doubts(Protocol):
-    """By tenant: until when whatever goes on may be the next turn of what was restricted."""
-
-    def get(self, tenant: str, otherwise: float, /) -> float: ...
-    def __setitem__(self, tenant: str, until_s: float, /) -> None: ...
-
-
 class Marks(Protocol):
-    """Of several processes: what each of them puts here all find."""
+    """Where restricted conversations are remembered. Those of workers of one machine are one: what
+    each of them puts there all find."""
 
     @property
-    def key(self) -> bytes: ...
-    @property
-    def doubts(self) -> Doubts: ...
+    def key(self) -> bytes:
+        """What digests are made with."""
+        ...
+
     def holds_any(self, tenant: str) -> bool: ...
-    def get(self, tenant: str, key: bytes) -> bool | None: ...
-    def put(self, tenant: str, key: bytes, value: bool) -> Lost | None: ...
+    def get(self, tenant: str, digest: bytes) -> bool | None: ...
+    def put(self, tenant: str, digest: bytes) -> None: ...
+    def doubtful_until_s(self, tenant: str) -> float:
+        """Until when whatever goes on may be the next turn of one that had to be forgotten."""
+        ...
+
+
+class OwnMarks:
+    """Of this process alone."""
+
+    def __init__(self, room: int, keep_s: float, clock: Clock, key: bytes) -> None:
+        self.key = key
+        self._shelves: Shelves[bool] = Shelves(room, keep_s, clock)
+        self._doubtful_until_s: dict[str, float] = {}
+        self.holds_any, self.get = self._shelves.holds_any, self._shelves.get
+
+    def put(self, tenant: str, digest: bytes) -> None:
+        lost = self._shelves.put(tenant, digest, True)
+        if lost is not None:
+            known_s = self._doubtful_until_s.get(lost.tenant, 0.0)
+            self._doubtful_until_s[lost.tenant] = max(known_s, lost.expires_s)
+
+    def doubtful_until_s(self, tenant: str) -> float:
+        return self._doubtful_until_s.get(tenant, 0.0)
 
 
 class Taint:
@@ -56,12 +73,9 @@ class Taint:
         self, room: int, keep_s: float, clock: Clock, key: bytes, shared: Marks | None = None
     ) -> None:
         """`shared`: what workers of one machine have in common, under its own key."""
-        self._marks: Shelves[bool] | Marks = (
-            Shelves(room, keep_s, clock) if shared is None else shared
-        )
+        self._marks: Marks = OwnMarks(room, keep_s, clock, key) if shared is None else shared
         self._clock = clock
-        self._key = key if shared is None else shared.key
-        self._doubtful_until_s: dict[str, float] | Doubts = {} if shared is None else shared.doubts
+        self._key = self._marks.key
 
     def of(self, request: InferenceRequest) -> str | None:
         """Why a call is restricted whatever it holds, or None: its caller says so, or what came
@@ -69,7 +83,7 @@ class Taint:
         if request.labelled:
             return LABELLED
         tenant = request.tenant
-        until_s = self._doubtful_until_s.get(tenant, 0.0)
+        until_s = self._marks.doubtful_until_s(tenant)
         doubtful = until_s > 0.0 and until_s > self._clock()
         if not doubtful and not self._marks.holds_any(tenant):
             return None
@@ -82,10 +96,8 @@ class Taint:
         if isinstance(request.payload, DocumentCall) and reason in {*_PASSING, _OVER_CAP}:
             return
         digest = self._whole(request)
-        lost = None if digest is None else self._marks.put(request.tenant, digest, True)
-        if lost is not None:
-            known_s = self._doubtful_until_s.get(lost.tenant, 0.0)
-            self._doubtful_until_s[lost.tenant] = max(known_s, lost.expires_s)
+        if digest is not None:
+            self._marks.put(request.tenant, digest)
 
     def _before(self, request: InferenceRequest) -> Iterator[bytes]:
         """Digests of all that this call may be the continuation of."""

@@ -55,7 +55,7 @@ class Marks:
                 return True
         return None
 
-    def put(self, tenant: str, key: bytes, value: bool) -> None:
+    def put(self, tenant: str, key: bytes) -> None:
         """Raises nothing: what is lost for it, or cannot be kept, is left in doubt here."""
         until_s = self._clock() + self._keep_s
         try:
@@ -67,10 +67,6 @@ class Marks:
     @property
     def key(self) -> bytes:
         return self._memory.key
-
-    @property
-    def doubts(self) -> Doubts:
-        return Doubts(self)
 
     def doubtful_until_s(self, tenant: str) -> float:
         (until_s,) = _MOMENT.unpack_from(self._bytes, self._doubts + 8 * _place(tenant))
@@ -102,19 +98,6 @@ class Marks:
 
     def _set(self, key: bytes) -> int:
         return self._marks + int.from_bytes(key, "little") % self._sets * _WAYS * _MARK.size
-
-
-class Doubts:
-    """As `Taint` asks for them."""
-
-    def __init__(self, marks: Marks) -> None:
-        self._marks = marks
-
-    def get(self, tenant: str, otherwise: float, /) -> float:
-        return self._marks.doubtful_until_s(tenant)
-
-    def __setitem__(self, tenant: str, until_s: float, /) -> None:
-        raise NotImplementedError("what is lost is noted where it is lost")
 
 
 def _sets(room: int) -> int:

@@ -76,15 +76,15 @@ O5 = Behaviour(
         guard(
             "what one marks all find",
             "classify/taint.py",
-            "            Shelves(room, keep_s, clock) if shared is None else shared\n",
-            "            Shelves(room, keep_s, clock)\n",
+            "OwnMarks(room, keep_s, clock, key) if shared is None else shared\n",
+            "OwnMarks(room, keep_s, clock, key)\n",
             _MARKS + "test_the_next_turn_is_restricted_wherever_it_comes_to",
             _MARKS + "test_a_mark_outlives_the_worker_that_made_it",
         ),
         guard(
             "under one key",
             "classify/taint.py",
-            "        self._key = key if shared is None else shared.key\n",
+            "        self._key = self._marks.key\n",
             "        self._key = key\n",
             _MARKS + "test_the_next_turn_is_restricted_wherever_it_comes_to",
         ),
