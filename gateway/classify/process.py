@@ -46,7 +46,7 @@ async def start_ahead() -> None:
 
 
 async def none_ahead() -> None:
-    """It turned out that this process scans nothing."""
+    """It turned out that this process scans nothing, or not any more."""
     global _ahead
     idle, _ahead = _ahead, None
     if idle is not None and idle.returncode is None:

@@ -78,10 +78,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    """The scanner imports on one core while this process does on another; then it is told the
-    settings."""
     put_off(*_SELDOM)
     await process.start_ahead()
+    try:
+        return await _read_and_serve(args)
+    finally:  # nobody asked for it, if the settings are wrong
+        await process.none_ahead()
+
+
+async def _read_and_serve(args: argparse.Namespace) -> int:
+    """The scanner imports on one core while this process does on another; then it is told the
+    settings."""
     # While the scanner's process imports, and not before it was started.
     from gateway import coredumps, logs
     from gateway.classify import ScannerUnfit

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
+from gateway.classify import process
 from gateway.commands.serve import overridden
 from gateway.config import ConfigError, Settings, parse
 
@@ -49,6 +50,7 @@ def test_a_file_that_is_not_there_is_said_on_one_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--config", str(tmp_path / "none.yaml")]) == 2
+    assert process._ahead is None  # the scanner that was started ahead is gone, too
     said = capfd.readouterr().err
     assert "none.yaml" in said
     assert "Traceback" not in said
