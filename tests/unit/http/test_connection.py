@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from starlette.requests import Request
@@ -42,9 +42,11 @@ class Rig:
     port: int
     pipeline: Pipeline
     held: asyncio.Event
+    clients: list[Client] = field(default_factory=list)
 
     async def client(self) -> Client:
-        return await Client.to(self.port)
+        self.clients.append(await Client.to(self.port))
+        return self.clients[-1]
 
 
 @pytest.fixture
@@ -64,7 +66,10 @@ async def rig() -> AsyncIterator[Rig]:
     ops = Front("", "ops", [Route("/hold", hold, methods=["POST"])], told)
     app = App(given, [kserve.front(given), ops])
     async with serving(app, Impatient) as port:
-        yield Rig(port, pipeline, held)
+        found = Rig(port, pipeline, held)
+        yield found
+        for client in found.clients:
+            client.close()
 
 
 def chunks(*trailers: tuple[str, str]) -> bytes:

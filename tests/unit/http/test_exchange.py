@@ -65,9 +65,11 @@ class Rig:
     seen: list[Exchange] = field(default_factory=list)
     stream: Bytes = field(default_factory=lambda: Bytes([]))
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    clients: list[Client] = field(default_factory=list)
 
     async def client(self) -> Client:
-        return await Client.to(self.port)
+        self.clients.append(await Client.to(self.port))
+        return self.clients[-1]
 
 
 class Impatient(HttpConnection):
@@ -106,6 +108,8 @@ async def rig() -> AsyncIterator[Rig]:
     await server.start([listening])
     found = Rig(server, listening.getsockname()[1])
     yield found
+    for client in found.clients:
+        client.close()
     server.stop()
     await server.stopped(0.0)
 
