@@ -15,7 +15,7 @@ def used_s(pid: int) -> float:
     Raises OSError when there is no such process, or no /proc.
     """
     ticks = _ticks(Path(f"/proc/{pid}"))
-    for child in _descendants(pid):
+    for child in descendants(pid):
         with contextlib.suppress(OSError):  # ended since: its parent has its time now
             ticks += _ticks(Path(f"/proc/{child}"))
     return ticks / _TICKS_PER_S
@@ -27,11 +27,12 @@ def _ticks(process: Path) -> int:
     return sum(int(fields[at]) for at in (11, 12, 13, 14))  # utime, stime, cutime, cstime
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """Of a process, all that are there now."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
                 for child in (task / "children").read_text().split():
-                    found += [int(child), *_descendants(int(child))]
+                    found += [int(child), *descendants(int(child))]
     return found
