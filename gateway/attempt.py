@@ -100,7 +100,8 @@ class RunningAttempt:
     epoch: int | None = None  # None: no call has gone there
     give_up_s = 0.0
     gpu_mark = 0.0
-    frames = came_bytes = 0
+    frames = 0
+    came_bytes = 0
 
     def __init__(
         self,

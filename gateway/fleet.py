@@ -230,14 +230,14 @@ class Fleet:
     def _server_now(self, name: str, model: str) -> ServerNow:
         place, lane = self.places[name], self.lane(name, model)
         window = self.groups.window(model, name)
-        most: float = min(place.settings.max_in_flight, _OVERTAKEN * window)
+        most = float(min(place.settings.max_in_flight, _OVERTAKEN * window))
         share = lane.health.slow_start.share()
         if not lane.breaker.closed:
-            most = 1  # the probe of a half-open breaker
+            most = 1.0  # the probe of a half-open breaker
         elif share < 1.0:
-            most = min(most, lane.health.slow_start.of(window))
+            most = min(most, float(lane.health.slow_start.of(window)))
         if self.beside and (others := self._queued_elsewhere(name, model)):
-            most = max(0, min(most, window) - others)
+            most = max(0.0, min(most, float(window)) - others)
         up, seen = not unavailable_why(place, lane), self._seen.get((name, model))
         if seen is None or seen.up is not up or seen.most != most:
             seen = self._seen[name, model] = ServerNow(name, up, most)

@@ -20,7 +20,7 @@ import orjson
 from gateway.errors import MalformedBody
 
 _HUGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{200}")  # 199 digits and e99 still fit a double
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _TOO_DEEP = "too deep"
 _SHAPES = bytes(
     ord("0") if byte in b"0123456789" else byte if byte in b"." else ord(",") for byte in range(256)

@@ -56,7 +56,7 @@ class AuditWriter:
         self._busy = False  # a group is with the thread, or about to go to it
         self._handed_s = 0.0  # when the last group went
         self._next_s = 0.0  # when the next one may
-        self._thread: threading.Thread | None = None
+        self._writing: threading.Thread | None = None
         self._failing: str | None = None  # what the disk said last
         self._since_s = 0.0
         self._try_again_s = 0.0  # a page may have room for a gap's record and for no call's
@@ -82,14 +82,14 @@ class AuditWriter:
         self.journal.checkpoint()
         self._checkpoint_due_s = ambient.monotonic_s() + self._checkpoint_s
         self._publish()
-        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
-        self._thread.start()
+        self._writing = threading.Thread(target=self._run, name="audit", daemon=True)
+        self._writing.start()
 
     async def aclose(self) -> None:
         """Everything that was handed over is durable, or was told that it is not."""
-        if self._thread is None:
+        if self._writing is None:
             return
-        thread, self._thread = self._thread, None
+        thread, self._writing = self._writing, None
         self._hand_over_rest()
         self._groups.put(None)
         await asyncio.to_thread(thread.join, _PATIENCE_S)
