@@ -23,7 +23,7 @@ O2 = Behaviour(
         guard(
             "a new queue counts what that of before has at the server",
             "fleet.py",
-            "            most = max(0, min(most, window) - others)\n",
+            "            most = max(0.0, min(most, float(window)) - others)\n",
             "            pass\n",
             _VERSIONS + "test_two_versions_have_no_more_calls_with_a_server_than_one",
         ),
