@@ -15,7 +15,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from gateway import __version__, ambient, otlp, status
+from gateway import __version__, ambient, compiled, otlp, status
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
@@ -482,6 +482,7 @@ class Gateway:
         core, last = self.core, None if self.reloading is None else self.reloading.last
         return {
             "version": __version__,
+            "compiled": compiled.is_compiled(),
             "policy": core.policy,
             "settings": {
                 "policy": core.policy,

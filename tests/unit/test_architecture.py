@@ -23,6 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {""},  # the package itself: its version
             {
                 "ambient",
+                "compiled",
                 "config_error",
                 "lazily",
                 "values",
