@@ -39,7 +39,7 @@ _OPAQUE_FIELDS = {
 # Common words too, so only where they hold an object that carries or names content.
 _MEDIA_OBJECTS = frozenset({"audio", "file", "image", "video"})
 _MEDIA_KEYS = frozenset({"id", "data", "url", "file_id", "file_data", "filename"})
-_TELLING_KEYS = _MEDIA_OBJECTS | _OPAQUE_FIELDS.keys()
+_TELLING_KEYS = _MEDIA_OBJECTS.union(_OPAQUE_FIELDS)
 # Under these, keys are names of fields or labels of the caller's: nothing is fetched by them.
 _NAMES_ONLY = frozenset({"properties", "metadata"})
 _TEXT_PARTS = frozenset(
