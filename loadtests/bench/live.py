@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
     parser.add_argument("--top", type=int, default=60, help="so many functions are listed")
     parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--compiled", action="store_true", help="what `make compiled` built")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -131,7 +132,9 @@ class _Gateway:
 
     def __init__(self, args: argparse.Namespace, scratch: Path, command: Sequence[str]) -> None:
         self._args, self._scratch = args, scratch
-        self._spillway = Spillway("gateway", args.model, "", tensors=True, command=command)
+        self._spillway = Spillway(
+            "gateway", args.model, "", tensors=True, command=command, compiled=args.compiled
+        )
 
     def __enter__(self) -> _Gateway:
         port, grpc_port = free_port(), free_port()

@@ -84,6 +84,29 @@ def test_no_attribute_is_named_as_a_word_of_c(name: str) -> None:
     assert not named & KEYWORDS
 
 
+def test_what_is_not_compiled_inherits_nothing_from_what_is() -> None:
+    """An interpreted class cannot inherit from a native one."""
+    wrong = []
+    for path in (ROOT / "gateway").rglob("*.py"):
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        came = {
+            alias.asname or alias.name: node.module
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        wrong += [
+            f"{own}.{node.name}"
+            for node in nodes
+            if isinstance(node, ast.ClassDef) and own not in MODULES
+            for base in node.bases
+            if came.get(ast.unparse(base).split("[")[0]) in MODULES
+            and not any(ast.unparse(each) == "Protocol" for each in node.bases)
+        ]
+    assert wrong == []
+
+
 def test_a_value_with_its_constructor_written_out_is_the_same_value(build: ModuleType) -> None:
     plain, written = run(VALUES)["Made"], run(build.written_out(VALUES))["Made"]
     for given in ({"name": "a"}, {"name": "b", "size": 4}, {"name": "c", "found": {"d": 1}}):
