@@ -18,6 +18,7 @@ _ROOT = Path(__file__).parent
 _COPY = Path("build", "compiled")
 _IMPORT = "from gateway.values import value"
 _DECORATOR = "@dataclasses.dataclass(init=False, unsafe_hash=True)"
+_NONE = "None if __debug__ else None"
 _OPTIONS = ("--ignore-missing-imports", "--follow-imports=silent", "--no-warn-unused-ignores")
 
 
@@ -59,10 +60,25 @@ def written_out(source: str) -> str:
                 raise ValueError(f"no empty line behind {made.name}, for its constructor")
             lines[at - 1] = f"{' ' * made.col_offset}{_DECORATOR}"
             lines[end : end + 1] = [indent + _constructor(made)]
+        elif isinstance(made, ast.ClassDef) and not made.decorator_list:
+            for default in made.body:
+                if _is_none_at_first(default):
+                    line = default.lineno - 1
+                    lines[line] = lines[line].replace(" = None", f" = {_NONE}", 1)
     if found:
         imported = next(n for n, line in enumerate(lines) if line.startswith(_IMPORT))
         lines[imported] += "; import dataclasses"
     return "\n".join(lines) + "\n"
+
+
+def _is_none_at_first(default: ast.stmt) -> bool:
+    """An attribute that is None until it is set. Where its type is a protocol's, mypyc 2.4 takes
+    the bare None for a declaration, and the attribute would be missing."""
+    return (
+        isinstance(default, ast.AnnAssign)
+        and isinstance(default.value, ast.Constant)
+        and default.value.value is None
+    )
 
 
 def _decorated(made: ast.ClassDef) -> int | None:

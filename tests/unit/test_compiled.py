@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,7 @@ import pytest
 
 from gateway import __version__, compiled
 from gateway.__main__ import main
+from gateway.classify.patterns import origin
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -136,6 +138,13 @@ def test_every_line_stays_where_it_was(name: str, build: ModuleType) -> None:
     }
 
 
+def test_an_attribute_that_is_none_at_first_is_there(build: ModuleType) -> None:
+    plain = "class Made:\n    other: Kind | None = None  # at first\n"
+    written = build.written_out(plain)
+    assert written != plain
+    assert run("Kind = int\n" + written)["Made"].other is None
+
+
 def test_a_value_that_cannot_be_written_out_ends_the_build(build: ModuleType) -> None:
     with pytest.raises(ValueError, match="found"):
         build.written_out(VALUES.replace("dict[str, int]", "dict[str, int] | None"))
@@ -151,6 +160,21 @@ def test_the_command_line_tells_whether_it_is_compiled(
         with pytest.raises(SystemExit):
             main(["--version"])
         assert capsys.readouterr().out == f"spillway {__version__}{behind}\n"
+
+
+def test_what_is_kept_depends_on_the_source_of_a_compiled_module_and_not_on_its_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, find = origin._code(), importlib.util.find_spec
+
+    def compiled_as(name: str) -> Any:
+        spec = find(name)
+        assert spec is not None
+        spec.origin = str(spec.origin).removesuffix(".py") + EXTENSION_SUFFIXES[0]
+        return spec
+
+    monkeypatch.setattr(importlib.util, "find_spec", compiled_as)
+    assert origin._code() == plain
 
 
 @pytest.mark.skipif(not os.environ.get("SPILLWAY_TEST_COMPILED"), reason="takes minutes")
