@@ -6,6 +6,7 @@ With SPILLWAY_TEST_COMPILED set it is built, which takes minutes and a C compile
 from __future__ import annotations
 
 import ast
+import copy
 import importlib.util
 import inspect
 import json
@@ -168,7 +169,7 @@ def test_what_is_kept_depends_on_the_source_of_a_compiled_module_and_not_on_its_
     plain, find = origin._code(), importlib.util.find_spec
 
     def compiled_as(name: str) -> Any:
-        spec = find(name)
+        spec = copy.copy(find(name))  # of a module that is imported it is the module's own
         assert spec is not None
         spec.origin = str(spec.origin).removesuffix(".py") + EXTENSION_SUFFIXES[0]
         return spec
