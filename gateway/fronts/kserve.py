@@ -7,7 +7,6 @@ change a server (its models, shared memory, logging, tracing) is refused.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -50,6 +49,7 @@ from gateway.types import (
     WireProtocol,
 )
 
+_PROTOCOL = WireProtocol.KSERVE_REST
 _JSON, _BINARY = "application/json", "application/octet-stream"
 _MEDIA = frozenset({_JSON, _BINARY})
 _HEADER_LENGTH = "inference-header-content-length"
@@ -63,7 +63,7 @@ Answer = Callable[[Request, Arrival], Awaitable[Response]]
 def front(services: Services) -> Front:
     return Front(
         "/v2",
-        WireProtocol.KSERVE_REST.value,
+        _PROTOCOL.value,
         routes(services),
         error_response,
         Inferring(services).call,
@@ -126,23 +126,21 @@ class Inferring:
         media = headers.get("content-type", _JSON)
         if media not in _MEDIA and media.partition(";")[0].strip().lower() not in _MEDIA:
             raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
-        header_length = _header_length(headers.get(_HEADER_LENGTH))
+        stated = headers.get(_HEADER_LENGTH)
+        header_length = None if stated is None else _header_length(stated)
         if exchange.complete and "content-encoding" not in headers:
             body = exchange.whole(limits.max_body_bytes)
         else:
             body = await read_body(exchange, limits)
         if (header_length or len(body)) <= _AT_ONCE_BYTES:
-            call = rest.decode_request(body, header_length, limits.max_json_depth)
+            call = rest.decode_request(body, header_length, limits.max_json_depth, version)
         else:
             call = await asyncio.to_thread(
-                rest.decode_request, body, header_length, limits.max_json_depth
+                rest.decode_request, body, header_length, limits.max_json_depth, version
             )
-        if version:
-            call = dataclasses.replace(call, version=version)
-        inference = intake.build(
-            services, arrival, caller, headers, WireProtocol.KSERVE_REST, model, call
+        reply = await services.handle(
+            intake.build(services, arrival, caller, headers, _PROTOCOL, model, call)
         )
-        reply = await services.handle(inference)
         frames = reply.frames
         frame = frames.take() if isinstance(frames, OneFrame) else await _only_frame(frames)
         answer = frame if isinstance(frame, RestBody) else await _rest_of(frame, call)
@@ -178,9 +176,7 @@ async def _rest_of(frame: Frame | None, call: TensorCall) -> RestBody:
     raise InternalError("an answer came in other frames than this protocol has")
 
 
-def _header_length(value: str | None) -> int | None:
-    if value is None:
-        return None
+def _header_length(value: str) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > 18:
         raise MalformedBody(f"{_HEADER_LENGTH}: must be a number of bytes")
     return int(value)

@@ -214,10 +214,8 @@ A3 = Behaviour(
             "unit/http/test_exchange.py::test_a_stream_for_one_who_has_left_is_closed_unread",
         ),
         guard(
-            "a gRPC caller who leaves within the answer", "fronts/grpc.py",
-            "                finally:\n"
-            "                    await asyncio.shield(reply.frames.aclose())\n",
-            "                finally:\n                    pass\n",
+            "a gRPC caller who leaves within the answer", "fronts/grpc_calls.py",
+            "        await asyncio.shield(frames.aclose())\n", "        pass\n",
             "unit/fronts/test_grpc_front.py::"
             "test_a_caller_that_leaves_within_an_answer_closes_it",
         ),
