@@ -39,6 +39,7 @@ from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
 from gateway.http.exchange import Exchange
 from gateway.oip import grpc, rest
+from gateway.oip.known_heads import KnownHeads
 from gateway.types import (
     Frame,
     GrpcMessage,
@@ -106,6 +107,7 @@ def error_response(error: GatewayError, arrival: Arrival) -> Response:
 class Inferring:
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._heads = KnownHeads()
 
     def call(self, path: str) -> Call | None:
         """`/v2/models/NAME[/versions/VERSION]/infer`; a name may have slashes."""
@@ -133,7 +135,7 @@ class Inferring:
         else:
             body = await read_body(exchange, limits)
         if (header_length or len(body)) <= _AT_ONCE_BYTES:
-            call = rest.decode_request(body, header_length, limits.max_json_depth, version)
+            call = self._heads.decode(body, header_length, limits.max_json_depth, version)
         else:
             call = await asyncio.to_thread(
                 rest.decode_request, body, header_length, limits.max_json_depth, version

@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 from gateway.errors import MalformedBody, RequestRejected
 
@@ -58,9 +58,15 @@ _NOT_WHOLE = "shape must hold whole numbers that are not negative"
 def label(kind: str, at: int, name: object) -> str:
     """How messages call a tensor. A name is free text of the caller: only one that looks like
     an identifier is repeated (C12)."""
-    if isinstance(name, str) and _IDENTIFIER.fullmatch(name) and not _DIGITS.search(name):
-        return f"{kind}[{at}] '{name}'"
-    return f"{kind}[{at}]"
+    return f"{kind}[{at}] '{name}'" if is_identifier(name) else f"{kind}[{at}]"
+
+
+def is_identifier(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and _IDENTIFIER.fullmatch(name) is not None
+        and not _DIGITS.search(name)
+    )
 
 
 def of_tensor(error: RequestRejected, kind: str, at: int, name: object) -> RequestRejected:
@@ -76,16 +82,15 @@ def find(name: object) -> Datatype:
     return datatype
 
 
-def element_count(shape: Sequence[object]) -> int:
+def element_count(shape: Sequence[Any]) -> int:
     """Elements of a tensor. Every dimension must be a whole number that is not negative."""
     if len(shape) > MAX_RANK:
         raise MalformedBody(f"shape has {len(shape)} dimensions, at most {MAX_RANK} can be")
     if not _WHOLE.issuperset(map(type, shape)):  # true and false are none
         raise MalformedBody(_NOT_WHOLE)
-    sizes = cast(Sequence[int], shape)
-    if sizes and not 0 <= min(sizes) <= max(sizes) <= MAX_ELEMENTS:
+    if shape and not 0 <= min(shape) <= max(shape) <= MAX_ELEMENTS:
         raise MalformedBody(_NOT_WHOLE)
-    count = math.prod(sizes)
+    count: int = math.prod(shape)
     if count > MAX_ELEMENTS:
         raise MalformedBody("shape has too many elements")
     return count

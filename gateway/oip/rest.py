@@ -22,6 +22,7 @@ _SHARED_MEMORY = "shared_memory"
 BINARY_SIZE, BINARY_DATA, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
 
 NO_PARAMETERS: Mapping[str, Parameter] = {}
+_FREE = (str, bool)  # types of parameters of which any value will do
 
 
 def decode_request(
@@ -121,18 +122,15 @@ def read_tensors(
             if not isinstance(shape, list):
                 raise MalformedBody("shape: must be a list")
             count = element_count(shape)
-            asked = item.get("parameters")
+            asked, size = item.get("parameters"), None
             if asked is None:
-                size, asked = None, NO_PARAMETERS
+                asked = NO_PARAMETERS
             else:
-                asked = dict(parameters(asked))
-                size = asked.pop(BINARY_SIZE, None)
+                asked, size = _without_size(parameters(asked))
             if size is None:
                 data = _of_json(item, datatype, count, of_caller)
-            elif "data" in item:
-                raise MalformedBody(f"has both data and {BINARY_SIZE}; send one of them")
             else:
-                end = begin + _size(size, len(tail) - begin)
+                end = begin + _size(item, size, len(tail) - begin)
                 data, begin = tail[begin:end], end
                 check_bytes(data, datatype, count)
         except RequestRejected as error:
@@ -156,12 +154,24 @@ def _of_json(item: dict[str, Any], datatype: Datatype, count: int, of_caller: bo
     return elements.read(item["data"], datatype, count)
 
 
-def _size(size: Parameter, left: int) -> int:
+def _without_size(
+    asked: Mapping[str, Parameter],
+) -> tuple[Mapping[str, Parameter], Parameter | None]:
+    """Parameters of a tensor but for the one that says how many raw bytes it has, and that one."""
+    size = asked.get(BINARY_SIZE)
+    if size is None or len(asked) == 1:
+        return asked if size is None else NO_PARAMETERS, size
+    return {name: value for name, value in asked.items() if name != BINARY_SIZE}, size
+
+
+def _size(item: dict[str, Any], size: Parameter, left: int) -> int:
+    if "data" in item:
+        raise MalformedBody(f"has both data and {BINARY_SIZE}; send one of them")
+    if type(size) is int and 0 <= size <= left:
+        return size
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise MalformedBody(f"{BINARY_SIZE} must be a number of bytes")
-    if size > left:
-        raise MalformedBody(f"expects {size} bytes of binary data, the body has {left} left")
-    return size
+    raise MalformedBody(f"expects {size} bytes of binary data, the body has {left} left")
 
 
 def parameters(given: object, where: str = "") -> Mapping[str, Parameter]:
@@ -174,10 +184,11 @@ def parameters(given: object, where: str = "") -> Mapping[str, Parameter]:
     for name, value in given.items():
         if name.startswith(_SHARED_MEMORY):
             raise NotOffered(f"{of}shared memory is not offered; send the tensor itself")
-        if isinstance(value, int):
+        kind = type(value)
+        if kind is int:
             if not -(1 << 63) <= value < 1 << 64:
                 raise MalformedBody(f"{of}a parameter is beyond 64 bits")
-        elif not isinstance(value, str) and not (isinstance(value, float) and math.isfinite(value)):
+        elif kind not in _FREE and not (kind is float and math.isfinite(value)):
             raise MalformedBody(f"{of}parameters must be strings, numbers, true or false")
     return given
 
