@@ -7,6 +7,7 @@ each in the door of its zone, and nothing else holds the connector: `OnPremDoor`
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import InitVar, dataclass, field
 from typing import Protocol, final, runtime_checkable
 
@@ -37,9 +38,10 @@ class Probed(Protocol):
 class Connector(Probed, Protocol):
     """Speaks one protocol to one endpoint."""
 
-    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+    def open(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
         """Send the call on. The stream's first frame may still be to come; closing the stream (or
-        cancelling this call) cancels the call upstream. Raises `UpstreamError` by its class."""
+        cancelling this call) cancels the call upstream. Whoever awaits it bounds the wait by the
+        call's deadline. Raises `UpstreamError` by its class."""
         ...
 
 
@@ -79,11 +81,11 @@ class Cleared:
 
 
 class OnPremBackend(Protocol):
-    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream: ...
+    def infer(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]: ...
 
 
 class CloudBackend(Protocol):
-    async def infer(self, cleared: Cleared, served: ServedModel) -> ReplyStream: ...
+    def infer(self, cleared: Cleared, served: ServedModel) -> Awaitable[ReplyStream]: ...
 
 
 class OnPremDoor:
@@ -92,5 +94,5 @@ class OnPremDoor:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
-    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
-        return await self._connector.open(request, served)
+    def infer(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
+        return self._connector.open(request, served)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway import patience
 from gateway.backends.openai import Bounds, EventStream, OpenAiConnector, origin_of
 from gateway.backends.sse import EventParser
 from gateway.backends.wire import Wire
@@ -203,9 +204,18 @@ async def ask(provider: Provider, call: InferenceRequest, **more: Any) -> list[F
     """All frames, with the connector closed behind them."""
     there = connector(provider, **more)
     try:
-        return await frames(await there.open(call, ServedModel("scribe-large")))
+        return await frames(await opened(there, call))
     finally:
         await there.aclose()
+
+
+async def opened(there: OpenAiConnector, call: InferenceRequest) -> ReplyStream:
+    """Whoever opens a connector bounds the wait, as attempts do."""
+    try:
+        with patience.within(call.deadline.remaining_s()):
+            return await there.open(call, ServedModel("scribe-large"))
+    except TimeoutError:
+        raise DeadlineExceeded("too late") from None
 
 
 def chunk(text: str | None = None, finish: str | None = None, index: int = 0) -> bytes:
