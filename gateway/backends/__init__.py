@@ -8,21 +8,23 @@ each in the door of its zone, and nothing else holds the connector: `OnPremDoor`
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass
 from typing import Protocol, final, runtime_checkable
 
 from gateway import ambient
 from gateway.errors import EgressForbidden
 from gateway.types import (
+    CLEAR,
+    CLOUD,
     Classification,
     Decision,
     InferenceRequest,
     ReplyStream,
     RestBody,
-    Sensitivity,
     ServedModel,
-    Zone,
 )
+
+_set = object.__setattr__  # of what nobody can change afterwards
 
 
 class Probed(Protocol):
@@ -59,25 +61,33 @@ class Inspector(Protocol):
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Cleared:
     """A call that may leave the premises. Cloud backends accept nothing else."""
 
     request: InferenceRequest
     found: InitVar[Classification]
     decision: InitVar[Decision]
-    sent_as: str = field(default_factory=ambient.new_id)
+    sent_as: str
     """The id that the cloud sees. It leads back to the call in the audit alone."""
 
-    def __post_init__(self, found: Classification, decision: Decision) -> None:
+    def __init__(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        decision: Decision,
+        sent_as: str | None = None,
+    ) -> None:
         if (
-            found.sensitivity is not Sensitivity.CLEAR
+            found.sensitivity is not CLEAR
             or not found.complete
-            or found.request_id != self.request.id
-            or Zone.CLOUD not in decision.zones
-            or Zone.CLOUD not in self.request.zones
+            or found.request_id != request.id
+            or CLOUD not in decision.zones
+            or CLOUD not in request.zones
         ):
-            raise EgressForbidden(self.request.id)
+            raise EgressForbidden(request.id)
+        _set(self, "request", request)
+        _set(self, "sent_as", ambient.new_id() if sent_as is None else sent_as)
 
 
 class OnPremBackend(Protocol):

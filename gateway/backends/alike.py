@@ -22,11 +22,12 @@ _STRINGS = re.compile(_STRING)
 class Alike:
     """Those that are like one event, whatever they say."""
 
-    __slots__ = ("_before", "_behind", "_between")
+    __slots__ = ("_before", "_behind", "_between", "_end")
 
     def __init__(self, before: bytes, behind: bytes) -> None:
         self._before, self._behind = before, behind
         self._between = behind + before
+        self._end = behind + b"\r\n"  # of a chunk
 
     @classmethod
     def to(cls, data: bytes) -> Alike | None:
@@ -38,14 +39,18 @@ class Alike:
         start, end = found.span(1)
         return cls(b"data: " + data[:start], data[end:] + b"\n\n")
 
-    def is_one(self, text: bytes) -> bool:
-        before, behind = self._before, self._behind
-        return (
-            text.startswith(before)
-            and text.endswith(behind)
-            and _STRINGS.fullmatch(text, len(before), len(text) - len(behind)) is not None
-            and (text.isascii() or _is_utf8(text))
-        )
+    def in_chunk(self, chunk: bytes) -> bytes | None:
+        """The one that is all of this chunk of a body, which has come with its frame; else None."""
+        before, end = self._before, self._end
+        start, stop = chunk.find(b"\r\n") + 2, len(chunk) - 2
+        if (
+            chunk.startswith(b"%x\r\n%b" % (stop - start, before))
+            and chunk.endswith(end)
+            and _STRINGS.fullmatch(chunk, start + len(before), len(chunk) - len(end)) is not None
+            and (chunk.isascii() or _is_utf8(chunk))
+        ):
+            return chunk[start:stop]
+        return None
 
     def run(self, text: bytes, at: int) -> tuple[int, int]:
         """Where the events end that stand in `text` from `at` on and are alike; how many."""

@@ -18,6 +18,11 @@ _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
 _HIGH_BYTES = 256 * 1024  # of a stream that nobody takes: reading pauses
 
 
+Take = Callable[[bytes, int], bool]
+Usual = Callable[[bytes], bytes | None]
+"""The event in a read that is one chunk with one event of a kind that is known; else None."""
+
+
 class Lost(Exception):
     """The connection broke. `silent`: before any byte of the answer came."""
 
@@ -44,6 +49,10 @@ class Connection(asyncio.Protocol):
         self._now_s = ambient.clock()
         self._waiter: asyncio.Future[None] | None = None
         self._take: Callable[[bytes], bool] | None = None
+        self._hand_on: Take
+        self._usual: Usual | None = None  # while it flows, and nothing of a chunk is open
+        self.expected: Usual | None = None  # what the next event may be, when it begins a chunk
+        self.came_s = 0.0  # when it last flowed
         self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
@@ -62,7 +71,8 @@ class Connection(asyncio.Protocol):
         self.body = b""
         self._chunks.clear()
         self.answered = self._head_done = self._done = self._keeps = False
-        self._streamed = self._until_close = False
+        self._streamed = self._until_close = self._between = False
+        self._usual = self.expected = None
         self._arrived = self._held_bytes = self._counted = 0
 
     def rests(self) -> bool:
@@ -90,6 +100,8 @@ class Connection(asyncio.Protocol):
         self, head: bytes, body: bytes | tuple[bytes, ...], streamed: bool
     ) -> asyncio.Future[None]:
         """Done when it may have answered."""
+        if self._lost:
+            raise self.broken()
         self.answered = self._resting = False
         self._streamed, self._untouched = streamed, not streamed
         if isinstance(body, tuple):
@@ -98,7 +110,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
-        return self.more()
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     def more(self) -> asyncio.Future[None]:
         """Done when more of a stream has come. Raises what there is instead."""
@@ -132,16 +145,18 @@ class Connection(asyncio.Protocol):
         self._go_on()
         return found
 
-    async def flow(self, take: Callable[[bytes], bool]) -> None:
-        """Hand each read to `take` as it comes, until that has enough and returns False, or there
-        will be no more."""
+    async def flow(self, take: Callable[[bytes], bool], hand_on: Take) -> None:
+        """Hand each read to `take` as it comes, or to `hand_on` the event that it is, if that is
+        `expected`; until one of them has enough and returns False, or there will be no more."""
         if self.has_more or self._lost or self._failure is not None:
             return
-        self._take = take
+        self._take, self._hand_on = take, hand_on
+        self._usual = self.expected if self._between else None
+        self.came_s = self._now_s()
         try:
             await self.more()
         finally:
-            self._take = None
+            self._take = self._usual = None
 
     def _go_on(self) -> None:
         if self._paused:
@@ -170,14 +185,21 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._usual is not None and (event := self._usual(data)) is not None:
+            self.came_s = self._now_s()
+            if not self._hand_on(event, 1):
+                self._take = self._usual = None
+                self._wake()
+            return
         if self._untouched:
             self._untouched = False
             body = self._plain.read(data) if len(data) <= self._max_body_bytes else None
             if body is not None:
                 self.status, self.headers, self.body = 200, self._plain.headers, body
                 self.answered = self._resting = True
-                if self._waiter is not None and not self._waiter.done():
-                    self._waiter.set_result(None)
+                waiter = self._waiter
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(None)
                 return
         if self._resting:  # nobody asked: whatever it answers, it is not our next question
             self._lose()
@@ -188,14 +210,23 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("the endpoint's answer is not HTTP")
         take, chunks = self._take, self._chunks
+        if self._streamed:
+            self._between = (  # an event's end, and behind it the end of its chunk
+                bool(chunks)
+                and chunks[-1].endswith(b"\n\n")
+                and data.endswith(b"\n\n\r\n")
+                and not self._done
+            )
         if take is None:
             self._hold(len(data))
         elif chunks:
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
+            self.came_s = self._now_s()
             if take(body) and not self._done and self._failure is None:
+                self._usual = self.expected if self._between else None
                 return
-            self._take = None
+            self._take = self._usual = None
         self._wake()
 
     def _hold(self, size: int) -> None:

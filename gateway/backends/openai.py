@@ -61,6 +61,7 @@ _TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 _DONE = b"[DONE]"
 _LEARNS = 8  # so many events that nothing is like: then their stream has none that are
 _MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
+_PLAIN_COUNTS = {"prompt_tokens", "completion_tokens", "total_tokens"}
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
 
@@ -146,7 +147,7 @@ class EventStream:
         self._usual: Alike | None = None  # what the next read is, most likely
         self._learns = _LEARNS
         self._take: Take
-        self._came_s = 0.0  # time of the loop
+        self._now_s = ambient.clock()
 
     @property
     def total_tokens(self) -> int | None:
@@ -218,28 +219,34 @@ class EventStream:
 
     async def flow(self, take: Take) -> None:
         """What comes puts the idle limit off; its timer is not touched for that."""
-        self._take, self._came_s = take, ambient.loop_s()
-        self._usual = self._alike if self._parser.between else None
-        left_s = 0.0
-        while left_s >= 0.0:
-            left_s = self._came_s + self._bounds.idle_s - ambient.loop_s()
+        response, idle_s = self._response, self._bounds.idle_s
+        self._take = take
+        self._expect()
+        left_s = idle_s
+        while left_s > 0.0:
             try:
-                with patience.within(min(left_s, self._response.deadline.remaining_s())):
-                    await self._response.flow(self._came)
+                with patience.within(min(left_s, response.deadline.remaining_s())):
+                    await response.flow(self._came, take)
                 return
             except TimeoutError:
-                if self._response.deadline.passed():
+                if response.deadline.passed():
                     return
+            left_s = response.came_s + idle_s - self._now_s()
         self._progress.failure = _stands_still()
 
-    def _came(self, chunk: bytes) -> bool:
-        self._came_s = ambient.loop_s()
-        usual = self._usual
-        if usual is not None and usual.is_one(chunk):
-            return self._take(chunk, 1)
-        self._parser.feed(chunk)
-        goes_on = self.pass_on(self._take)
+    def _expect(self) -> None:
         self._usual = self._alike if self._parser.between else None
+        self._response.expect(None if self._usual is None else self._usual.in_chunk)
+
+    def _came(self, body: bytes) -> bool:
+        usual = self._usual
+        if usual is not None and len(body) <= self._bounds.event_bytes:
+            end, count = usual.run(body, 0)
+            if end == len(body):
+                return self._take(body, count)
+        self._parser.feed(body)
+        goes_on = self.pass_on(self._take)
+        self._expect()
         return goes_on
 
     def _passes_on(self, event: ServerEvent) -> bool:
@@ -255,15 +262,18 @@ class EventStream:
         return True
 
     async def _read(self) -> None:
+        left_s, idle_s = self._response.deadline.remaining_s(), self._bounds.idle_s
         try:
-            with patience.within(self._bounds.idle_s):
-                chunk = await anext(self._response)
-        except StopAsyncIteration:
-            self._progress.end()
+            with patience.within(min(left_s, idle_s)):
+                chunk = await self._response.more()
         except TimeoutError:
+            if left_s < idle_s:
+                raise DeadlineExceeded("the latency budget ran out while it streamed") from None
             raise _stands_still() from None
-        else:
+        if chunk:
             self._parser.feed(chunk)
+        else:
+            self._progress.end()
 
     async def _drain(self) -> None:
         """So that the connection can be kept."""
@@ -339,7 +349,7 @@ class OpenAiConnector:
             if failure is not None:
                 raise failure
         told = document.get("usage")
-        if not isinstance(told, dict):
+        if type(told) is not dict:
             return OneFrame(JsonBody(body))
         return OneFrame(JsonBody(body), total_tokens(told), usage(told))
 
@@ -390,18 +400,12 @@ def total_tokens(told: Mapping[str, Any]) -> int | None:
 
 def usage(told: Mapping[str, Any]) -> Usage | None:
     """As chat and completions name its parts, or as Responses do."""
-    given, written, cached = told.get("prompt_tokens"), told.get("completion_tokens"), 0
-    details = told.get("prompt_tokens_details")
-    if isinstance(details, dict):
-        cached = details.get("cached_tokens", 0)
-    if (
-        type(given) is type(written) is type(cached) is int
-        and 0 <= cached <= given <= _MOST_TOKENS
-        and 0 <= written <= _MOST_TOKENS
-        and "input_tokens_details" not in told
-    ):
-        return Usage(given, written, cached)
-    return _usage_in_detail(told)
+    given, written = told.get("prompt_tokens"), told.get("completion_tokens")
+    if not (type(given) is type(written) is int and told.keys() <= _PLAIN_COUNTS):
+        return _usage_in_detail(told)
+    if given > _MOST_TOKENS or written > _MOST_TOKENS or given < 0 or written < 0:
+        return _usage_in_detail(told)
+    return Usage(given, written)
 
 
 def _usage_in_detail(told: Mapping[str, Any]) -> Usage | None:

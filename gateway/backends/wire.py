@@ -19,7 +19,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from gateway import ambient, patience
-from gateway.backends.connection import Connection, Lost
+from gateway.backends.connection import Connection, Lost, Take, Usual
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, UpstreamUnreachable
 from gateway.tls import TlsFiles, of_client
@@ -123,25 +123,31 @@ class WireStream:
         return self
 
     async def __anext__(self) -> bytes:
-        connection = self._connection
-        if connection is None:
-            raise StopAsyncIteration
         try:
             with patience.within(self.deadline.remaining_s()):
-                while not connection.has_more:
-                    await connection.more()
+                chunk = await self.more()
+        except TimeoutError:
+            raise _late() from None
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    async def more(self) -> bytes:
+        """Nothing at the end. The wait is the caller's to bound."""
+        connection = self._connection
+        if connection is None:
+            return b""
+        try:
+            while not connection.has_more:
+                await connection.more()
         except Lost as exc:
             self.close()
             raise UpstreamUnreachable(exc.why) from None
-        except TimeoutError:
-            self.close()
-            raise _late() from None
         except BaseException:
             self.close()
             raise
         if not (chunk := connection.taken()):
             self.close()
-            raise StopAsyncIteration
         return chunk
 
     @property
@@ -149,11 +155,21 @@ class WireStream:
         """All of its body was taken."""
         return self._connection is None or self._connection.ended
 
-    async def flow(self, take: Callable[[bytes], bool]) -> None:
-        """Hand each read to `take` as it comes, until that has enough and returns False, or no more
-        comes: then the next `anext` tells why. The deadline is left to who waits for this."""
+    async def flow(self, take: Callable[[bytes], bool], hand_on: Take) -> None:
+        """Hand each read to `take` as it comes, or to `hand_on` the event that it is, if that is
+        one that was `expected`, until one of them has enough and returns False, or no more comes:
+        then the next `anext` tells why. The deadline is left to who waits for this."""
         if self._connection is not None:
-            await self._connection.flow(take)
+            await self._connection.flow(take, hand_on)
+
+    def expect(self, usual: Usual | None) -> None:
+        if self._connection is not None:
+            self._connection.expected = usual
+
+    @property
+    def came_s(self) -> float:
+        """When it last flowed, by `ambient.clock`."""
+        return self._connection.came_s if self._connection is not None else 0.0
 
     async def aclose(self) -> None:
         self.close()

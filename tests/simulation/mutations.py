@@ -48,8 +48,8 @@ def _one(guard: str, rules: str, file: str, old: str, new: str) -> Mutation:
 
 _CLEARED = Change(
     "backends/__init__.py",
-    "        if (\n            found.sensitivity is not Sensitivity.CLEAR\n",
-    "        if False and (\n            found.sensitivity is not Sensitivity.CLEAR\n",
+    "        if (\n            found.sensitivity is not CLEAR\n",
+    "        if False and (\n            found.sensitivity is not CLEAR\n",
 )
 _FILTER = Change(
     "routing/filters.py",
