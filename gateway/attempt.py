@@ -382,6 +382,8 @@ class OpenedReply:
         self._since_s: float | None = None  # the last frame, while the next is waited for
         self._take: Take
         self._lane: Lane
+        self._now_s: Clock
+        self._bills_bytes: bool
         self._ticket = 0
         self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
 
@@ -449,7 +451,8 @@ class OpenedReply:
 
     async def _flow(self, take: Take) -> None:
         attempt, stream = self._attempt, cast(Flowing, self._attempt.stream)
-        self._take, self._lane = take, attempt.lane
+        self._take, self._lane, self._now_s = take, attempt.lane, attempt.clock
+        self._bills_bytes = bool(attempt.served.egress_usd_per_gb)
         if self._done or self._first is not None or not stream.pass_on(self._passes):
             return
         self._since_s = self._told_s = attempt.clock()
@@ -461,20 +464,23 @@ class OpenedReply:
 
     def _came(self, events: bytes, count: int) -> bool:
         """What its lane is told is not told for each of many frames that follow closely."""
-        now_s, since_s = self._attempt.clock(), self._since_s
+        attempt, since_s = self._attempt, self._since_s
+        self._since_s = now_s = self._now_s()
         if since_s is not None and now_s - since_s > self._gap_s:
             self._gap_s = now_s - since_s
-        self._since_s = now_s
         if now_s - self._told_s >= _TELLS_S:
             self._lane.gaps.observe(self._gap_s)
             self._lane.health.heard_from(self._ticket, now_s)
             self._told_s, self._gap_s = now_s, 0.0
-        return self._passes(events, count)
+        attempt.frames += count
+        if self._bills_bytes:
+            attempt.came_bytes += len(events) - count * _FRAMED_BYTES
+        return self._take(events, count)
 
     def _passes(self, events: bytes, count: int) -> bool:
         attempt = self._attempt
         attempt.frames += count
-        if attempt.served.egress_usd_per_gb:
+        if self._bills_bytes:
             attempt.came_bytes += len(events) - count * _FRAMED_BYTES
         return self._take(events, count)
 

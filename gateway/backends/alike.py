@@ -22,12 +22,13 @@ _STRINGS = re.compile(_STRING)
 class Alike:
     """Those that are like one event, whatever they say."""
 
-    __slots__ = ("_before", "_behind", "_between", "_end")
+    __slots__ = ("_before", "_before_bytes", "_behind", "_between", "_end", "_end_bytes")
 
     def __init__(self, before: bytes, behind: bytes) -> None:
         self._before, self._behind = before, behind
         self._between = behind + before
         self._end = behind + b"\r\n"  # of a chunk
+        self._before_bytes, self._end_bytes = len(before), len(self._end)
 
     @classmethod
     def to(cls, data: bytes) -> Alike | None:
@@ -41,15 +42,14 @@ class Alike:
 
     def in_chunk(self, chunk: bytes) -> bytes | None:
         """The one that is all of this chunk of a body, which has come with its frame; else None."""
-        before, end = self._before, self._end
-        start, stop = chunk.find(b"\r\n") + 2, len(chunk) - 2
+        start = chunk.find(b"\r\n") + 2
+        said = chunk[start + self._before_bytes : -self._end_bytes]
         if (
-            chunk.startswith(b"%x\r\n%b" % (stop - start, before))
-            and chunk.endswith(end)
-            and _STRINGS.fullmatch(chunk, start + len(before), len(chunk) - len(end)) is not None
-            and (chunk.isascii() or _is_utf8(chunk))
+            chunk == b"%x\r\n%b%b%b" % (len(chunk) - start - 2, self._before, said, self._end)
+            and _STRINGS.fullmatch(said) is not None
+            and (said.isascii() or _is_utf8(said))
         ):
-            return chunk[start:stop]
+            return chunk[start:-2]
         return None
 
     def run(self, text: bytes, at: int) -> tuple[int, int]:

@@ -185,7 +185,8 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._usual is not None and (event := self._usual(data)) is not None:
+        usual = self._usual
+        if usual is not None and (event := usual(data)) is not None:
             self.came_s = self._now_s()
             if not self._hand_on(event, 1):
                 self._take = self._usual = None

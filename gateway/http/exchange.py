@@ -46,6 +46,8 @@ class Line(Protocol):
     @property
     def host(self) -> Host: ...
     def write(self, data: bytes) -> None: ...
+    def put(self, data: bytes, count: int = 1) -> bool: ...
+    def put_chunk(self, data: bytes, count: int = 1) -> bool: ...
     @property
     def full(self) -> bool: ...
     async def written(self) -> None: ...
@@ -233,11 +235,7 @@ class Exchange:
             self.started = True
             line.write(f"{_STATUS[status]}{line.host.date}{fields}{end}".encode("latin-1"))
             flow = flow_of(content)
-
-            def put(chunk: bytes, count: int = 1) -> bool:
-                line.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
-                return not (line.full or self.left)
-
+            put = line.put_chunk if chunked else line.put
             async for chunk in content:
                 if chunk and not put(chunk):
                     await self._taken(stall_s)
