@@ -61,7 +61,7 @@ _TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 _DONE = b"[DONE]"
 _LEARNS = 8  # so many events that nothing is like: then their stream has none that are
 _MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
-_PLAIN_COUNTS = {"prompt_tokens", "completion_tokens", "total_tokens"}
+_COUNTS = ("total_tokens", "prompt_tokens", "completion_tokens")
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
 
@@ -113,8 +113,8 @@ class Progress:
             self._note_response(document)
             return
         told = document.get("usage")
-        if isinstance(told, dict) and (tokens := total_tokens(told)) is not None:
-            self.total_tokens, self.usage = tokens, usage(told)
+        if isinstance(told, dict) and _total(told) is not None:
+            self.total_tokens, self.usage = counted(told)
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and isinstance(at := choice.get("index", 0), int):
@@ -130,7 +130,7 @@ class Progress:
             response = document.get("response")
             told = response.get("usage") if isinstance(response, dict) else None
             if isinstance(told, dict):
-                self.total_tokens, self.usage = total_tokens(told), usage(told)
+                self.total_tokens, self.usage = counted(told)
 
 
 class EventStream:
@@ -351,7 +351,7 @@ class OpenAiConnector:
         told = document.get("usage")
         if type(told) is not dict:
             return OneFrame(JsonBody(body))
-        return OneFrame(JsonBody(body), total_tokens(told), usage(told))
+        return OneFrame(JsonBody(body), *counted(told))
 
     async def _streamed(
         self, head: bytes, body: bytes, operation: Operation, deadline: Deadline
@@ -393,22 +393,23 @@ def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
     return found
 
 
-def total_tokens(told: Mapping[str, Any]) -> int | None:
+def counted(told: Mapping[str, Any]) -> tuple[int | None, Usage | None]:
+    """All tokens, and their parts: as chat and completions name them, or as Responses do."""
+    if len(told) == 3:
+        total, given, written = map(told.get, _COUNTS)
+        if type(total) is type(given) is type(written) is int and (
+            0 <= given <= _MOST_TOKENS >= written >= 0
+        ):
+            return total, Usage(given, written)
+    return _total(told), _parts(told)
+
+
+def _total(told: Mapping[str, Any]) -> int | None:
     tokens = told.get("total_tokens")
     return tokens if type(tokens) is int else None
 
 
-def usage(told: Mapping[str, Any]) -> Usage | None:
-    """As chat and completions name its parts, or as Responses do."""
-    given, written = told.get("prompt_tokens"), told.get("completion_tokens")
-    if not (type(given) is type(written) is int and told.keys() <= _PLAIN_COUNTS):
-        return _usage_in_detail(told)
-    if given > _MOST_TOKENS or written > _MOST_TOKENS or given < 0 or written < 0:
-        return _usage_in_detail(told)
-    return Usage(given, written)
-
-
-def _usage_in_detail(told: Mapping[str, Any]) -> Usage | None:
+def _parts(told: Mapping[str, Any]) -> Usage | None:
     given = _tokens(told, "prompt_tokens", "input_tokens")
     if given is None:
         return None
@@ -416,7 +417,7 @@ def _usage_in_detail(told: Mapping[str, Any]) -> Usage | None:
     cached = _tokens(details, "cached_tokens") if isinstance(details, dict) else None
     written = _tokens(told, "completion_tokens", "output_tokens")
     if written is None:  # embeddings have none; else the total has what is not told apart
-        written = max(0, (total_tokens(told) or 0) - given)
+        written = max(0, (_total(told) or 0) - given)
     return Usage(given, written, min(cached or 0, given))
 
 
