@@ -543,6 +543,24 @@ async def test_an_idle_stream_is_broken_before_the_deadline(provider: Provider) 
         await ask(provider, streamed(), bounds=Bounds(idle_s=0.05))
 
 
+async def test_a_stream_that_goes_on_is_not_idle(provider: Provider) -> None:
+    provider.streams(*(sse(chunk("a")) for _ in range(200)), sse(chunk(finish="stop"), b"[DONE]"))
+    there, count = connector(provider, bounds=Bounds(idle_s=0.1)), 0
+
+    def take(events: bytes, events_count: int) -> bool:
+        nonlocal count
+        count += events_count
+        return True
+
+    stream = await there.open(streamed(), ServedModel("m"))
+    assert isinstance(stream, EventStream)
+    await anext(stream)
+    if stream.pass_on(take):
+        await stream.flow(take)
+    assert count == 200
+    await there.aclose()
+
+
 async def test_closing_or_cancelling_leaves_the_provider(provider: Provider) -> None:
     provider.streams(sse(chunk("a")), HANG, end=False)
     there = connector(provider)
