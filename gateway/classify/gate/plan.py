@@ -13,7 +13,7 @@ import hyperscan
 from gateway.classify.gate import necessary, triggers
 from gateway.classify.gate.database import Database, Hits, Sought, scan_all
 from gateway.classify.gate.needs import Need, Needs
-from gateway.classify.gate.triggers import DIGITS, MARKS, RUNS, WORDS, Look, Trigger
+from gateway.classify.gate.triggers import DIGITS, RUNS, WORDS, Look, Trigger
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.syntax import Node, char_sets, parse
 
@@ -171,7 +171,8 @@ def _of_needs(wanted: Iterable[tuple[Sought, Need, Node]]) -> Iterator[_Asked]:
             yield _Asked((sign,), ((sought, Look.FIRE),), _family(need, sign))
     for (written, flags), together in same_sign.items():
         asked = tuple((sought, Look.FIRE) for sought in together)
-        yield _Asked((parse(written, flags),), asked, RUNS)
+        sign = parse(written, flags)
+        yield _Asked((sign,), asked, WORDS if necessary.starts_with_mark(sign) else RUNS)
 
 
 def _family(need: Need, sign: Node) -> str:
@@ -195,7 +196,7 @@ def _signs(asked: Sequence[tuple[int, _Asked]], bytes_of: BytesOf) -> Signs:
         for at, one in asked
         for node in one.signs
     ]
-    flat.append((A_DIGIT, MARKS, False, Sought("digit", parse(r"\d", 0))))
+    flat.append((A_DIGIT, WORDS, False, Sought("digit", parse(r"\d", 0))))
     phases: dict[bool, list[Database]] = {False: [], True: []}
     for numbered, family in dict.fromkeys((numbered, family) for _, family, numbered, _ in flat):
         group = [
