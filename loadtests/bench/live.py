@@ -1,6 +1,7 @@
 """What a call costs inside a running gateway, counted and not timed: the same on a noisy machine.
 
     python -m loadtests.bench.live [--model inspected] [--kind chat] [--calls 100] [--top 60]
+    python -m loadtests.bench.live --model onprem --text "card 4111 1111 1111 1111 "
     python -m loadtests.bench.live --instructions      # needs valgrind
 
 Without --instructions: the bytecodes and the calls of Python functions that the gateway's loop
@@ -43,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="inspected", help="inspected, public or onprem")
     parser.add_argument("--kind", default="chat", help="chat, stream, v2-json or v2-binary")
+    parser.add_argument("--text", default="", help="in each prompt: a value that is found")
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
     parser.add_argument("--top", type=int, default=60, help="so many functions are listed")
@@ -151,7 +153,7 @@ class _Gateway:
     def _source(self, at: Running) -> Messages:
         tensors = self._args.kind.startswith("v2")
         model = at.v2_model if tensors else at.chat_model
-        shape = Shape(kind=self._args.kind, model=model, headers=at.headers)
+        shape = Shape(kind=self._args.kind, model=model, text=self._args.text, headers=at.headers)
         return messages(shape, self._authority)
 
     def calls(self, count: int) -> None:

@@ -19,9 +19,9 @@ from gateway.classify.gate.necessary import GAP_CHARS
 DIGITS = 6
 """A number has that many at least: those of fewer are looked for by their own expressions."""
 WORDS, NUMBERS, RUNS = "words", "numbers", "runs"
-"""Families of signs. Signs of one are looked for together: those with words or marks in them, and
-long words of any letters, cost little more than one of them; runs of letters and digits that any
-text is full of cost as much as all of those, each (counted in instructions, November 2026)."""
+"""Families of signs. Signs of one are looked for together: those with words or marks in them, or
+of one set of characters alone, cost little more than one of them; runs whose beginnings any text is
+full of cost half as much as all of those, each (counted in instructions, November 2026)."""
 
 
 class Look(enum.IntEnum):
@@ -150,7 +150,6 @@ _ALWAYS = (
         Look.FIRE,
         f"{_PAIR}(?:[ :,]{_PAIR}){{7}}",
         signs=_THREE_PAIRS,
-        family=RUNS,
     ),
     # Over 1,024 characters, as in decoding.py.
     Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD),
