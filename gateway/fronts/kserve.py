@@ -32,9 +32,9 @@ from gateway.fronts import Services, compression, intake
 from gateway.fronts.http import (
     Call,
     Front,
+    Opening,
     arrival_of,
     exchange_of,
-    read_body,
 )
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
@@ -43,6 +43,8 @@ from gateway.oip import grpc, rest
 from gateway.types import (
     Frame,
     GrpcMessage,
+    InferenceReply,
+    InferenceRequest,
     OneFrame,
     ReplyStream,
     RestBody,
@@ -116,45 +118,79 @@ class Inferring:
             before, _, behind = model.rpartition("/versions/")
             if before and behind and "/" not in behind:
                 model, version = before, behind
-        return partial(self.infer, model, version)
+        return partial(_Opening, self._services, model, version)
 
-    async def infer(self, name: str, version: str, exchange: Exchange, arrival: Arrival) -> None:
-        services, headers = self._services, exchange.headers
-        limits = services.limits
-        caller = services.callers.identify(headers.get("authorization", ""), exchange.peer_names)
-        model, version = known(services, caller, name), checked_version(version)
-        media = headers.get("content-type", _JSON)
-        if media not in _MEDIA and media.partition(";")[0].strip().lower() not in _MEDIA:
+
+class _Opening(Opening):
+    __slots__ = ("_header_length", "_name", "_version")
+
+    def __init__(self, services: Services, name: str, version: str, exchange: Exchange) -> None:
+        """Raises GatewayError."""
+        super().__init__(exchange, services)
+        known(services, self.caller, name)
+        self._name, self._version = name, checked_version(version)
+        media = exchange.headers.get("content-type", _JSON)
+        if media.partition(";")[0].strip().lower() not in _MEDIA:
             raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
-        header_length = _header_length(headers.get(_HEADER_LENGTH))
-        if exchange.complete and "content-encoding" not in headers:
-            body = exchange.whole(limits.max_body_bytes)
-        else:
-            body = await read_body(exchange, limits)
-        if (header_length or len(body)) <= _AT_ONCE_BYTES:
-            call = rest.decode_request(body, header_length, limits.max_json_depth)
-        else:
-            call = await asyncio.to_thread(
-                rest.decode_request, body, header_length, limits.max_json_depth
-            )
-        if version:
-            call = dataclasses.replace(call, version=version)
-        inference = intake.build(
-            services, arrival, caller, headers, WireProtocol.KSERVE_REST, model, call
-        )
-        reply = await services.handle(inference)
-        frames = reply.frames
-        frame = frames.take() if isinstance(frames, OneFrame) else await _only_frame(frames)
+        self._header_length = _header_length(exchange.headers.get(_HEADER_LENGTH))
+
+    def asked(
+        self, body: bytes, arrival: Arrival
+    ) -> InferenceRequest | Awaitable[InferenceRequest]:
+        length = self._header_length
+        if (length or len(body)) > _AT_ONCE_BYTES:
+            return self._asked_at_length(body, arrival)
+        call = rest.decode_request(body, length, self.services.limits.max_json_depth)
+        return self._request(call, arrival)
+
+    async def _asked_at_length(self, body: bytes, arrival: Arrival) -> InferenceRequest:
+        depth = self.services.limits.max_json_depth
+        call = await asyncio.to_thread(rest.decode_request, body, self._header_length, depth)
+        return self._request(call, arrival)
+
+    def _request(self, call: TensorCall, arrival: Arrival) -> InferenceRequest:
+        if self._version:
+            call = dataclasses.replace(call, version=self._version)
+        model = known(self.services, self.caller, self._name)
+        return self.terms(WireProtocol.KSERVE_REST, model).request(arrival, call)
+
+    def answer(
+        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        frames, told = reply.frames, intake.placement_lines(request, reply.placement)
+        if isinstance(frames, OneFrame):
+            frame = frames.take()
+            if isinstance(frame, RestBody) and "accept-encoding" not in self.headers:
+                _tell(exchange, told, frame, frame.body)
+                return None
+            return self._tell_later(exchange, request, told, frame)
+        return self._read_on(exchange, request, told, frames)
+
+    async def _read_on(
+        self, exchange: Exchange, request: InferenceRequest, told: str, frames: ReplyStream
+    ) -> None:
+        await self._tell_later(exchange, request, told, await _only_frame(frames))
+
+    async def _tell_later(
+        self, exchange: Exchange, request: InferenceRequest, told: str, frame: Frame | None
+    ) -> None:
+        call = request.payload
+        assert isinstance(call, TensorCall)
         answer = frame if isinstance(frame, RestBody) else await _rest_of(frame, call)
-        told = intake.placement_headers(arrival, reply.placement)
-        content, media = answer.body, _JSON
-        if answer.header_length is not None:
-            media, told[_HEADER_LENGTH] = _BINARY, str(answer.header_length)
-        accepted = headers.get("accept-encoding")
-        if accepted and (encoding := compression.chosen(accepted)):
+        content = answer.body
+        if encoding := compression.chosen(self.headers.get("accept-encoding", "")):
             content = await compression.deflated(content, encoding)
-            told["content-encoding"] = encoding
-        exchange.reply(200, told, content, media)
+            told += f"content-encoding: {encoding}\r\n"
+        _tell(exchange, told, answer, content)
+
+
+def _tell(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> None:
+    media, length = _JSON, answer.header_length
+    if length is not None:
+        media = f"{_BINARY}\r\n{_HEADER_LENGTH}: {length}"
+    exchange.reply(
+        200, f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{told}", content
+    )
 
 
 async def _only_frame(stream: ReplyStream) -> Frame:

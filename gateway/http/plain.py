@@ -22,6 +22,8 @@ _OF_CONNECTIONS = frozenset({"connection", "transfer-encoding", "upgrade", "prox
 
 
 class PlainHead(Head):
+    """Without `content-length`: the body has come with it, and is as long as it said."""
+
     __slots__ = ()
 
     def __init__(self, path: str, headers: Mapping[str, str]) -> None:
@@ -30,10 +32,12 @@ class PlainHead(Head):
         self.headers = headers
         self.plain = True
         self._fields = None
+        self.known = None
 
 
 class Reader:
-    """Of one connection, where most requests are like the one before but for their length."""
+    """Of one connection, where most requests are like the one before but for their length: those
+    have its very head."""
 
     __slots__ = ("_before", "_behind", "_last")
 
@@ -44,12 +48,12 @@ class Reader:
     def read(self, data: bytes) -> tuple[Head, bytes] | None:
         """The head and the body, if that is all there is and it is of the form above."""
         end = data.find(b"\r\n\r\n") + 4
-        size, last = len(data) - end, self._last
-        if last is None or not data.startswith(b"%b%d%b" % (self._before, size, self._behind)):
-            return self._read_anew(data, end)
-        headers = dict(last.headers)
-        headers["content-length"] = str(size)
-        return PlainHead(last.path, headers), data[end:]
+        last = self._last
+        if last is not None and data.startswith(
+            b"%b%d%b" % (self._before, len(data) - end, self._behind)
+        ):
+            return last, data[end:]
+        return self._read_anew(data, end)
 
     def _read_anew(self, data: bytes, end: int) -> tuple[Head, bytes] | None:
         raw = data[:end]
@@ -75,7 +79,7 @@ def _plain(raw: bytes, size: int) -> Head | None:
         or len(request[1]) > MAX_PATH_BYTES
         or "".join(fields[2::3]) != "\r\n"  # what is left between the fields, and behind the last
         or not len(names) == len(headers) <= MAX_HEADERS
-        or headers.get("content-length") != str(size)
+        or headers.pop("content-length", None) != str(size)
         or (not _OF_CONNECTIONS.isdisjoint(headers) and not _only_stays(headers))
         or not _HOST.fullmatch(headers.get("host", ""))
     ):

@@ -64,13 +64,13 @@ D1 = Behaviour(
         ),
         guard(
             "the tightest of what is stated counts", "fronts/intake.py",
-            "        budget_s = min(budget_s, _of_headers_s(headers, limits))\n", "",
+            "            budget_s = min(budget_s, _of_headers_s(headers, limits))\n", "",
             "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
         ),
         guard(
             "also where gRPC states it", "fronts/intake.py",
-            "        budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, limits))\n",
-            "        pass\n", "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
+            "            budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, services.limits))\n",
+            "            pass\n", "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
         ),
     ),
     also=("scenarios/test_lifecycle.py::test_a_budget_that_runs_out_mid_stream_ends_it_in_band",),

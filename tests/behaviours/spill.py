@@ -324,14 +324,14 @@ S7 = Behaviour(
     (
         guard(
             "the number of attempts is told", "fronts/intake.py",
-            '        "x-spillway-attempts": str(placement.attempts),\n', "",
+            "        placement.attempts,\n", "        0,\n",
             "unit/fronts/test_kserve.py::test_an_answer_says_where_it_came_from",
             "unit/fronts/test_grpc_front.py::"
             "test_a_call_goes_through_the_pipeline_and_its_answer_comes_back_untouched",
         ),
         guard(
             "the zone is told", "fronts/intake.py",
-            '        "x-spillway-zone": placement.zone.word,\n', "",
+            "        placement.zone.word,\n", '        "",\n',
             "unit/fronts/test_kserve.py::test_an_answer_says_where_it_came_from",
             "unit/fronts/test_openai_front.py::test_an_answer_is_the_endpoints_own_bytes",
         ),
