@@ -194,17 +194,19 @@ class App:
                 await self._other(exchange)
                 return
             exchange.arrival = arrival = intake.arrive(opening.headers, services)
-            with services.held:
-                if opening.bare and exchange.complete:
-                    body = exchange.whole(services.limits.max_body_bytes)
-                else:
+            if opening.bare and exchange.complete:
+                body = exchange.whole(services.limits.max_body_bytes)
+            else:
+                with services.held:
                     body = await read_body(exchange, services.limits)
-                request = opening.asked(body, arrival)
-                if not isinstance(request, InferenceRequest):
+            request = opening.asked(body, arrival)
+            if not isinstance(request, InferenceRequest):
+                with services.held:
                     request = await request
-                reply = await services.handle(request)
-                telling = opening.answer(exchange, request, reply)
-                if telling is not None:
+            reply = await services.handle(request)
+            telling = opening.answer(exchange, request, reply)
+            if telling is not None:
+                with services.held:
                     await telling
         except ClientLeft:
             return

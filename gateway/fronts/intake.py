@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 
 from gateway import ambient, budget
 from gateway.callers import Caller
@@ -41,6 +42,7 @@ _MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}"
 _TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
 _LONGEST_TRACESTATE = 512
 _TRACE_DIGITS = 32
+_IDS = frozenset({"x-request-id", "traceparent"})
 _STATED = frozenset(
     {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", _LABEL}
     | {"x-latency-budget-ms", "x-stainless-read-timeout"}
@@ -59,15 +61,20 @@ class Arrival:
 
 def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
     """Ids are taken over only in forms that cannot carry content (C12): a UUID, a traceparent."""
-    given, parent = headers.get("x-request-id"), headers.get("traceparent")
-    given = given.lower() if given is not None and _UUID.fullmatch(given) else services.new_id()
-    span, sampler = "", services.sampler
-    if parent is not None and _TRACEPARENT.fullmatch(parent):
+    sampler = services.sampler
+    if _IDS.isdisjoint(headers):
+        ids = ambient.new_trace()
+        sampled = sampler.ratio == 1.0 or sampler.samples(ids[:_TRACE_DIGITS])
+        own = f"00-{ids}-01" if sampled else f"00-{ids}-00"
+        return Arrival(services.new_id(), own, services.clock())
+    given, parent, span = headers.get("x-request-id", ""), headers.get("traceparent", ""), ""
+    given = given.lower() if _UUID.fullmatch(given) else services.new_id()
+    if _TRACEPARENT.fullmatch(parent):
         _, trace, span, stated = parent.split("-")
         ids, sampled = f"{trace}-{ambient.random_hex(8)}", sampler.samples(trace, stated)
     else:
         ids = ambient.new_trace()
-        sampled = sampler.ratio == 1.0 or sampler.samples(ids[:_TRACE_DIGITS])
+        sampled = sampler.samples(ids[:_TRACE_DIGITS])
     own = f"00-{ids}-01" if sampled else f"00-{ids}-00"  # with a span of this hop
     return Arrival(given, own, services.clock(), span)
 
@@ -168,22 +175,21 @@ def build(
     return terms.request(arrival, payload, grpc_remaining_s)
 
 
-_PLACED = {
-    "x-request-id": "%s",
-    "traceparent": "%s",
-    "x-spillway-zone": "%s",
-    "x-spillway-endpoint": "%s",
-    "x-spillway-reason": "%s",
-    "x-spillway-attempts": "%d",
-    "x-spillway-sensitivity": "%s",
-    "x-spillway-classify-ms": "%.3f",
-}
-_PLACED_LINES = "".join([f"{name}: {form}\r\n" for name, form in _PLACED.items()])
+_PLACED = (
+    "x-request-id: %s\r\n"
+    "traceparent: %s\r\n"
+    "x-spillway-zone: %s\r\n"
+    "x-spillway-endpoint: %s\r\n"
+    "x-spillway-reason: %s\r\n"
+    "x-spillway-attempts: %d\r\n"
+    "x-spillway-sensitivity: %s\r\n"
+    "x-spillway-classify-ms: %.3f\r\n"
+)
 
 
-def _placed(request_id: str, traceparent: str, placement: Placement) -> tuple[object, ...]:
-    """What the caller is told of where its call went (S7, C9), in the order of `_PLACED`."""
-    return (
+def placement_lines(request_id: str, traceparent: str, placement: Placement) -> str:
+    """What the caller is told of where its call went, as lines of a head of HTTP (S7, C9)."""
+    lines = _PLACED % (
         request_id,
         traceparent,
         placement.zone.word,
@@ -193,23 +199,20 @@ def _placed(request_id: str, traceparent: str, placement: Placement) -> tuple[ob
         placement.sensitivity.word,
         placement.classify_s * 1000,
     )
-
-
-def placement_lines(request: InferenceRequest, placement: Placement) -> str:
-    """As lines of a head of HTTP, each with its end."""
-    lines = _PLACED_LINES % _placed(request.id, request.traceparent, placement)
     if placement.pseudonymised or placement.limits:
         lines += "".join([f"{name}: {told}\r\n" for name, told in _more(placement).items()])
     return lines
 
 
 def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:
-    """As gRPC trailing metadata, or as headers of an answer that is no call's."""
+    """The same as gRPC trailing metadata; or the headers of an answer that is no call's."""
     if placement is None:
         return {"x-request-id": arrival.request_id, "traceparent": arrival.traceparent}
-    told = _placed(arrival.request_id, arrival.traceparent, placement)
-    named = zip(_PLACED.items(), told, strict=True)
-    return {name: form % each for (name, form), each in named} | _more(placement)
+    lines = placement_lines(arrival.request_id, arrival.traceparent, placement)
+    return dict(map(_parted, lines[:-2].split("\r\n")))
+
+
+_parted: Callable[[str], list[str]] = methodcaller("split", ": ", 1)
 
 
 def _more(placement: Placement) -> dict[str, str]:

@@ -157,7 +157,8 @@ class _Opening(Opening):
     def answer(
         self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
-        frames, told = reply.frames, intake.placement_lines(request, reply.placement)
+        frames = reply.frames
+        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
         if isinstance(frames, OneFrame):
             frame = frames.take()
             if isinstance(frame, RestBody) and "accept-encoding" not in self.headers:

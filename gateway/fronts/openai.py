@@ -126,8 +126,9 @@ class _Opening(Opening):
     def answer(
         self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
-        frames, told = reply.frames, intake.placement_lines(request, reply.placement)
-        if request.streamed:
+        frames = reply.frames
+        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        if request.payload.streamed:
             return exchange.stream(200, told + _EVENTS, EventBytes(frames, self._operation))
         if not isinstance(frames, OneFrame):
             return _read_on(exchange, told, frames)

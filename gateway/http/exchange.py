@@ -116,12 +116,11 @@ class Exchange:
 
     def whole(self, max_bytes: int) -> bytes:
         """What `body` gives, of one that is `complete`, or too large already; once."""
-        body, incoming = self._body, self._incoming
+        body, self._body = self._body, None
         if body is None:
-            body = b"" if incoming is None else incoming.taken()
+            body = b"" if self._incoming is None else self._incoming.taken()
         if len(body) > max_bytes:
             raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
-        self._body = None
         return body
 
     async def _more(self, incoming: _Incoming) -> None:
@@ -176,21 +175,19 @@ class Exchange:
         self._line.cut()
 
     def reply_fields(self, status: int, fields: Iterable[Field], body: bytes) -> None:
-        """A `reply` with headers as pairs of bytes."""
+        """A `reply` with headers as pairs of bytes, to whatever method."""
         lines = b"".join([b"%b: %b\r\n" % field for field in fields])
-        self.reply(status, lines.decode("latin-1"), body)
+        self.reply(status, lines.decode("latin-1"), b"" if self.head.method == "HEAD" else body)
 
     def reply(self, status: int, lines: str, body: bytes) -> None:
-        """The whole answer. `content-length` is among the `lines`. Does nothing when the caller has
-        left."""
+        """The whole answer to a POST. `content-length` is among the `lines`. Does nothing when the
+        caller has left."""
         if self.left:
             return
         line = self._line
         host, close, end = line.host, False, "\r\n"
         if not self._keeps or host.stopping or (not self.complete and self._leaves_much_unread()):
             close, end = True, "connection: close\r\n\r\n"
-        if self.head.method == "HEAD":
-            body = b""
         head = f"{_STATUS[status]}{host.date}{lines}{end}".encode("latin-1")
         self.started = self.ended = True
         if len(body) < _ONE_WRITE_BYTES:

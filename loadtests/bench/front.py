@@ -176,7 +176,9 @@ async def measured() -> dict[str, float]:
         ),
         "json": await _least(plain(lambda: strictjson.load_object(body, 64))),
         "request": await _least(build),
-        "told": await _least(plain(lambda: intake.placement_lines(request, placement))),
+        "told": await _least(
+            plain(lambda: intake.placement_lines(request.id, request.traceparent, placement))
+        ),
     }
 
 
