@@ -99,6 +99,12 @@ def test_a_plain_request_is_read_as_the_parser_reads_it(data: bytes) -> None:
         pytest.param(request() + b"P", id="another-behind"),
         pytest.param(request() + request(), id="two"),
         pytest.param(request()[:40], id="head-to-come"),
+        pytest.param(
+            request(b"x-a: b", body=b"").replace(b"Length: 13", b"Length: 0")[:-4], id="end-to-come"
+        ),
+        pytest.param(
+            request(body=b"").replace(b"Length: 13", b"Length: 0")[:-2] + b"x-", id="more-to-come"
+        ),
         pytest.param(b"\r\n" + request(), id="empty-line-before"),
         pytest.param(b"", id="nothing"),
         pytest.param(b"\r\n\r\n", id="no-head"),
