@@ -48,16 +48,17 @@ ErrorResponse = Callable[[GatewayError, Arrival], Response]
 class Opening:
     """What the head of an inference call says, whatever body comes with it. It is kept with the
     head: one that comes again on its connection is not looked into again, as long as the same
-    services answer. Fronts say what is asked for and how the answer is told. Each step gives what
-    has still to be waited for, if anything."""
+    services answer and it is the same caller. Fronts say what is asked for and how the answer is
+    told. Each step gives what has still to be waited for, if anything."""
 
-    __slots__ = ("_terms", "bare", "caller", "headers", "services")
+    __slots__ = ("_terms", "bare", "caller", "headers", "lasting", "services")
 
     def __init__(self, exchange: Exchange, services: Services) -> None:
         """Raises Unauthenticated, Unverifiable."""
         self.services = services
         self.headers = exchange.headers
         self.caller = caller_of(exchange, services)
+        self.lasting = services.callers.lasting  # or who calls is to be asked each time
         self.bare = "content-encoding" not in exchange.headers
         self._terms: Terms | None = None  # of the model that was asked for last
 
@@ -188,7 +189,11 @@ class App:
         services = self._services
         try:
             opening: Opening | None = exchange.head.known
-            if opening is None or opening.services is not services:
+            if (
+                opening is None
+                or opening.services is not services
+                or (not opening.lasting and caller_of(exchange, services) is not opening.caller)
+            ):
                 opening = self._opening(exchange)
             if opening is None:
                 await self._other(exchange)
@@ -233,9 +238,7 @@ class App:
             if (call := calls(head.path)) is not None:
                 if head.method != "POST":
                     raise _other_methods({"POST"})
-                found = call(exchange)
-                if self._services.callers.lasting:
-                    head.known = found
+                head.known = found = call(exchange)
                 return found
         return None
 

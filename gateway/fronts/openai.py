@@ -130,20 +130,18 @@ class _Opening(Opening):
         told = intake.placement_lines(request.id, request.traceparent, reply.placement)
         if request.payload.streamed:
             return exchange.stream(200, told + _EVENTS, EventBytes(frames, self._operation))
-        if not isinstance(frames, OneFrame):
+        frame = frames.take() if isinstance(frames, OneFrame) else None
+        if not isinstance(frame, JsonBody):
             return _read_on(exchange, told, frames)
-        _tell(exchange, told, frames.take())
+        exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
         return None
 
 
-def _tell(exchange: Exchange, told: str, frame: Frame | None) -> None:
+async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
+    frame = await _only_frame(frames)
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
     exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
-
-
-async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
-    _tell(exchange, told, await _only_frame(frames))
 
 
 async def _only_frame(frames: ReplyStream) -> Frame | None:

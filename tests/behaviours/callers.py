@@ -231,13 +231,20 @@ B6 = Behaviour(
             _FRONTS + "test_an_issued_key_is_known_and_refused_on_every_front",
         ),
         guard(
-            "a head that comes again is asked for its key", "callers/__init__.py",
+            "a head that comes again is asked for its key", "fronts/http.py",
+            "(not opening.lasting and caller_of(exchange, services) is not opening.caller)",
+            "False",
+            _OPENINGS + "test_an_issued_key_is_looked_at_for_each_call",
+            _OPENINGS + "test_a_caller_that_has_become_another_has_its_own_terms",
+        ),
+        guard(
+            "unless it is one of the settings", "callers/__init__.py",
             "self.lasting = self._only_keys", "self.lasting = True",
             _OPENINGS + "test_an_issued_key_is_looked_at_for_each_call",
         ),
         guard(
             "and after other settings for any", "fronts/http.py",
-            "if opening is None or opening.services is not services:", "if opening is None:",
+            "                or opening.services is not services\n", "",
             _OPENINGS + "test_what_is_known_of_a_head_ends_with_the_settings",
         ),
         guard(

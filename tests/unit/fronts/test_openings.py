@@ -174,3 +174,15 @@ async def test_ids_that_stand_in_the_head_are_those_of_each_of_its_calls() -> No
     traces = [call.traceparent for call in rig.calls]
     assert {trace[:36] for trace in traces} == {parent[:36]}
     assert len({*traces, parent}) == 3
+
+
+async def test_a_caller_that_has_become_another_has_its_own_terms(tmp_path: Path) -> None:
+    vault = Vault(tmp_path)
+    issued = vault.create("acme")
+    vault.issued.look()
+    async with connected(services(vault.callers)) as rig:
+        for looked_for in (True, False, False, True):
+            vault.issued.looked_for = lambda added, known=looked_for: known  # type: ignore[misc]
+            assert (await rig.ask(secret=issued)).status == 200
+    zones = [call.zones for call in rig.calls]
+    assert zones == [EVERYWHERE, ONPREM_ONLY, ONPREM_ONLY, EVERYWHERE]
