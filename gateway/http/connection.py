@@ -82,6 +82,18 @@ class HttpConnection(asyncio.Protocol):
         if not self._lost:
             self._transport.write(data)
 
+    def put(self, data: bytes, count: int = 1) -> bool:
+        """Of a stream. Whether the caller takes more."""
+        self.write(data)
+        return self._writable is None and not self._lost
+
+    def put_chunk(self, data: bytes, count: int = 1) -> bool:
+        """The same as a chunk of its own."""
+        if self._lost:
+            return False
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return self._writable is None
+
     @property
     def full(self) -> bool:
         """The caller takes less than it is sent."""

@@ -44,6 +44,8 @@ class Line(Protocol):
     @property
     def host(self) -> Host: ...
     def write(self, data: bytes) -> None: ...
+    def put(self, data: bytes, count: int = 1) -> bool: ...
+    def put_chunk(self, data: bytes, count: int = 1) -> bool: ...
     @property
     def full(self) -> bool: ...
     async def written(self) -> None: ...
@@ -207,7 +209,6 @@ class Exchange:
             if self.left:
                 raise ClientLeft
             line, chunked = self._line, self.head.version != "1.0"
-            put = self._put_chunk if chunked else self._put
             close = not (self._keeps and chunked) or line.host.stopping
             close = close or (not self.complete and self._leaves_much_unread())
             if chunked:
@@ -216,6 +217,7 @@ class Exchange:
             self.started = True
             line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
             flow = flow_of(content)
+            put = line.put_chunk if chunked else line.put
             async for chunk in content:
                 if chunk and not put(chunk):
                     await self._taken(stall_s)
@@ -229,14 +231,6 @@ class Exchange:
             line.answered(self, close)
         finally:
             await asyncio.shield(content.aclose())
-
-    def _put(self, chunk: bytes, count: int = 1) -> bool:
-        self._line.write(chunk)
-        return not (self._line.full or self.left)
-
-    def _put_chunk(self, chunk: bytes, count: int = 1) -> bool:
-        self._line.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        return not (self._line.full or self.left)
 
     async def _taken(self, stall_s: float) -> None:
         """Until the caller has room for more."""

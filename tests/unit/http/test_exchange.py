@@ -294,6 +294,12 @@ class Nobody:
     def write(self, data: bytes) -> None:
         self.sent.append(data)
 
+    def put(self, data: bytes, count: int = 1) -> bool:
+        self.sent.append(data)
+        return True
+
+    put_chunk = put
+
     async def written(self) -> None:
         return
 
