@@ -336,7 +336,7 @@ class Gateway:
             self._beside.turned()
         self._loaded_s = ambient.wall_s()
         if self._http is not None and self._grpc is not None:
-            self._http.app = app
+            self._http.serve(app)
             self._grpc.serve(core.services)
         self.sight.fleet, self.sight.catalog = core.site.fleet, core.site.catalog
         self.sight.max_waiting = core.settings.queue.max_waiting

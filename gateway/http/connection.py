@@ -150,6 +150,10 @@ class HttpConnection(asyncio.Protocol):
     def task(self) -> asyncio.Task[None] | None:
         return None if self._serving is None else self._serving.task
 
+    def forget(self) -> None:
+        """What is known of its last head: others answer its calls now."""
+        self._plain = Reader()
+
     def close_if_idle(self, since: float = float("inf")) -> None:
         """If no call has been on it since then (time of the loop)."""
         if self.idle_since is not None and self.idle_since <= since:

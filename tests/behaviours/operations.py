@@ -123,7 +123,7 @@ O2 = Behaviour(
         guard(
             "a call over HTTP comes to the newest",
             "app.py",
-            "            self._http.app = app\n",
+            "            self._http.serve(app)\n",
             "",
             _LIVE + "test_a_model_that_becomes_restricted_is_so_from_the_first_call_on",
         ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -55,9 +57,12 @@ class Rig:
     client: Client
     calls: list[InferenceRequest] = field(default_factory=list)
 
-    def serve(self, made: Services) -> None:
+    def app(self, made: Services) -> App:
         made = replace(made, handle=self.handle)
-        self.server.app = App(made, [openai.front(made), kserve.front(made)])
+        return App(made, [openai.front(made), kserve.front(made)])
+
+    def serve(self, made: Services) -> None:
+        self.server.serve(self.app(made))
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         self.calls.append(request)
@@ -128,12 +133,26 @@ async def test_an_issued_key_is_looked_at_for_each_call(path: str, tmp_path: Pat
 async def test_what_is_known_of_a_head_ends_with_the_settings(path: str) -> None:
     async with connected(services(Callers(keys()))) as rig:
         assert (await rig.ask(path)).status == 200
-        rig.serve(services(Callers(keys("globex", placement="onprem"))))
+        # The connection is not told: what it knows must not count, even so.
+        rig.server.app = rig.app(services(Callers(keys("globex", placement="onprem"))))
         assert (await rig.ask(path)).status == 200
-        rig.serve(services(Callers({"b": KeySettings(key=SecretStr("second"), tenant="acme")})))
+        others = {"b": KeySettings(key=SecretStr("second"), tenant="acme")}
+        rig.server.app = rig.app(services(Callers(others)))
         assert (await rig.ask(path)).status == 401
     assert [call.tenant for call in rig.calls] == ["acme", "globex"]
     assert [call.zones for call in rig.calls] == [EVERYWHERE, ONPREM_ONLY]
+
+
+async def test_a_connection_that_rests_keeps_nothing_of_other_settings() -> None:
+    async with connected(services(Callers({}))) as rig:
+        callers = Callers(keys())
+        gone = weakref.ref(callers)
+        rig.serve(services(callers))
+        del callers
+        assert (await rig.ask()).status == 200
+        rig.serve(services(Callers({})))
+        gc.collect()
+        assert gone() is None
 
 
 async def test_what_a_head_states_holds_for_each_of_its_calls_and_for_no_other() -> None:
