@@ -175,16 +175,17 @@ def build(
     return terms.request(arrival, payload, grpc_remaining_s)
 
 
-_PLACED = (
-    "x-request-id: %s\r\n"
-    "traceparent: %s\r\n"
-    "x-spillway-zone: %s\r\n"
-    "x-spillway-endpoint: %s\r\n"
-    "x-spillway-reason: %s\r\n"
-    "x-spillway-attempts: %d\r\n"
-    "x-spillway-sensitivity: %s\r\n"
-    "x-spillway-classify-ms: %.3f\r\n"
-)
+_FORMS = {
+    "x-request-id": "%s",
+    "traceparent": "%s",
+    "x-spillway-zone": "%s",
+    "x-spillway-endpoint": "%s",
+    "x-spillway-reason": "%s",
+    "x-spillway-attempts": "%d",
+    "x-spillway-sensitivity": "%s",
+    "x-spillway-classify-ms": "%.3f",
+}
+_PLACED = "".join([f"{name}: {form}\r\n" for name, form in _FORMS.items()])
 
 
 def placement_lines(request_id: str, traceparent: str, placement: Placement) -> str:
