@@ -46,11 +46,12 @@ from gateway.types import (
 
 _JSON = "application/json"
 _WHOLE = f"content-type: {_JSON}\r\ncontent-length: %d\r\n%s"
-_EVENTS = (
-    "content-type: text/event-stream; charset=utf-8\r\n"
-    "cache-control: no-cache\r\n"
-    "x-accel-buffering: no\r\n"  # a proxy that buffers would hold the first token back
-)
+_STREAMED = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
+}
+_EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
 CALLS = {
     "/v1/chat/completions": Operation.CHAT,
     "/v1/completions": Operation.COMPLETIONS,
