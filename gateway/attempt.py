@@ -136,7 +136,9 @@ class RunningAttempt:
         try:
             self._still_available()
             if endpoint.zone is CLOUD:  # much may have changed when what it takes is there
-                self.reserved = await fleet.reserve(request, self.served)
+                self.reserved = fleet.reserve(request, self.served)
+                if not self.reserved.leased:
+                    await fleet.lease(self.reserved, request.deadline)
                 self.sent_as = ambient.new_id()
                 await self.log.leaves(endpoint.name, self.sent_as)
                 self._still_available()

@@ -15,7 +15,7 @@ from gateway.breaker import Breaker
 from gateway.catalog import Catalog
 from gateway.clouds import Clouds
 from gateway.config import HealthSettings
-from gateway.deadline import Clock
+from gateway.deadline import Clock, Deadline
 from gateway.errors import (
     DeadlineExceeded,
     GatewayError,
@@ -35,10 +35,19 @@ from gateway.place import Lane, Place, unavailable_why
 from gateway.pricing import tariff
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
-from gateway.routing.policy import leaving, slow_ones
+from gateway.routing.policy import Policy, leaving, slow_ones
 from gateway.scheduling.calls import Call, Spill
 from gateway.spill import Reservation, SpillControl
-from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
+from gateway.standing import Standing, may_stand
+from gateway.types import (
+    Classification,
+    Decision,
+    Endpoint,
+    EndpointState,
+    InferenceRequest,
+    ServedModel,
+    Zone,
+)
 from gateway.ways import Ways
 
 log = logging.getLogger(__name__)
@@ -79,6 +88,7 @@ class Fleet:
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
         self.ways = Ways(catalog, places, self.lane)
+        self._standing: dict[str, Standing] = {}
         self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
         self.beside: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
@@ -90,6 +100,23 @@ class Fleet:
                 place.gpu_time = GpuTime(clock)
 
     # What the decision reads
+
+    def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
+        """What the policy makes of the states of now. Raises what it does."""
+        model, changes = request.model, self._catalog.changes
+        standing = self._standing.get(model)
+        if standing is not None:
+            decision = standing.of(request, found, policy, changes, self._clock())
+            if decision is not None:
+                return decision
+        states = self.snapshot(request, found.restricted)
+        decision = policy.decide(request, found, states)
+        if may_stand(request, found, policy, decision, states):
+            self._standing[model] = Standing(
+                request, policy, decision, self.ways.of(model).all, changes, self.clouds,
+                self._spill, self._here_s,
+            )  # fmt: skip
+        return decision
 
     def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointState, ...]:
         """The state of every endpoint that may serve the request's model."""
@@ -315,6 +342,9 @@ class Fleet:
         names = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
         return {name: 0 if closed else self.clouds.capacity(name, model) for name in names}
 
+    def _here_s(self, request: InferenceRequest, now_s: float) -> float:
+        return self._onprem_s(request, self.group_of(request), now_s)[0]
+
     def _onprem_s(
         self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
     ) -> tuple[float, int]:
@@ -355,11 +385,13 @@ class Fleet:
         """Whether an endpoint in the cloud has room."""
         return self.clouds.takes_another(name, model)
 
-    def reserve(self, request: InferenceRequest, served: ServedModel) -> Awaitable[Reservation]:
+    def reserve(self, request: InferenceRequest, served: ServedModel) -> Reservation:
         """Money for an attempt in the cloud, as much as it can cost. Raises SpillClosed."""
-        return self._spill.reserve(
-            request.tenant, tariff.at_most(request, served), request.deadline
-        )
+        return self._spill.reserve(request.tenant, tariff.at_most(request, served))
+
+    def lease(self, reserved: Reservation, deadline: Deadline) -> Awaitable[None]:
+        """What of it the ledger has to be asked for. Raises SpillClosed."""
+        return self._spill.lease(reserved, deadline)
 
     def cheapest_abroad(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""

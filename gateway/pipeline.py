@@ -94,6 +94,10 @@ class Pseudonyms(Protocol):
 
 
 class States(Protocol):
+    def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
+        """What the policy makes of a snapshot of now."""
+        ...
+
     def snapshot(self, request: InferenceRequest, restricted: bool) -> Sequence[EndpointState]: ...
     def foresee(
         self, request: InferenceRequest, restricted: bool, decision: Decision
@@ -349,6 +353,8 @@ class Pipeline:
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
             )
+        if account is not None and self._shadows is None:
+            return self._states.decide(request, found, self._policy)
         states = self._states.snapshot(request, found.restricted)
         if account is not None and self._shadows is not None:
             self._shadows.see(request, found, states, account)

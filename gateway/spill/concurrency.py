@@ -41,7 +41,11 @@ class AdaptiveLimit:
         """Seconds for which the endpoint takes nothing; 0 when it does."""
         if not self._closed_until_s:
             return 0.0
-        return max(0.0, self._closed_until_s - self._clock())
+        left_s = self._closed_until_s - self._clock()
+        if left_s > 0.0:
+            return left_s
+        self._closed_until_s = 0.0
+        return 0.0
 
     def room(self, in_flight: int) -> bool:
         if in_flight + 1 > self._limit:

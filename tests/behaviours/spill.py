@@ -46,7 +46,7 @@ S1 = Behaviour(
         ),
         guard(
             "a budget that ran out opens with a tenth of it free", "spill/budget.py",
-            "(self._left if self._was_open else self._again) > 0", "self._left > 0",
+            "(self.left_now if self._was_open else self._again()) > 0", "self.left_now > 0",
             _BUDGET + "test_a_budget_that_ran_out_opens_only_when_a_tenth_is_free",
         ),
     ),
@@ -227,7 +227,7 @@ S5 = Behaviour(
     (
         guard(
             "the file stops what leaves", "spill/control.py",
-            "        if self._stop.on:\n", "        if False:\n",
+            "        if self._stop.file is not None and self._stop.on:\n", "        if False:\n",
             _BUDGET + "test_the_door_says_why_it_is_closed",
             _CLOSED + "test_the_switch_also_stops_calls_that_were_decided_on_and_not_yet_sent",
         ),
@@ -244,12 +244,12 @@ S5 = Behaviour(
         ),
         guard(
             "money is put aside before it is spent", "spill/budget.py",
-            "return self.opens(now_s) and nano_usd <= self._left", "return self.opens(now_s)",
+            "return self.opens(now_s) and nano_usd <= self.left_now", "return self.opens(now_s)",
             _BUDGET + "test_no_24_hours_cost_more_than_the_budget",
         ),
         guard(
             "calls under way count", "spill/budget.py",
-            "        self._left -= nano_usd\n        self._again -= 10 * nano_usd\n", "",
+            "            budget.left_now -= expected\n", "",
             _BUDGET + "test_calls_under_way_count_with_what_they_are_expected_to_cost",
             _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
         ),
@@ -265,7 +265,9 @@ S5 = Behaviour(
         ),
         guard(
             "an attempt reserves its price", "attempt.py",
-            "                self.reserved = await fleet.reserve(request, self.served)\n",
+            "                self.reserved = fleet.reserve(request, self.served)\n"
+            "                if not self.reserved.leased:\n"
+            "                    await fleet.lease(self.reserved, request.deadline)\n",
             "",
             _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
         ),

@@ -94,7 +94,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _one("the switch for the cloud", "S5", "routing/policy.py",
          "if why is None and not self.spill and", "if False and"),
     _one("money is there before it is spent", "S5", "spill/budget.py",
-         "return self.opens(now_s) and nano_usd <= self._left", "return self.opens(now_s)"),
+         "return self.opens(now_s) and nano_usd <= self.left_now", "return self.opens(now_s)"),
     # What is held is given back
     _one("the turn is given back", "A2", "attempt.py",
          "            self.turn.release(self.answered)\n", "            pass\n"),

@@ -51,6 +51,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"health", "groups", "audit", "models"},
             {"place", "priors", "schedulers"},
             {"clouds", "shadows", "ways"},
+            {"standing"},
             {"fleet", "pseudonyms", "status"},
             {"attempt", "watch", "census", "canaries", "tending", "scraping", "folding", "otlp"},
             {"dispatch", "cluster"},
