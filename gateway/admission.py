@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from gateway.config import LimitSettings
 from gateway.errors import Draining, Saturated
@@ -39,13 +40,12 @@ class Admission:
         tenant = request.tenant
         self.inside += 1
         self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + 1
+        return partial(self._leave, tenant)
 
-        def leave() -> None:
-            self.inside -= 1
-            left = self._by_tenant[tenant] - 1
-            if left:
-                self._by_tenant[tenant] = left
-            else:
-                del self._by_tenant[tenant]
-
-        return leave
+    def _leave(self, tenant: str) -> None:
+        self.inside -= 1
+        left = self._by_tenant[tenant] - 1
+        if left:
+            self._by_tenant[tenant] = left
+        else:
+            del self._by_tenant[tenant]

@@ -93,6 +93,8 @@ class Fleet:
         self.beside: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
         self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.beside)
+        self.takes_another: Callable[[str, str], bool] = self.clouds.takes_another
+        """Whether an endpoint in the cloud has room for a call of a model."""
         for place in places.values():
             if place.lanes.new is None:
                 place.lanes.new = partial(self._new_lane, place)
@@ -381,13 +383,12 @@ class Fleet:
         why = self.refuses(endpoint, model)
         return "" if why == "drained" else why
 
-    def takes_another(self, name: str, model: str) -> bool:
-        """Whether an endpoint in the cloud has room."""
-        return self.clouds.takes_another(name, model)
-
     def reserve(self, request: InferenceRequest, served: ServedModel) -> Reservation:
         """Money for an attempt in the cloud, as much as it can cost. Raises SpillClosed."""
-        return self._spill.reserve(request.tenant, tariff.at_most(request, served))
+        spill = self._spill
+        if not spill.budgets.limited:
+            return spill.reserve(request.tenant, 0)
+        return spill.reserve(request.tenant, tariff.at_most(request, served))
 
     def lease(self, reserved: Reservation, deadline: Deadline) -> Awaitable[None]:
         """What of it the ledger has to be asked for. Raises SpillClosed."""
@@ -430,7 +431,8 @@ class Fleet:
         lane.health.served(took_s, times)
         times.observe(took_s)
         if limit is not None:  # in the cloud
-            limit.answered(place.in_flight)
+            if 2 * place.in_flight >= limit.limit:  # fewer prove nothing
+                limit.answered(place.in_flight)
             self.groups.answered_abroad(name, request, took_s)
         self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 

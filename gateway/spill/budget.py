@@ -60,6 +60,21 @@ class Reservation:
             self.leases.settle(self.tenant, expected, nano_usd)
 
 
+class Unlimited(Reservation):
+    """In the place of one, for all calls, where nobody's money can be used up: what they cost is
+    counted, and nothing has to be put aside."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self, budget: _Budget) -> None:
+        super().__init__((), EVERYBODY, 0)
+        self._budget = budget
+
+    def settle(self, nano_usd: int) -> None:
+        budget = self._budget
+        budget.settle(0, nano_usd, budget.clock())
+
+
 class SpillBudgets:
     """In whole nano-dollars. `everybody`: of all tenants together."""
 
@@ -80,7 +95,8 @@ class SpillBudgets:
         self._others = (self._everybody,)  # what pays for a tenant without a budget of its own
         self._of = {tenant: (self._everybody, own) for tenant, own in self._own.items()}
         self.limited = any(self.limits.values())
-        """Whether anybody's money can be used up at all; else it is counted alone."""
+        """Whether anybody's money can be used up at all."""
+        self.unlimited = Unlimited(self._everybody)
 
     def allow(self, limits: Mapping[str, Limits]) -> None:
         """Other amounts for the same; what was spent stays spent."""
@@ -107,12 +123,10 @@ class SpillBudgets:
 
     def reserve(self, tenant: str, expected: int) -> Reservation | None:
         """None when the money is not there."""
-        of = self._of.get(tenant, self._others)
-        if self.limited:
-            now_s = self._clock()
-            for budget in of:
-                if not budget.affords(expected, now_s):
-                    return None
+        now_s, of = self._clock(), self._of.get(tenant, self._others)
+        for budget in of:
+            if not budget.affords(expected, now_s):
+                return None
         return Reservation(of, tenant, expected)
 
     def spent(self) -> int:
@@ -120,7 +134,7 @@ class SpillBudgets:
         return self._everybody.day
 
     def reserved(self) -> int:
-        """For calls under way."""
+        """For calls under way; nothing where nobody's money is limited."""
         return self._everybody.reserved + sum(own.reserved for own in self._own.values())
 
     def left(self) -> int | None:

@@ -54,6 +54,8 @@ class SpillControl:
         """Asked when a call is about to leave: much may have happened since it was decided on. One
         that is not `leased` has to wait for that. Raises SpillClosed."""
         why = self._stopped()
+        if not why and not self.budgets.limited:
+            return self.budgets.unlimited
         reserved = None if why else self.budgets.reserve(tenant, expected)
         if reserved is None:
             raise _closed(why or self.budgets.closed(tenant) or "spill_budget")

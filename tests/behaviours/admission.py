@@ -174,7 +174,7 @@ A2 = Behaviour(
             _CLOSED + "test_what_was_put_aside_is_there_again_when_calls_have_ended",
         ),
         guard(
-            "the place in the gateway", "admission.py", "            self.inside -= 1\n", "",
+            "the place in the gateway", "admission.py", "        self.inside -= 1\n", "",
             _KILLS,
         ),
         guard(

@@ -113,7 +113,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _one("calls in flight are counted down", "A2", "attempt.py",
          "            self.fleet.ended(self.endpoint, self.request.model)\n", "            pass\n"),
     _one("admission is left", "A2", "admission.py",
-         "            self.inside -= 1\n", ""),
+         "        self.inside -= 1\n", ""),
     _one("the account is settled once", "A2", "accounting/account.py",
          "        if self._settled and not self._kept_back:\n            return\n", ""),
     _one("who leaves a stream is settled", "A2", "pipeline.py",
