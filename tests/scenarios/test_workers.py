@@ -240,7 +240,7 @@ def test_a_budget_is_that_of_all_workers(house: House) -> None:
 
 
 def _spent(ledger: sqlite3.Connection) -> int:
-    sql = "SELECT SUM(nano_usd) FROM entries WHERE tenant = 'spending'"
+    sql = "SELECT SUM(nano_usd) FROM attempts WHERE tenant = 'spending'"
     return int(ledger.execute(sql).fetchone()[0] or 0)
 
 

@@ -26,7 +26,7 @@ KILLS, AT_ONCE = 20, 5
 
 def total_of(where: Where) -> int:
     database = where.database()
-    found = integer(database.read("SELECT SUM(nano_usd) FROM entries")[0][0])
+    found = integer(database.read("SELECT SUM(nano_usd) FROM attempts")[0][0])
     assert found == integer(database.read("SELECT SUM(nano_usd) FROM days")[0][0])
     database.close()
     return found

@@ -43,7 +43,7 @@ def everybody(**usd: float) -> Payer:
 def sums(where: Where, table: str) -> tuple[int, int]:
     """Attempts and nano-dollars."""
     database = where.database()
-    count = "COUNT(*)" if table == "entries" else "SUM(attempts)"
+    count = "COUNT(*)" if table == "attempts" else "SUM(attempts)"
     row = database.read(f"SELECT {count}, SUM(nano_usd) FROM {table}")[0]
     database.close()
     return integer(row[0]), integer(row[1])
@@ -56,7 +56,7 @@ def test_what_was_committed_is_there_after_a_restart(place: Where) -> None:
     again = place.store()
     assert again.already().total == {EVERYBODY: nano(0.375), "ward": nano(0.375)}
     again.close()
-    assert sums(place, "entries") == sums(place, "days") == (3, nano(0.875))
+    assert sums(place, "attempts") == sums(place, "days") == (3, nano(0.875))
 
 
 def test_a_group_that_is_sent_again_counts_once(place: Where) -> None:
@@ -66,7 +66,7 @@ def test_a_group_that_is_sent_again_counts_once(place: Where) -> None:
         store.commit(1, [abroad(1.0)])
     store.commit(2, [abroad(1.0)])
     store.close()
-    assert sums(place, "entries") == (2, nano(2.0))
+    assert sums(place, "attempts") == (2, nano(2.0))
 
 
 def test_groups_of_two_processes_with_the_same_number_both_count(place: Where) -> None:
@@ -170,7 +170,7 @@ def test_old_entries_go_and_their_sums_stay(place: Where) -> None:
     store.forget(keep_days=30)
     assert store.already().total[EVERYBODY] == nano(2.0)
     store.close()
-    assert sums(place, "entries") == (1, nano(1.0))
+    assert sums(place, "attempts") == (1, nano(1.0))
     assert sums(place, "days") == (2, nano(2.0))
 
 
@@ -262,10 +262,10 @@ def test_a_group_of_any_size_is_entered_whole_and_in_order(place: Where) -> None
     for number, count in enumerate((1, 49, 50, 51, 130), 1):
         store.commit(number, [abroad(1.0)._replace(call=f"c{entered + n}") for n in range(count)])
         entered += count
-        assert sums(place, "entries") == sums(place, "days") == (entered, nano(entered))
+        assert sums(place, "attempts") == sums(place, "days") == (entered, nano(entered))
     store.close()
     database = place.database()
-    calls = database.read("SELECT call FROM entries ORDER BY id")
+    calls = database.read("SELECT call FROM attempts ORDER BY id, place")
     database.close()
     assert [call for (call,) in calls] == [f"c{n}" for n in range(entered)]
 
