@@ -12,6 +12,7 @@ import pytest
 
 from gateway.ledger import owner, schema
 from gateway.ledger.database import LedgerDown, LedgerError, integer
+from gateway.ledger.entry import Entry
 from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.ledger.opening import opened, to_read
 from gateway.ledger.sqlite import SqliteDatabase
@@ -184,6 +185,20 @@ def test_a_ledger_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
     store = opened(path, None, WallClock())
     assert leased(store, 1.0, everybody(total=20))
     store.close()
+
+
+def test_what_an_older_version_entered_stays_among_the_attempts(place: Where) -> None:
+    """Whose gateways go on writing their own table beside us until they are replaced."""
+    store, old = place.store(), abroad(1.0, at_s=NOON_S - 2 * DAY_S)
+    columns, marks = ", ".join(Entry._fields), ", ".join("?" * (1 + len(old)))
+    store._database.write(
+        f"INSERT INTO entries (owner, {columns}) VALUES ({marks})", ["another", *old]
+    )
+    store.commit(1, [abroad(0.5)])
+    assert sums(place, "attempts") == (2, nano(1.5))
+    store.forget(keep_days=1)
+    store.close()
+    assert sums(place, "attempts") == (1, nano(0.5))
 
 
 def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
