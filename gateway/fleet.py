@@ -115,7 +115,7 @@ class Fleet:
         decision = policy.decide(request, found, states)
         if may_stand(request, found, policy, decision, states):
             self._standing[model] = Standing(
-                request, policy, decision, self.ways.of(model).all, changes, self.clouds,
+                request, policy, decision, self.ways.of(model).all, changes, self.beside,
                 self._spill, self._here_s,
             )  # fmt: skip
         return decision

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gateway.clouds import Clouds
 from gateway.routing.policy import Policy
 from gateway.spill import SpillControl
 from gateway.types import (
@@ -32,8 +31,8 @@ class Standing:
     """The last decision on a clear call of one model, and what it was made by."""
 
     __slots__ = (
-        "_as_of", "_clouds", "_decision", "_drawn_s", "_here_s", "_margin", "_onprem", "_payload",
-        "_policy", "_spill", "_timed", "_true", "_ways",
+        "_as_of", "_beside", "_cloud", "_decision", "_drawn_s", "_here_s", "_margin", "_onprem",
+        "_payload", "_policy", "_spill", "_timed", "_true", "_ways",
     )  # fmt: skip
 
     def __init__(
@@ -43,17 +42,19 @@ class Standing:
         decision: Decision,
         ways: tuple[Way, ...],
         as_of: int,
-        clouds: Clouds,
+        beside: Sequence[object],
         spill: SpillControl,
         here_s: Callable[[InferenceRequest, float], float],
     ) -> None:
-        """`here_s`: when the queue would have answered a call. `as_of`: of the catalog."""
+        """`here_s`: when the queue would have answered a call. `as_of`: of the catalog. `beside`:
+        settings of before whose calls are in the cloud as well."""
         self._policy, self._decision, self._as_of = policy, decision, as_of
         self._payload = type(request.payload)
-        self._ways, self._clouds, self._spill, self._here_s = ways, clouds, spill, here_s
+        self._ways, self._beside, self._spill, self._here_s = ways, beside, spill, here_s
         self._onprem = any(way.onprem for way in ways)
+        self._cloud = not all(way.onprem for way in ways)
         self._margin = policy.margin
-        self._timed = len(ways) > 1 and not all(way.onprem for way in ways)
+        self._timed = self._cloud and len(ways) > 1
         self._drawn_s: dict[str, float] = {}  # of the cloud
         self._true = False  # the decision foretells what was drawn
 
@@ -77,6 +78,8 @@ class Standing:
             or (type(payload) is TensorCall and not _plain(payload))
         ):
             return None
+        if self._cloud and (self._beside or self._spill.closed(request.tenant)):
+            return None
         drawn_s = self._drawn_s
         for way in self._ways:
             place, lane = way.place, way.lane
@@ -89,12 +92,15 @@ class Standing:
                 return None
             if way.onprem:
                 continue
-            slow_s = lane.times.slow_s
+            slow_s, room = lane.times.slow_s, place.room
+            if (
+                room is None
+                or place.in_flight >= room.limit
+                or room.closed_until_s
+                or lane.health.slow_start.going
+            ):
+                return None
             if self._timed and left_s < slow_s * self._margin:  # it could be late there
-                return None
-            if not self._clouds.takes_another(way.name, request.model):
-                return None
-            if self._spill.closed(request.tenant):
                 return None
             if drawn_s.get(way.name) != slow_s:
                 drawn_s[way.name], self._true = slow_s, False

@@ -72,7 +72,9 @@ class Unlimited(Reservation):
 
     def settle(self, nano_usd: int) -> None:
         budget = self._budget
-        budget.settle(0, nano_usd, budget.clock())
+        if budget.clock() >= budget._step_ends_s:
+            budget._pass_time(budget.clock())
+        budget._unbooked += nano_usd
 
 
 class SpillBudgets:
@@ -113,8 +115,6 @@ class SpillBudgets:
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave; empty when one may."""
-        if not self.limited:
-            return ""
         now_s = self._clock()
         for budget in self._of.get(tenant, self._others):
             if not budget.opens(now_s):

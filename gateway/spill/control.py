@@ -40,7 +40,10 @@ class SpillControl:
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""
-        return self._stopped() or self.budgets.closed(tenant)
+        why = self._stopped()
+        if why or not self.budgets.limited:
+            return why
+        return self.budgets.closed(tenant)
 
     def _stopped(self) -> str:
         """Why no call at all may leave."""
