@@ -64,7 +64,7 @@ def _happens(rig: Rig, chance: random.Random) -> None:
     place, lane = rig.fleet.place(name), rig.fleet.lane(name, MODEL)
     match chance.randrange(24):
         case 0:
-            place.went_down()
+            place.up = False  # nobody has told its lanes yet
         case 1:
             place.drained = not place.drained
         case 2:
@@ -80,13 +80,14 @@ def _happens(rig: Rig, chance: random.Random) -> None:
             if reserved is not None and chance.random() < 0.5:
                 reserved.settle(nano(0.005))
         case 7:
-            lane.health.slow_start.begin()
-        case 8:
             rig.catalog.changes += 1
-        case _:  # what makes things well again
+        case back:  # what makes things well again
             place.came_up()
             place.drained, place.in_flight, lane.health.slow_since_s = False, 0, None
             lane.breaker.restore()
+            if back < 11:  # by degrees
+                lane.health.slow_start.begin()
+                place.in_flight = 2
     if chance.random() < 0.4:
         lane.times.observe(chance.choice([0.01, 0.02, 0.3]))
 
