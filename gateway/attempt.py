@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, cast
 
-from gateway import ambient, patience
+from gateway import ambient
 from gateway.backends import Cleared, OnPremBackend
 from gateway.deadline import Clock
 from gateway.errors import (
@@ -27,11 +27,11 @@ from gateway.errors import (
     UpstreamSilent,
 )
 from gateway.fleet import Fleet
-from gateway.patience import Patience
-from gateway.place import Lane, Waiting, unavailable_why
+from gateway.health.patience import at_least_s, for_length_s
+from gateway.place import Waiting, unavailable_why
 from gateway.pricing import tariff, usd
 from gateway.spill import Reservation
-from gateway.tracing import Attribute, Value
+from gateway.tracing import Attribute, Span, Value
 from gateway.types import (
     CLOUD,
     Attempt,
@@ -46,7 +46,6 @@ from gateway.types import (
     InferenceRequest,
     OneFrame,
     ReplyStream,
-    ServedModel,
     ServerEvent,
     Take,
     TensorCall,
@@ -89,18 +88,20 @@ class Granted(Protocol):
         ...
 
 
-class RunningAttempt:
+class RunningAttempt(Waiting):
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
     answered = False  # whether its time tells how fast the server is
+    finished = False
     reserved: Reservation | None = None
     stream: ReplyStream | None = None
+    first: Frame | None = None  # of an answer that did not come whole
     sent_s: float | None = None
     sent_as = ""  # what the cloud knows it by
     epoch: int | None = None  # None: no call has gone there
-    give_up_s = 0.0
-    gpu_mark = 0.0
+    patience_s = gpu_mark = 0.0
     frames = came_bytes = 0
+    span: Span | None = None
 
     def __init__(
         self,
@@ -116,14 +117,19 @@ class RunningAttempt:
         self.fleet, self.clock, self.log = fleet, clock, log
         self.request, self.found, self.decision = request, found, decision
         self.endpoint, self.turn = endpoint, turn
-        self.served = endpoint.models[request.model]
-        self.place = fleet.places[endpoint.name]
-        self.lane = fleet.lane(endpoint.name, request.model)
-        self.span = request.trace.begin("attempt") if request.trace.sampled else None
+        model, place = request.model, fleet.places[endpoint.name]
+        self.served = endpoint.models[model]
+        self.place, self.lane = place, place.lanes[model]
+        if request.trace.sampled:
+            self.span = request.trace.begin("attempt")
 
     @property
-    def finished(self) -> bool:
-        return self.log is _NOWHERE
+    def model(self) -> str:
+        return self.request.model
+
+    @property
+    def restricted(self) -> bool:
+        return self.found.restricted
 
     def beside(self, endpoint: Endpoint, found: Classification) -> RunningAttempt:
         """Another try at the same call."""
@@ -131,30 +137,34 @@ class RunningAttempt:
             self.fleet, self.clock, self.request, found, self.decision, endpoint, self.log
         )
 
-    async def start(self) -> OpenedReply:
+    async def start(self, just_decided: bool = False) -> RunningAttempt:
+        """Itself, once its answer has begun. `just_decided`: in this very step, by what is there
+        now; it is looked at again before the call goes."""
         fleet, endpoint, request = self.fleet, self.endpoint, self.request
         try:
-            self._still_available()
             if endpoint.zone is CLOUD:  # much may have changed when what it takes is there
+                if not just_decided:
+                    self._still_available()
                 self.reserved = await fleet.reserve(request, self.served)
                 self.sent_as = ambient.new_id()
                 await self.log.leaves(endpoint.name, self.sent_as)
-                self._still_available()
+            self._still_available()
             self.epoch = fleet.started(endpoint, request.model)
             if self.place.gpu_time is not None:
                 self.gpu_mark = self.place.gpu_time.enters()
-            self.give_up_s = fleet.give_up_s(endpoint, request)
-            self.sent_s = self.clock()
-            limit = patience.within(min(request.deadline.remaining_s(), self.give_up_s))
-            with limit, Waiting(self.place, request.model, self.found.restricted, limit):
+            now_s = self.sent_s = self.clock()
+            self.may_last = True
+            self.patience_s = at_least_s(self.lane.times, fleet.health)
+            with self.waits(min(request.deadline.at_s, now_s + self.patience_s), now_s):
                 self.stream = stream = await self._open()
-                if type(stream) is OneFrame:
-                    first: Frame | None = stream.take()
+                if type(stream) is OneFrame and not request.streamed:
+                    self.came(stream.peek())
                 elif request.streamed and isinstance(request.payload, TensorCall):
-                    first = await anext(stream, None)  # a decoupled model may give none
+                    self.first = await anext(stream, None)  # a decoupled model may give none
+                    self.came(self.first)
                 else:
-                    first = await anext(stream)
-            self.came(first)
+                    self.first = await anext(stream)
+                    self.came(self.first)
         except StopAsyncIteration:
             error = UpstreamFailed("the endpoint ended its answer before it began")
             await self.finish(error)
@@ -175,14 +185,22 @@ class RunningAttempt:
         except BaseException:  # a connector's bug
             await self.finish(None, "internal")
             raise
-        return OpenedReply(self, first)
+        return self
+
+    def last_look(self) -> None:
+        """An answer that does not stream may take longer for its length. Few take so long that
+        anybody has to ask how long theirs may be."""
+        self.ends_s = min(self.request.deadline.at_s, (self.sent_s or 0.0) + self._give_up_s())
+
+    def _give_up_s(self) -> float:
+        return self.patience_s + for_length_s(self.fleet.health, self.request)
 
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out before the answer began")
         if why := self.fleet.went_out(self.endpoint, self.request.model):
             return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
-        if self.clock() - (self.sent_s or 0.0) >= self.give_up_s:
+        if self.clock() - (self.sent_s or 0.0) >= self._give_up_s():
             return UpstreamSilent("the endpoint gave no answer in many times its usual time")
         return UpstreamGivenUp("the endpoint became slow before it answered", reason="slow")
 
@@ -228,6 +246,9 @@ class RunningAttempt:
         door = self.turn.door if self.turn is not None else None
         return (door or place.onprem).infer(request, self.served)
 
+    async def aclose(self) -> None:
+        await self.finish(None, "cancelled")
+
     async def finish(self, error: GatewayError | None, result: str = "") -> None:
         """`end`, and wait for the close."""
         closing = self.end(error, result)
@@ -237,26 +258,26 @@ class RunningAttempt:
     def end(self, error: GatewayError | None, result: str = "") -> asyncio.Future[None] | None:
         """Give the turn back, close the upstream, tell fleet and account; acts once. Returns the
         close, if that takes time."""
-        log, self.log = self.log, _NOWHERE
-        if log is _NOWHERE:
+        if self.finished:
             return None
-        took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
-        closing = None
-        if self.stream is not None and type(self.stream) is not OneFrame:
-            closing = _closing(self.stream)
-        self.answered = error is None and not result
-        if closing is not None:  # nobody takes this place before the close has gone out (S2)
-            asyncio.get_running_loop().call_soon(self._leave)
+        self.finished = True
+        sent_s, stream, closing = self.sent_s, self.stream, None
+        took_s = 0.0 if sent_s is None else self.clock() - sent_s
+        self.answered = answered = error is None and not result
+        if stream is not None and type(stream) is not OneFrame:
+            closing = _closing(stream)
+            if closing is not None:  # nobody takes this place before the close has gone out (S2)
+                asyncio.get_running_loop().call_soon(self._leave)
         how = result or (error.reason if error is not None else "served")
         attempt = self.as_attempt(how, took_s, last=True)
         if self.reserved is not None:
             self.reserved.settle(attempt.cost.nano_usd)
         if self.epoch is not None:
-            if self.answered:
+            if answered:
                 self.fleet.succeeded(self.endpoint, self.request, self.epoch, took_s)
             else:
                 self._tell_of_failure(error, self.epoch)
-        log.attempted(attempt)
+        self.log.attempted(attempt)
         if self.span is not None:
             self.request.trace.end(self.span, _told(self.endpoint, how))
         if closing is None:
@@ -269,24 +290,35 @@ class RunningAttempt:
         if self.epoch is not None:
             self.fleet.ended(self.endpoint, self.request.model)
 
+    def so_far(self) -> Attempt:
+        return self.as_attempt("streaming", self.clock() - (self.sent_s or 0.0))
+
     def as_attempt(self, result: str, took_s: float, last: bool = False) -> Attempt:
         """So far; with `last` of the whole attempt, asked once."""
         told = getattr(self.stream, "usage", None)  # as the endpoint counted it
-        if not isinstance(told, Usage):
+        if type(told) is not Usage:
             told = None
         cost = _NOT_SENT if self.epoch is None else self._cost(told or self._of_a_total(), last)
+        endpoint, turn = self.endpoint, self.turn
         return Attempt(
-            endpoint=self.endpoint.name,
-            zone=self.endpoint.zone,
-            zones=self.decision.zones,
-            result=result,
-            queued_s=self.turn.queued_s if self.turn is not None else 0.0,
-            took_s=took_s,
-            price_usd=usd(cost.nano_usd),
-            cost=cost,
-            usage=told,
-            sent_as=self.sent_as,
+            endpoint.name,
+            endpoint.zone,
+            self.decision.zones,
+            result,
+            0.0 if turn is None else turn.queued_s,
+            took_s,
+            usd(cost.nano_usd),
+            cost,
+            told,
+            self.sent_as,
         )
+
+    def whole(self) -> OneFrame:
+        """All of an answer that does not stream."""
+        if type(self.stream) is OneFrame:
+            return self.stream
+        assert self.first is not None
+        return OneFrame(self.first, self.tokens())
 
     def came(self, frame: Frame | None) -> None:
         if frame is not None:
@@ -357,45 +389,24 @@ def _told(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
     return {"endpoint": endpoint.name, "zone": endpoint.zone.value, "result": result}
 
 
-class _Nowhere:
-    async def leaves(self, endpoint: str, sent_as: str) -> None:
-        raise AssertionError("an attempt was finished twice")
-
-    def attempted(self, attempt: Attempt) -> None:
-        raise AssertionError("an attempt was finished twice")
-
-    def decided(self, decision: Decision) -> None:
-        raise AssertionError("an attempt was finished twice")
-
-
-_NOWHERE = _Nowhere()
-
-
 class OpenedReply:
-    """A committed reply. Every frame comes within the deadline; closing cancels the upstream."""
+    """The frames of an attempt that has begun to answer. Each comes within the deadline; closing
+    cancels the upstream."""
 
-    def __init__(self, attempt: RunningAttempt, first: Frame | None) -> None:
+    def __init__(self, attempt: RunningAttempt) -> None:
+        attempt.begun = True
         self._attempt = attempt
-        self.endpoint = attempt.endpoint
-        self._first: Frame | None = first
+        self._first = attempt.first
+        if self._first is None and type(attempt.stream) is OneFrame:
+            self._first = attempt.stream.take()
         self._done = False
         self._since_s: float | None = None  # the last frame, while the next is waited for
         self._take: Take
-        self._lane: Lane
-        self._ticket = 0
         self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
-
-    @property
-    def served(self) -> ServedModel:
-        return self._attempt.served
 
     @property
     def total_tokens(self) -> int | None:
         return self._attempt.tokens()
-
-    def so_far(self) -> Attempt:
-        attempt = self._attempt
-        return attempt.as_attempt("streaming", attempt.clock() - (attempt.sent_s or 0.0))
 
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self
@@ -425,14 +436,6 @@ class OpenedReply:
         """Ends at its limit, too: then `anext` finds out what that means."""
         return None if flow_of(self._attempt.stream) is None else self._flow
 
-    def served_whole(self) -> tuple[Frame, Awaitable[None] | None]:
-        """The first frame, which was the whole answer; and what there is to wait for: the close, if
-        that takes time."""
-        first, self._first, self._done = self._first, None, True
-        assert first is not None
-        closing = self._attempt.end(None)
-        return first, None if closing is None else closed(closing)
-
     async def aclose(self) -> None:
         await self._finish(None, "cancelled")
 
@@ -440,8 +443,7 @@ class OpenedReply:
         attempt = self._attempt
         since_s = attempt.clock() if self._since_s is None else self._since_s
         self._since_s = None
-        limit = self._limit(since_s)
-        with limit, self._waiting(limit):
+        with self._waits(since_s):
             frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
         attempt.came(frame)
@@ -449,25 +451,25 @@ class OpenedReply:
 
     async def _flow(self, take: Take) -> None:
         attempt, stream = self._attempt, cast(Flowing, self._attempt.stream)
-        self._take, self._lane = take, attempt.lane
+        self._take = take
         if self._done or self._first is not None or not stream.pass_on(self._passes):
             return
         self._since_s = self._told_s = attempt.clock()
         self._gap_s = 0.0
-        limit = self._limit(self._since_s)
-        with suppress(TimeoutError), limit, self._waiting(limit) as self._ticket:
+        with suppress(TimeoutError), self._waits(self._since_s):
             await stream.flow(self._came)
             self._since_s = None
 
     def _came(self, events: bytes, count: int) -> bool:
         """What its lane is told is not told for each of many frames that follow closely."""
-        now_s, since_s = self._attempt.clock(), self._since_s
+        attempt, since_s = self._attempt, self._since_s
+        now_s = attempt.clock()
         if since_s is not None and now_s - since_s > self._gap_s:
             self._gap_s = now_s - since_s
         self._since_s = now_s
         if now_s - self._told_s >= _TELLS_S:
-            self._lane.gaps.observe(self._gap_s)
-            self._lane.health.heard_from(self._ticket, now_s)
+            attempt.lane.gaps.observe(self._gap_s)
+            attempt.lane.health.heard_from(attempt, now_s)
             self._told_s, self._gap_s = now_s, 0.0
         return self._passes(events, count)
 
@@ -478,18 +480,12 @@ class OpenedReply:
             attempt.came_bytes += len(events) - count * _FRAMED_BYTES
         return self._take(events, count)
 
-    def _waiting(self, limit: Patience) -> Waiting:
+    def _waits(self, since_s: float) -> Waiting:
+        """For a frame, since the one before it."""
         attempt = self._attempt
-        return Waiting(
-            attempt.place, attempt.request.model, attempt.found.restricted, limit, begun=True
-        )
-
-    def _limit(self, since_s: float) -> Patience:
-        """Of the wait for a frame, since the one before it."""
-        attempt = self._attempt
-        request, waited_s = attempt.request, attempt.clock() - since_s
-        patience_s = attempt.fleet.next_frame_s(attempt.endpoint, request.model) - waited_s
-        return patience.within(min(request.deadline.remaining_s(), patience_s))
+        request, now_s = attempt.request, attempt.clock()
+        idle_at_s = since_s + attempt.fleet.next_frame_s(attempt.endpoint, request.model)
+        return attempt.waits(min(request.deadline.at_s, idle_at_s), now_s)
 
     async def _finish(self, error: GatewayError | None, result: str = "") -> None:
         self._done = True

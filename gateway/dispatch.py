@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from gateway.attempt import AttemptLog, Granted, OpenedReply, RunningAttempt
+from gateway.attempt import AttemptLog, Granted, RunningAttempt
 from gateway.deadline import Clock
 from gateway.errors import (
     CloudFull,
@@ -95,8 +95,8 @@ class Dispatcher:
         clearance: Clearance,
         decision: Decision,
         log: AttemptLog,
-    ) -> Coroutine[Any, Any, OpenedReply]:
-        """The reply from its first frame on; whoever gets it must close it. Raises what the last
+    ) -> Coroutine[Any, Any, RunningAttempt]:
+        """The attempt whose answer has begun; whoever gets it must end it. Raises what the last
         attempt met; for a restricted call OnpremUnavailable, unless the queue was full or the model
         failed; or NotCleared before an attempt in the cloud that turns out not to be allowed.
         """
@@ -106,11 +106,11 @@ class Dispatcher:
             return self._send(route)
         return self._traced(route)
 
-    async def _traced(self, route: _Route) -> OpenedReply:
+    async def _traced(self, route: _Route) -> RunningAttempt:
         with route.request.trace.stage("dispatch"):
             return await self._send(route)
 
-    async def _send(self, route: _Route) -> OpenedReply:
+    async def _send(self, route: _Route) -> RunningAttempt:
         request, decision = route.request, route.decision
         try:
             while (zone := route.zone) is not None or await self._room_in_time(route):
@@ -203,13 +203,13 @@ class Dispatcher:
         route.clouds.extend(map(self._fleet.endpoint, full))
         return True
 
-    async def _hedged(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
+    async def _hedged(self, attempt: RunningAttempt, route: _Route) -> RunningAttempt:
         others, clearance = route.clouds, route.clearance
         times = attempt.lane.times
         if times.cold:
             return await attempt.start()
 
-        async def second() -> Coroutine[Any, Any, OpenedReply] | None:
+        async def second() -> Coroutine[Any, Any, RunningAttempt] | None:
             endpoint = others[0]
             allowed = endpoint.zone in attempt.decision.zones
             if not (allowed and self._worth_another(attempt.request, endpoint)):

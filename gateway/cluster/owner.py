@@ -169,7 +169,7 @@ class Owner:
         try:
             granted = {"server": turn.server, "queued_s": turn.queued_s}
             await say(pack_words(Kind.GRANTED, granted))
-            opened = await attempt.start()
+            opened = OpenedReply(await attempt.start())
         except GatewayError as exc:
             await say(pack_words(Kind.FAILED, packed(exc)))
             return "failed"

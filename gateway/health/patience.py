@@ -43,9 +43,18 @@ def doubt_s(found: Figures, settings: HealthSettings) -> float:
 
 def give_up_s(found: Figures, settings: HealthSettings, request: InferenceRequest) -> float:
     """Seconds that one try may wait for its answer to begin."""
+    return at_least_s(found, settings) + for_length_s(settings, request)
+
+
+def at_least_s(found: Figures, settings: HealthSettings) -> float:
+    """The same, of an answer however short."""
     floor_s = _floor_s(settings.response_floor_ms, found, settings)
-    base_s = max(floor_s, settings.response_factor * found.high_s)
-    return base_s + _tokens(request) * settings.response_per_token_ms / 1000
+    return max(floor_s, settings.response_factor * found.high_s)
+
+
+def for_length_s(settings: HealthSettings, request: InferenceRequest) -> float:
+    """And so much more, for how long its answer may be."""
+    return _tokens(request) * settings.response_per_token_ms / 1000
 
 
 def idle_s(gap_s: float, settings: HealthSettings) -> float:

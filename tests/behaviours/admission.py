@@ -235,7 +235,7 @@ A3 = Behaviour(
         ),
         guard(
             "a cancelled attempt is recorded and paid", "attempt.py",
-            "        log.attempted(attempt)\n", "",
+            "        self.log.attempted(attempt)\n", "",
             _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
             _HEDGE + "test_a_caller_who_leaves_ends_both_tries",
         ),

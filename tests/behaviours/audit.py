@@ -388,7 +388,9 @@ B8 = Behaviour(
         ),
         guard(
             "it is looked again whether the cloud takes it", "attempt.py",
-            "self.sent_as)\n                self._still_available()\n", "self.sent_as)\n",
+            "self.sent_as)\n            self._still_available()\n",
+            "self.sent_as)\n            if not self.sent_as:\n"
+            "                self._still_available()\n",
             _LEAVING + "test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call",
         ),
         guard(

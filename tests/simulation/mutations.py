@@ -131,11 +131,9 @@ MUTATIONS: tuple[Mutation, ...] = (
          "        self._recorded = True\n"),
     # Time
     _one("the deadline of the first frame", "D1", "attempt.py",
-         "patience.within(min(request.deadline.remaining_s(), self.give_up_s))",
-         "patience.within(1e5)"),
+         "min(request.deadline.at_s, now_s + self.patience_s)", "now_s + 1e5"),
     _one("the deadline of later frames", "D1", "attempt.py",
-         "patience.within(min(request.deadline.remaining_s(), patience_s))",
-         "patience.within(1e5)"),
+         "min(request.deadline.at_s, idle_at_s)", "now_s + 1e5"),
     _one("the deadline of the look", "D1", "pipeline.py",
          "patience.within(left_s)", "patience.within(1e5)"),
     _one("streams are cut at the end of a drain", "D1 A2", "pipeline.py",
@@ -160,7 +158,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _one("the winner of a hedge whose caller has left", "A2 A3", "hedge.py",
          "        await answered.aclose()\n", ""),
     _one("limits that have fired are left alone", "A6 A2", "place.py",
-         " and not limit.expired()", ""),
+         "            if waiting.ran_out:\n                continue\n", ""),
     # Limits
     _one("room in the cloud when it is sent", "S2", "attempt.py",
          "        if away and not self.fleet.takes_another(",
