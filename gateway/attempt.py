@@ -27,7 +27,7 @@ from gateway.errors import (
     UpstreamSilent,
 )
 from gateway.fleet import Fleet
-from gateway.health.patience import at_least_s, for_length_s
+from gateway.health.patience import give_up_s, least_s
 from gateway.place import Waiting, unavailable_why
 from gateway.pricing import tariff, usd
 from gateway.spill import Reservation
@@ -99,7 +99,9 @@ class RunningAttempt(Waiting):
     sent_s: float | None = None
     sent_as = ""  # what the cloud knows it by
     epoch: int | None = None  # None: no call has gone there
-    patience_s = gpu_mark = 0.0
+    gpu_mark = 0.0
+    high_s = 0.0  # of its lane's times, of a sample of so many, when it was sent
+    sample = 0
     frames = came_bytes = 0
     span: Span | None = None
 
@@ -154,11 +156,14 @@ class RunningAttempt(Waiting):
                 self.gpu_mark = self.place.gpu_time.enters()
             now_s = self.sent_s = self.clock()
             self.may_last = True
-            self.patience_s = at_least_s(self.lane.times, fleet.health)
-            with self.waits(min(request.deadline.at_s, now_s + self.patience_s), now_s):
+            times = self.lane.times
+            self.high_s, self.sample = times.high_s, times.sample
+            with self.waits(min(request.deadline.at_s, now_s + least_s(fleet.health)), now_s):
                 self.stream = stream = await self._open()
                 if type(stream) is OneFrame and not request.streamed:
-                    self.came(stream.peek())
+                    self.frames = 1
+                    if self.served.egress_usd_per_gb:
+                        self.came_bytes = _length(stream.peek())
                 elif request.streamed and isinstance(request.payload, TensorCall):
                     self.first = await anext(stream, None)  # a decoupled model may give none
                     self.came(self.first)
@@ -188,12 +193,11 @@ class RunningAttempt(Waiting):
         return self
 
     def last_look(self) -> None:
-        """An answer that does not stream may take longer for its length. Few take so long that
-        anybody has to ask how long theirs may be."""
+        """Most are answered long before anybody has to ask how long theirs may take."""
         self.ends_s = min(self.request.deadline.at_s, (self.sent_s or 0.0) + self._give_up_s())
 
     def _give_up_s(self) -> float:
-        return self.patience_s + for_length_s(self.fleet.health, self.request)
+        return give_up_s(self, self.fleet.health, self.request)
 
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
@@ -379,7 +383,9 @@ async def closed(closing: asyncio.Future[None]) -> None:
         ended.result()
 
 
-def _length(frame: Frame) -> int:
+def _length(frame: Frame | None) -> int:
+    if frame is None:
+        return 0
     if isinstance(frame, GrpcMessage):
         return len(frame.message)
     return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)
@@ -400,6 +406,7 @@ class OpenedReply:
         if self._first is None and type(attempt.stream) is OneFrame:
             self._first = attempt.stream.take()
         self._done = False
+        self._priced = attempt.served.egress_usd_per_gb > 0.0  # by the byte
         self._since_s: float | None = None  # the last frame, while the next is waited for
         self._take: Take
         self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
@@ -463,20 +470,23 @@ class OpenedReply:
     def _came(self, events: bytes, count: int) -> bool:
         """What its lane is told is not told for each of many frames that follow closely."""
         attempt, since_s = self._attempt, self._since_s
-        now_s = attempt.clock()
+        self._since_s = now_s = attempt.clock()
         if since_s is not None and now_s - since_s > self._gap_s:
             self._gap_s = now_s - since_s
-        self._since_s = now_s
         if now_s - self._told_s >= _TELLS_S:
             attempt.lane.gaps.observe(self._gap_s)
             attempt.lane.health.heard_from(attempt, now_s)
             self._told_s, self._gap_s = now_s, 0.0
-        return self._passes(events, count)
+        attempt.frames += count
+        if self._priced:
+            attempt.came_bytes += len(events) - count * _FRAMED_BYTES
+        return self._take(events, count)
 
     def _passes(self, events: bytes, count: int) -> bool:
+        """Of what had come before anybody waited."""
         attempt = self._attempt
         attempt.frames += count
-        if attempt.served.egress_usd_per_gb:
+        if self._priced:
             attempt.came_bytes += len(events) - count * _FRAMED_BYTES
         return self._take(events, count)
 

@@ -177,7 +177,10 @@ class Pipeline:
             while opened is None:
                 found = clearance.found
                 try:
-                    opened = await self._send(request, clearance, account)
+                    if self._pseudonyms is None or not found.restricted:
+                        opened = await self._send(request, clearance, account)
+                    else:
+                        opened = await self._send_instead(request, clearance, account)
                 except _DECIDED_ANEW as refused:
                     if not await self._again(request, clearance, found, account, refused):
                         raise
@@ -221,17 +224,8 @@ class Pipeline:
     ) -> Awaitable[RunningAttempt]:
         """Decides, at once, and sends it there."""
         found = clearance.found
-        # one that was tried stays as it is: it was for the premises, and nothing of it may leave
-        if self._pseudonyms is not None and found.restricted and not account.attempts:
-            return self._send_instead(request, clearance, account)
-        return self._send_itself(request, clearance, account)
-
-    def _send_itself(
-        self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
-    ) -> Awaitable[RunningAttempt]:
-        found, trace = clearance.found, request.trace
-        if trace.sampled:
-            with trace.stage("decide"):
+        if request.trace.sampled:
+            with request.trace.stage("decide"):
                 decision = self._decide(request, found, account)
         else:
             decision = self._decide(request, found, account)
@@ -241,9 +235,11 @@ class Pipeline:
     async def _send_instead(
         self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
     ) -> RunningAttempt:
-        other = await self._instead(request, clearance.found)
+        """Another call that may leave, in its place, where there is one."""
+        tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
+        other = None if tried else await self._instead(request, clearance.found)
         if other is None:
-            return await self._send_itself(request, clearance, account)
+            return await self._send(request, clearance, account)
         instead, decision = other
         clearance.instead = instead
         account.classified(instead.found)

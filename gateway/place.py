@@ -75,7 +75,10 @@ class Waiting:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self.lane.health.left(self, answered=error is None or not isinstance(error, _UNHEARD))
+        if error is None or not isinstance(error, _UNHEARD):
+            self.lane.health.heard(self)
+        else:
+            self.lane.health.gave_up(self)
         if self.ran_out:
             self.ran_out = False
             task = self._task

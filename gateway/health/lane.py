@@ -87,13 +87,15 @@ class LaneHealth:
     # What calls tell
 
     def asked(self, who: object, now_s: float) -> None:
-        """A call begins to wait for its answer, or for more of it; `left` must follow."""
+        """A call begins to wait for its answer, or for more of it, until it was `heard` or
+        `gave_up`."""
         self.waiting[who] = now_s
         if self.unanswered_since_s is None:
             self.unanswered_since_s = now_s
 
-    def heard(self) -> None:
-        """Any answer is a sign of life, also one that says no."""
+    def heard(self, who: object = None) -> None:
+        """Any answer is a sign of life, also one that says no. `who` had waited for it."""
+        self.waiting.pop(who, None)
         self._heard_s = now_s = self.clock()
         self.heard_count += 1
         self.silent = False
@@ -106,11 +108,9 @@ class LaneHealth:
         self.heard_count += 1
         self.silent = False
 
-    def left(self, who: object, *, answered: bool) -> None:
-        """A call waits no more. One that gave up has heard nothing: the silence goes on."""
+    def gave_up(self, who: object) -> None:
+        """Waits no more, and has heard nothing: the silence goes on."""
         del self.waiting[who]
-        if answered:
-            self.heard()
 
     def silent_since(self, sent_s: float) -> bool:
         """Whether nobody was answered since a call that was sent then."""
@@ -118,6 +118,9 @@ class LaneHealth:
 
     def served(self, took_s: float, found: Figures) -> None:
         self._failed = 0
+        if took_s <= self.settings.slow_ms / 1000:  # as mostly
+            self._slow = 0
+            return
         slow = found.sample >= self.settings.least_sample and took_s > self.slow_s(found.usual_s)
         self._slow = self._slow + 1 if slow else 0
 

@@ -122,8 +122,10 @@ class Abroad:
         """As an attempt tells of its end."""
         self._there -= 1
         error, fleet, model = ending.error, self.fleet, self._model
-        in_time = not isinstance(error, DeadlineExceeded | UpstreamSilent)
-        self._lane.health.left(ending.waiting, answered=in_time)
+        if isinstance(error, DeadlineExceeded | UpstreamSilent):
+            self._lane.health.gave_up(ending.waiting)
+        else:
+            self._lane.health.heard(ending.waiting)
         was_closed = self._lane.breaker.closed
         if error is None:
             fleet.succeeded(self._endpoint, self._request, ending.epoch, took_s)

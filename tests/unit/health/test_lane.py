@@ -54,7 +54,7 @@ def test_any_answer_ends_the_silence_also_for_those_who_go_on_waiting() -> None:
     bed = Bed()
     first, _ = bed.asks(), bed.asks()
     bed.clock.now_s += 0.3
-    bed.health.left(first, answered=True)
+    bed.health.heard(first)
     bed.clock.now_s += 0.4
     assert bed.health.unanswered_since_s == pytest.approx(100.3)
     assert bed.health.doubt(WARM) is not Doubt.SILENT
@@ -67,13 +67,13 @@ def test_callers_with_small_budgets_do_not_hide_the_silence_by_leaving() -> None
     for _ in range(5):
         ticket = bed.asks()
         bed.clock.now_s += 0.2
-        bed.health.left(ticket, answered=False)
+        bed.health.gave_up(ticket)
     assert bed.health.doubt(WARM) is Doubt.SILENT
 
 
 def test_an_idle_model_is_not_silent() -> None:
     bed = Bed()
-    bed.health.left(bed.asks(), answered=True)
+    bed.health.heard(bed.asks())
     bed.clock.now_s += 60
     assert bed.health.doubt(WARM) is Doubt.NONE
 
@@ -112,7 +112,7 @@ def test_a_call_that_waits_for_long_raises_doubt_although_others_are_answered() 
     for _ in range(5):
         ticket = bed.asks()
         bed.clock.now_s += 0.2
-        bed.health.left(ticket, answered=True)
+        bed.health.heard(ticket)
     assert bed.health.doubt(WARM) is Doubt.SLOW
     assert canary(bed, Answer.GOOD) is Verdict.NOTHING
     bed.clock.now_s += 0.6
