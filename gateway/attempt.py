@@ -27,7 +27,7 @@ from gateway.errors import (
     UpstreamSilent,
 )
 from gateway.fleet import Fleet
-from gateway.health.patience import give_up_s, least_s
+from gateway.health.patience import give_up_s
 from gateway.place import Waiting, unavailable_why
 from gateway.pricing import tariff, usd
 from gateway.spill import Reservation
@@ -91,6 +91,7 @@ class Granted(Protocol):
 class RunningAttempt(Waiting):
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
+    may_last = True
     answered = False  # whether its time tells how fast the server is
     finished = False
     reserved: Reservation | None = None
@@ -155,16 +156,17 @@ class RunningAttempt(Waiting):
             if self.place.gpu_time is not None:
                 self.gpu_mark = self.place.gpu_time.enters()
             now_s = self.sent_s = self.clock()
-            self.may_last = True
             times = self.lane.times
             self.high_s, self.sample = times.high_s, times.sample
-            with self.waits(min(request.deadline.at_s, now_s + least_s(fleet.health)), now_s):
+            least_s = fleet.health.response_floor_ms / 1000
+            with self.waits(min(request.deadline.at_s, now_s + least_s), now_s):
                 self.stream = stream = await self._open()
-                if type(stream) is OneFrame and not request.streamed:
+                streamed = request.payload.streamed
+                if type(stream) is OneFrame and not streamed:
                     self.frames = 1
                     if self.served.egress_usd_per_gb:
                         self.came_bytes = _length(stream.peek())
-                elif request.streamed and isinstance(request.payload, TensorCall):
+                elif streamed and isinstance(request.payload, TensorCall):
                     self.first = await anext(stream, None)  # a decoupled model may give none
                     self.came(self.first)
                 else:
@@ -400,7 +402,7 @@ class OpenedReply:
     cancels the upstream."""
 
     def __init__(self, attempt: RunningAttempt) -> None:
-        attempt.begun = True
+        attempt.begun, attempt.may_last = True, False
         self._attempt = attempt
         self._first = attempt.first
         if self._first is None and type(attempt.stream) is OneFrame:

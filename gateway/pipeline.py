@@ -30,6 +30,7 @@ from gateway.types import (
     PUBLIC_MODEL,
     Classification,
     Decision,
+    Endpoint,
     EndpointState,
     Flow,
     Frame,
@@ -177,14 +178,31 @@ class Pipeline:
             while opened is None:
                 found = clearance.found
                 try:
-                    if self._pseudonyms is None or not found.restricted:
-                        opened = await self._send(request, clearance, account)
-                    else:
+                    if self._pseudonyms is not None and found.restricted:
                         opened = await self._send_instead(request, clearance, account)
+                    if opened is None:
+                        decide = self._traced_decision if trace.sampled else self._decide
+                        decision = account.decision = decide(request, found, account)
+                        opened = await self._dispatcher.send(request, clearance, decision, account)
                 except _DECIDED_ANEW as refused:
                     if not await self._again(request, clearance, found, account, refused):
                         raise
-            reply = await self._release(request, clearance, opened, account, share)
+            placed = account.decision  # its queue may have decided otherwise
+            assert placed is not None
+            attempts = len(account.attempts) + 1
+            reason = placed.reason if not account.attempts else "failover"
+            frames: SettlingStream | OneFrame
+            if request.payload.streamed:
+                await account.record_before_release(opened.so_far())
+                frames = SettlingStream(OpenedReply(opened), account, self._ended)
+                self._open[frames] = None
+            else:
+                if (closing := opened.end(None)) is not None:
+                    await closed(closing)
+                frames = opened.whole()
+                account.total_tokens = frames.total_tokens
+                await account.settle_before_release(reason)
+            reply = _reply(clearance, opened.endpoint, reason, attempts, share, frames)
         except BaseException as exc:
             self._waiting.pop(task, None)
             if clearance.instead is not None:
@@ -219,27 +237,14 @@ class Pipeline:
             return why()
         return exc
 
-    def _send(
-        self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
-    ) -> Awaitable[RunningAttempt]:
-        """Decides, at once, and sends it there."""
-        found = clearance.found
-        if request.trace.sampled:
-            with request.trace.stage("decide"):
-                decision = self._decide(request, found, account)
-        else:
-            decision = self._decide(request, found, account)
-        account.decision = decision
-        return self._dispatcher.send(request, clearance, decision, account)
-
     async def _send_instead(
         self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
-    ) -> RunningAttempt:
+    ) -> RunningAttempt | None:
         """Another call that may leave, in its place, where there is one."""
         tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
         other = None if tried else await self._instead(request, clearance.found)
         if other is None:
-            return await self._send(request, clearance, account)
+            return None
         instead, decision = other
         clearance.instead = instead
         account.classified(instead.found)
@@ -355,6 +360,12 @@ class Pipeline:
             decision = self._decide(request, found)
         return self._states.foresee(request, found.restricted, decision)
 
+    def _traced_decision(
+        self, request: InferenceRequest, found: Classification, account: CallAccount
+    ) -> Decision:
+        with request.trace.stage("decide"):
+            return self._decide(request, found, account)
+
     def _decide(
         self, request: InferenceRequest, found: Classification, account: CallAccount | None = None
     ) -> Decision:
@@ -369,44 +380,29 @@ class Pipeline:
             self._shadows.see(request, found, states, account)
         return self._policy.decide(request, found, states)
 
-    async def _release(
-        self,
-        request: InferenceRequest,
-        clearance: AtTheDoor,
-        opened: RunningAttempt,
-        account: CallAccount,
-        share: Share | None,
-    ) -> InferenceReply:
-        """Let the answer go, its record written first."""
-        instead, decision, endpoint = clearance.instead, account.decision, opened.endpoint
-        found = clearance.found if instead is None else instead.found
-        assert decision is not None
-        attempts = len(account.attempts) + 1
-        reason = decision.reason if not account.attempts else "failover"
-        frames: SettlingStream | OneFrame
-        if request.streamed:
-            await account.record_before_release(opened.so_far())
-            frames = SettlingStream(OpenedReply(opened), account, self._ended)
-            self._open[frames] = None
-        else:
-            closing = opened.end(None)
-            if closing is not None:
-                await closed(closing)
-            frames = opened.whole()
-            account.total_tokens = frames.total_tokens
-            await account.settle_before_release(reason)
-        placement = Placement(
-            endpoint.zone,
-            endpoint.name,
-            reason,
-            attempts,
-            found.sensitivity,
-            found.classify_s,
-            sum(found.pseudonymised.values()) if found.pseudonymised else 0,
-            _NO_LIMITS if share is None else share.told(),
-        )
-        reply = InferenceReply(placement, frames)
-        return reply if instead is None else instead.restored(reply)
+
+def _reply(
+    clearance: AtTheDoor,
+    endpoint: Endpoint,
+    reason: str,
+    attempts: int,
+    share: Share | None,
+    frames: SettlingStream | OneFrame,
+) -> InferenceReply:
+    instead = clearance.instead
+    found = clearance.found if instead is None else instead.found
+    placement = Placement(
+        endpoint.zone,
+        endpoint.name,
+        reason,
+        attempts,
+        found.sensitivity,
+        found.classify_s,
+        sum(found.pseudonymised.values()) if found.pseudonymised else 0,
+        _NO_LIMITS if share is None else share.told(),
+    )
+    reply = InferenceReply(placement, frames)
+    return reply if instead is None else instead.restored(reply)
 
 
 class AtTheDoor:

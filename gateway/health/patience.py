@@ -47,14 +47,10 @@ def doubt_s(found: Figures, settings: HealthSettings) -> float:
 
 
 def give_up_s(found: Spread, settings: HealthSettings, request: InferenceRequest) -> float:
-    """Seconds that one try may wait for its answer to begin: never less than `least_s`."""
+    """Seconds that one try may wait for its answer to begin: `response_floor_ms` at the least."""
     floor_s = _floor_s(settings.response_floor_ms, found, settings)
     base_s = max(floor_s, settings.response_factor * found.high_s)
     return base_s + _tokens(request) * settings.response_per_token_ms / 1000
-
-
-def least_s(settings: HealthSettings) -> float:
-    return settings.response_floor_ms / 1000
 
 
 def idle_s(gap_s: float, settings: HealthSettings) -> float:

@@ -138,7 +138,7 @@ A5 = Behaviour(
         ),
         guard(
             "a try without an answer is given up", "attempt.py",
-            "min(request.deadline.at_s, now_s + least_s(fleet.health))", "request.deadline.at_s",
+            "min(request.deadline.at_s, now_s + least_s)", "request.deadline.at_s",
             "unit/health/test_tries.py::"
             "test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewhere",
         ),

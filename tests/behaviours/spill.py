@@ -348,7 +348,7 @@ S7 = Behaviour(
         ),
         guard(
             "another endpoint than the first choice is told as such", "pipeline.py",
-            'decision.reason if not account.attempts else "failover"', "decision.reason",
+            'placed.reason if not account.attempts else "failover"', "placed.reason",
             "unit/test_dispatch.py::test_a_failure_of_the_endpoint_fails_over",
         ),
     ),

@@ -131,7 +131,7 @@ MUTATIONS: tuple[Mutation, ...] = (
          "        self._recorded = True\n"),
     # Time
     _one("the deadline of the first frame", "D1", "attempt.py",
-         "min(request.deadline.at_s, now_s + least_s(fleet.health))", "now_s + 1e5"),
+         "min(request.deadline.at_s, now_s + least_s)", "now_s + 1e5"),
     _one("the deadline of later frames", "D1", "attempt.py",
          "min(request.deadline.at_s, idle_at_s)", "now_s + 1e5"),
     _one("the deadline of the look", "D1", "pipeline.py",
