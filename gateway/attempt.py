@@ -30,6 +30,7 @@ from gateway.fleet import Fleet
 from gateway.health.patience import give_up_s
 from gateway.place import Waiting, unavailable_why
 from gateway.pricing import tariff, usd
+from gateway.pricing.gputime import GpuTime
 from gateway.spill import Reservation
 from gateway.tracing import Attribute, Span, Value
 from gateway.types import (
@@ -304,7 +305,15 @@ class RunningAttempt(Waiting):
         told = getattr(self.stream, "usage", None)  # as the endpoint counted it
         if type(told) is not Usage:
             told = None
-        cost = _NOT_SENT if self.epoch is None else self._cost(told or self._of_a_total(), last)
+        cost = _NOT_SENT
+        if self.epoch is not None:
+            usage = told or self._of_a_total()
+            if self.place.gpu_time is not None:
+                cost = self._cost_here(self.place.gpu_time, usage, last)
+            else:
+                cost = tariff.in_the_cloud(
+                    self.request, self.served, usage, self.frames, self.came_bytes
+                )
         endpoint, turn = self.endpoint, self.turn
         return Attempt(
             endpoint.name,
@@ -332,12 +341,7 @@ class RunningAttempt(Waiting):
             if self.served.egress_usd_per_gb:
                 self.came_bytes += _length(frame)
 
-    def _cost(self, usage: Usage | None, last: bool) -> Cost:
-        gpu = self.place.gpu_time
-        if gpu is None:
-            return tariff.in_the_cloud(
-                self.request, self.served, usage, self.frames, self.came_bytes
-            )
+    def _cost_here(self, gpu: GpuTime, usage: Usage | None, last: bool) -> Cost:
         share_ns = gpu.leaves_ns(self.gpu_mark) if last else gpu.so_far_ns(self.gpu_mark)
         cost = tariff.on_the_premises(self.served, share_ns, usage)
         if self.found.restricted or not self.answered:

@@ -176,7 +176,7 @@ class Dispatcher:
         else:
             route.onprem = False
             return None
-        call = fleet.call(request, found.restricted, route.clouds, frozenset(route.avoid))
+        call = fleet.call(request, found.restricted, route.clouds, route.avoid)
         try:
             if request.trace.sampled:
                 with request.trace.stage("queue"):
@@ -202,8 +202,7 @@ class Dispatcher:
         a place there. One of which nothing was sent is decided on anew (`Pipeline`)."""
         if not route.full or not 0 < route.sent < route.decision.tries:
             return False
-        full = tuple(route.full)
-        route.full.clear()
+        full, route.full = route.full, ()
         if not await self._fleet.room_in_time(route.request, full):
             return False
         route.clouds.extend(map(self._fleet.endpoint, full))
@@ -277,6 +276,8 @@ class _Route:
     paid = False  # for a second try that has not begun
     losses = 0
     attempt: RunningAttempt | None = None
+    avoid: frozenset[str] = frozenset()  # servers
+    full: tuple[str, ...] = ()  # places in the cloud that had no room for it
 
     def __init__(
         self,
@@ -292,8 +293,8 @@ class _Route:
                 self.clouds.append(endpoint)
             else:
                 self.onprem = True
-        self.avoid: set[str] = set(slow_ones(decision)) if decision.vetoes else set()
-        self.full: list[str] = []  # places in the cloud that had no room for it
+        if decision.vetoes:
+            self.avoid = slow_ones(decision)
 
     @property
     def zone(self) -> Zone | None:
@@ -339,6 +340,6 @@ class _Route:
         if attempt is not None:
             self.sent += attempt.sent_s is not None
             if isinstance(error, CloudFull):
-                self.full.append(attempt.endpoint.name)
+                self.full += (attempt.endpoint.name,)
             if attempt.endpoint.zone is ONPREM:
-                self.avoid.add(attempt.endpoint.name)
+                self.avoid |= {attempt.endpoint.name}

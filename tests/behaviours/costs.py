@@ -162,8 +162,8 @@ B3 = Behaviour(
         ),
         guard(
             "with what it cost, whether it was answered or not", "attempt.py",
-            "_NOT_SENT if self.epoch is None else",
-            "_NOT_SENT if self.epoch is None or not self.answered else",
+            "        if self.epoch is not None:\n            usage",
+            "        if self.epoch is not None and self.answered:\n            usage",
             _ATTEMPTS + "test_an_attempt_in_the_cloud_is_paid_for_however_it_ends",
             _ATTEMPTS + "test_who_leaves_in_the_middle_has_used_the_cloud",
         ),

@@ -108,8 +108,8 @@ A5 = Behaviour(
         ),
         guard(
             "also one that was tried first", "dispatch.py",
-            "                self.full.append(attempt.endpoint.name)\n",
-            "                self.full = [] if self.onprem else [attempt.endpoint.name]\n",
+            "                self.full += (attempt.endpoint.name,)\n",
+            "                self.full = () if self.onprem else (attempt.endpoint.name,)\n",
             "unit/test_clouds.py::test_what_found_the_cloud_full_before_it_"
             "failed_on_the_premises_waits_too",
         ),
@@ -297,8 +297,8 @@ A7 = Behaviour(
         ),
         guard(
             "and paid for", "attempt.py",
-            "_NOT_SENT if self.epoch is None else",
-            "_NOT_SENT if self.epoch is None or not self.answered else",
+            "        if self.epoch is not None:\n            usage",
+            "        if self.epoch is not None and self.answered:\n            usage",
             _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
         ),
     ),
