@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol, cast
 
 from gateway import ambient, patience
+from gateway.accounting.records import Durable
 from gateway.backends import Cleared, OnPremBackend
 from gateway.deadline import Clock
 from gateway.errors import (
@@ -51,6 +52,7 @@ from gateway.types import (
     Take,
     TensorCall,
     Usage,
+    Zone,
     flow_of,
 )
 
@@ -63,9 +65,18 @@ _CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to cl
 class AttemptLog(Protocol):
     """Keeps what was tried; the account of the call."""
 
-    async def leaves(self, endpoint: str, sent_as: str) -> None:
-        """Returns once it may be sent to this cloud endpoint: its intent is on record, where the
-        settings want that. Raises RecordUnwritable, DeadlineExceeded."""
+    before_dispatch: bool
+    """Nothing is sent to the cloud before it is on record."""
+
+    def starts(
+        self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
+    ) -> Durable | None:
+        """It is about to be sent. Returns what is done once that is on record. Raises
+        RecordUnwritable."""
+        ...
+
+    async def on_record(self, durable: Durable) -> None:
+        """Waits for that. Raises RecordUnwritable, DeadlineExceeded."""
         ...
 
     def attempted(self, attempt: Attempt) -> None: ...
@@ -97,6 +108,7 @@ class RunningAttempt:
     stream: ReplyStream | None = None
     sent_s: float | None = None
     sent_as = ""  # what the cloud knows it by
+    told: Durable | None = None  # done once it is on record
     epoch: int | None = None  # None: no call has gone there
     give_up_s = 0.0
     gpu_mark = 0.0
@@ -138,7 +150,15 @@ class RunningAttempt:
             if endpoint.zone is CLOUD:  # much may have changed when what it takes is there
                 self.reserved = await fleet.reserve(request, self.served)
                 self.sent_as = ambient.new_id()
-                await self.log.leaves(endpoint.name, self.sent_as)
+            self.told = told = self.log.starts(
+                endpoint,
+                self.decision.zones,
+                0.0 if self.turn is None else self.turn.queued_s,
+                self.sent_as,
+            )
+            if endpoint.zone is CLOUD:
+                if told is not None and self.log.before_dispatch:
+                    await self.log.on_record(told)
                 self._still_available()
             self.epoch = fleet.started(endpoint, request.model)
             if self.place.gpu_time is not None:
@@ -358,7 +378,14 @@ def _told(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
 
 
 class _Nowhere:
-    async def leaves(self, endpoint: str, sent_as: str) -> None:
+    before_dispatch = True
+
+    def starts(
+        self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
+    ) -> Durable | None:
+        raise AssertionError("an attempt was finished twice")
+
+    async def on_record(self, durable: Durable) -> None:
         raise AssertionError("an attempt was finished twice")
 
     def attempted(self, attempt: Attempt) -> None:
@@ -393,9 +420,10 @@ class OpenedReply:
     def total_tokens(self) -> int | None:
         return self._attempt.tokens()
 
-    def so_far(self) -> Attempt:
-        attempt = self._attempt
-        return attempt.as_attempt("streaming", attempt.clock() - (attempt.sent_s or 0.0))
+    @property
+    def told(self) -> Durable | None:
+        """Done once the attempt is on record."""
+        return self._attempt.told
 
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway import ambient, patience
 from gateway.accounting.account import Accounts, CallAccount
+from gateway.accounting.records import kept
 from gateway.admission import Admission
 from gateway.attempt import OpenedReply
 from gateway.dispatch import Dispatcher, NotCleared
@@ -362,7 +363,7 @@ class Pipeline:
         account: CallAccount,
         share: Share | None,
     ) -> InferenceReply:
-        """Let the answer go, its record written first."""
+        """Let the answer go, once its record is durable."""
         instead, decision = clearance.instead, account.decision
         found = clearance.found if instead is None else instead.found
         assert decision is not None
@@ -370,17 +371,20 @@ class Pipeline:
         reason = decision.reason if not account.attempts else "failover"
         frames: SettlingStream | OneFrame
         try:
-            if request.streamed:
-                await account.record_before_release(opened.so_far())
-                frames = SettlingStream(opened, account, self._ended)
-                self._open[frames] = None
-            else:
+            if not request.streamed:
                 whole, closing = opened.served_whole()
                 if closing is not None:
                     await closing
+            if (told := opened.told) is not None and not kept(told):
+                await account.on_record(told)
+            if request.streamed:
+                account.begun(opened.endpoint.name)
+                frames = SettlingStream(opened, account, self._ended)
+                self._open[frames] = None
+            else:
                 frames = OneFrame(whole)
                 account.total_tokens = opened.total_tokens
-                await account.settle_before_release(reason)
+                account.settle(Outcome.SERVED, reason)
         except BaseException:
             if instead is not None:
                 instead.forget()

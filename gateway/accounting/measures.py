@@ -11,6 +11,7 @@ of a series at once costs little more than to count one.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
@@ -55,13 +56,9 @@ def measures_of(metrics: Metrics) -> Measures:
 class Measures:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._tried: list[tuple[Attempt, str, str]] = []
+        self.number = itertools.count(1).__next__  # of the next call; ids may come twice
+        self.tried: list[tuple[Attempt, str, str]] = []  # with the operation and the model
         self._ended: list[tuple[Record, str, str, str, float]] = []
-
-    def attempted(self, attempt: Attempt, operation: str, model: str) -> None:
-        self._tried.append((attempt, operation, model))
-        if len(self._tried) >= _AT_ONCE:
-            self.count()
 
     def ended(self, record: Record, zone: str, outcome: str, reason: str, took_s: float) -> None:
         self._ended.append((record, zone, outcome, reason, took_s))
@@ -87,7 +84,7 @@ class Measures:
 
     def count(self) -> None:
         """Whatever was left since the last time."""
-        tried, self._tried = self._tried, []
+        tried, self.tried = self.tried, []
         ended, self._ended = self._ended, []
         attempts: dict[tuple[str, ...], list[Attempt]] = defaultdict(list)
         for attempt, operation, model in tried:

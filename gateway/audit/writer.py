@@ -4,7 +4,8 @@ The loop gathers records while the disk is busy, and hands them over as one grou
 one write and one fdatasync for all of them. Alone, a record goes out at once. Records that come in
 company are gathered for a moment, because what a commit costs (a thread that wakes, a sync) costs
 the same for one as for a hundred. Each record has a ticket; the answer goes out when the ticket
-says that the record is durable.
+says that the record is durable. What nobody waits for has no ticket, and goes with the next group,
+or by itself a moment later.
 
 While the disk fails, `block` keeps every answer back and takes no more calls; `spool` goes on for
 as long as the spool has room. What could not be recorded is counted, and told by a `gap` record as
@@ -29,6 +30,7 @@ from gateway.audit.journal import Journal
 log = logging.getLogger(__name__)
 
 _MOST_IN_ONE = 1024  # records in one write
+_NOTED_S = 0.01  # what nobody waits for has until then to go with others
 _GATHERED_S = 0.002  # from one commit to the next, where that is likely to bring in
 _WORTH = 3  # records or more
 _MOST_WAITING = 65_536  # records; with a disk that hangs, refusals alone could fill the memory
@@ -37,7 +39,7 @@ _PATIENCE_S = 10.0  # with a disk that hangs, at the end
 
 
 _Group = tuple[list[bytes], list[Durable]]
-"""Records that are made durable together, and who waits for them."""
+"""Records that are made durable together, and the tickets of those that are waited for."""
 
 
 class AuditWriter:
@@ -53,7 +55,10 @@ class AuditWriter:
         self._groups: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
         self._records: list[bytes] = []  # that no group has yet
         self._tickets: list[Durable] = []
-        self._busy = False  # a group is with the thread, or about to go to it
+        self._out = 0  # groups that are with the thread
+        self._out_records = 0  # in those
+        self._soon = False  # a group is about to go to it
+        self._noted = False  # or is so in a moment
         self._handed_s = 0.0  # when the last group went
         self._next_s = 0.0  # when the next one may
         self._thread: threading.Thread | None = None
@@ -90,7 +95,7 @@ class AuditWriter:
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
-        self._hand_over_rest()
+        self._hand_over()
         self._groups.put(None)
         await asyncio.to_thread(thread.join, _PATIENCE_S)
         if thread.is_alive():
@@ -117,56 +122,80 @@ class AuditWriter:
 
     def append(self, record: Mapping[str, Any]) -> Durable:
         """Raises RecordUnwritable."""
-        tickets = self._tickets
-        if self._failing is not None or len(tickets) >= _MOST_WAITING:
-            self._refused += 1
-            raise self._unwritable()
+        if self._failing is not None or len(self._records) >= _MOST_IN_ONE:
+            self._make_room()
         ticket: Durable = self._ticket()
         self._records.append(strictjson.dumps(record))
-        tickets.append(ticket)
-        if not self._busy:
-            self._busy = True
+        self._tickets.append(ticket)
+        if not self._out and not self._soon:
             self._hand_over_soon()
         return ticket
 
+    def note(self, record: Mapping[str, Any]) -> None:
+        """Of what nobody waits for. Raises RecordUnwritable."""
+        if self._failing is not None or len(self._records) >= _MOST_IN_ONE:
+            self._make_room()
+        self._records.append(strictjson.dumps(record))
+        if not self._noted and not self._out and not self._soon:
+            self._hand_over_later()
+
+    def _make_room(self) -> None:
+        """Raises RecordUnwritable where there is none."""
+        waiting = self._out_records + len(self._records)
+        if self._failing is not None or waiting >= _MOST_WAITING:
+            self._refused += 1
+            raise self._unwritable()
+        self._hand_over()
+
     def _hand_over_soon(self) -> None:
         """With whatever else comes in this turn of the loop; or a moment later, in company."""
+        self._soon = True
         if self._next_s and (wait_s := self._next_s - ambient.monotonic_s()) > 0:
             self._loop.call_later(wait_s, self._hand_over)
         else:
             self._loop.call_soon(self._hand_over)
 
+    def _hand_over_later(self) -> None:
+        self._noted = True
+        self._loop.call_later(_NOTED_S, self._hand_over_noted)
+
+    def _hand_over_noted(self) -> None:
+        self._noted = False
+        if not self._out and not self._soon:
+            self._hand_over()
+
     def _hand_over(self) -> None:
+        self._soon = False
         records, tickets = self._records, self._tickets
-        if not records:  # they went at the end
+        if not records:  # they went at the end, or to make room
             return
         self._records, self._tickets = [], []
-        if len(records) > _MOST_IN_ONE:
-            self._records, self._tickets = records[_MOST_IN_ONE:], tickets[_MOST_IN_ONE:]
-            del records[_MOST_IN_ONE:], tickets[_MOST_IN_ONE:]
+        count = len(records)
+        self._out += 1
+        self._out_records += count
         self._groups.put((records, tickets))
-        now_s, count = ambient.monotonic_s(), len(records)
+        now_s = ambient.monotonic_s()
         worth = count > 1 and count * _GATHERED_S >= _WORTH * (now_s - self._handed_s)
         self._handed_s, self._next_s = now_s, now_s + _GATHERED_S if worth else 0.0
-
-    def _hand_over_rest(self) -> None:
-        while self._records:
-            self._hand_over()
 
     def _unwritable(self) -> RecordUnwritable:
         why = self._failing or "the disk does not keep up"
         return RecordUnwritable(f"the audit cannot be written: {why}", retry_after_s=1.0)
 
-    def _told(self, tickets: list[Durable], failed: RecordUnwritable | None) -> None:
+    def _told(self, group: _Group, failed: RecordUnwritable | None) -> None:
+        records, tickets = group
         if failed is not None:
-            self._metrics.record_failures.inc(len(tickets))
+            self._metrics.record_failures.inc(len(records))
         for ticket in tickets:
             if not ticket.done():
                 ticket.set_result(failed)
-        if self._records:
-            self._hand_over_soon()
-        else:
-            self._busy = False
+        self._out -= 1
+        self._out_records -= len(records)
+        if self._tickets:
+            if not self._out and not self._soon:
+                self._hand_over_soon()
+        elif self._records and not self._noted:
+            self._hand_over_later()
 
     # In the thread
 
@@ -194,7 +223,7 @@ class AuditWriter:
         return max(0.0, self._checkpoint_due_s - ambient.monotonic_s())
 
     def _commit(self, group: _Group) -> None:
-        records, tickets = group
+        records, _ = group
         failed: RecordUnwritable | None = None
         started_s = ambient.monotonic_s()
         try:
@@ -206,7 +235,7 @@ class AuditWriter:
         self._metrics.audit_commit_seconds.observe(ambient.monotonic_s() - started_s)
         self._metrics.audit_records.inc(0 if failed else len(records))
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
-            self._loop.call_soon_threadsafe(self._told, tickets, failed)
+            self._loop.call_soon_threadsafe(self._told, group, failed)
 
     def _fails(self, exc: Exception) -> None:
         why = _said(exc)

@@ -16,15 +16,18 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Self
 
-from gateway.accounting.records import DecisionLog, Durable
+from gateway.accounting.records import SENT, DecisionLog, Durable
 from gateway.deadline import Clock
 
 _FIGURES = 2048  # calls whose times are kept for percentiles
 _SECONDS = 120  # that paths are counted by
-_OPEN_STREAMS = 4096  # whose end is still to be told
+_OPEN = 4096  # calls whose end is still to be told
 _AT_ONCE = 256  # records; a millisecond's work
 
 Record = Mapping[str, Any]
+Key = tuple[str, int]
+"""Of a call: its id, which its caller may have chosen and given to another one, and its number."""
+_key: Final[Callable[[Record], Key]] = itemgetter("id", "number")
 Path = tuple[str, str, str, str, str]
 """Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
 
@@ -68,7 +71,7 @@ class Decisions:
         self._clock = clock
         self._fresh: list[tuple[float, Record]] = []
         self._ring: deque[Seen] = deque(maxlen=tail)
-        self._open: OrderedDict[str, Seen] = OrderedDict()
+        self._open: OrderedDict[Key, Seen] = OrderedDict()
         self.figures: deque[Figures] = deque(maxlen=_FIGURES)
         self.seconds: deque[Second] = deque(maxlen=_SECONDS)
         self._second = Second(-1)
@@ -91,35 +94,38 @@ class Decisions:
         fresh, self._fresh = self._fresh, []
         for now_s, record in fresh:
             self.revision += 1
-            if record["kind"] == "end":
+            if record["kind"] == "end" or _key(record) in self._open:  # or told once more
                 self._end(record, now_s)
             else:
-                self._count(record, now_s)
+                self._begin(record, now_s)
         return self
 
     def _end(self, record: Record, now_s: float) -> None:
-        seen = self._open.pop(record["id"], None) or self._last(record["id"])
+        seen = self._open.pop(_key(record), None)
         if seen is None:
             return
         seen.record = {**seen.record, **record, "kind": "call"}
         seen.revision = self.revision
-        self._judge(seen, again=True)
-        if record["outcome"] == "served":
-            kind = seen.record["sensitivity"] or "restricted"
-            self._measure(seen.record, kind, zone_of(record), now_s)
+        if seen.record["sensitivity"] != "clear":
+            self._judge(seen, again=True)
+        self._count(seen.record, now_s)
 
-    def _last(self, call: str) -> Seen | None:
-        """A call that was recorded as served, and ended otherwise while its record was written."""
-        return next((seen for seen in reversed(self._ring) if seen.record["id"] == call), None)
-
-    def _count(self, record: Record, now_s: float) -> None:
+    def _begin(self, record: Record, now_s: float) -> None:
         self.seq += 1
         seen = Seen(self.seq, record, self.revision)
         self._ring.append(seen)
-        kind, zone = record["sensitivity"], zone_of(record)
-        if kind != "clear":
+        if record["sensitivity"] != "clear":
             self._judge(seen)
-            kind = kind or "restricted"
+        if record["outcome"] == SENT:
+            self._open[_key(record)] = seen
+            if len(self._open) > _OPEN:
+                self._open.popitem(last=False)
+        else:
+            self._count(record, now_s)
+
+    def _count(self, record: Record, now_s: float) -> None:
+        """When it has ended."""
+        kind, zone = record["sensitivity"] or "restricted", zone_of(record)
         self.counts[kind, zone] += 1
         second = self._second
         if second.at_s != int(now_s):
@@ -129,10 +135,6 @@ class Decisions:
         second.paths[record["tenant"], record["protocol"], kind, zone, endpoint] += 1
         second.zones[zone] += 1
         self._measure(record, kind, zone, now_s)
-        if record["outcome"] == "streaming":
-            self._open[record["id"]] = seen
-            if len(self._open) > _OPEN_STREAMS:
-                self._open.popitem(last=False)
 
     def _measure(self, record: Record, kind: str, zone: str, now_s: float) -> None:
         took_s = record["took_s"] if record["outcome"] == "served" else None
@@ -142,8 +144,6 @@ class Decisions:
 
     def _judge(self, seen: Seen, again: bool = False) -> None:
         """Whatever is not known to be clear counts as restricted."""
-        if seen.record["sensitivity"] == "clear":
-            return
         results = {a["result"] for a in seen.record["attempts"] if a["zone"] == "cloud"}
         if not results or (again and self.latest_alarm == seen.seq):
             return
@@ -170,7 +170,7 @@ class Decisions:
 def zone_of(record: Record) -> str:
     """Where it was answered, or is."""
     attempts, outcome = record["attempts"], record["outcome"]
-    if attempts and (outcome == "served" or outcome == "streaming"):
+    if attempts and (outcome == "served" or outcome == SENT):
         zone: str = attempts[-1]["zone"]
         return zone
     return "none"
@@ -185,7 +185,9 @@ class WatchedLog:
         self.check = log.check
 
     def append(self, record: Record) -> Durable | None:
-        try:
-            return self._log.append(record)
-        finally:
-            self._decisions.take(record)
+        self._decisions.take(record)  # also one that cannot be written
+        return self._log.append(record)
+
+    def note(self, record: Record) -> None:
+        self._decisions.take(record)
+        self._log.note(record)

@@ -184,7 +184,7 @@ A2 = Behaviour(
         ),
         guard(
             "an account is settled once", "accounting/account.py",
-            "        if self._settled and not self._kept_back:\n            return\n", "",
+            "        if self._settled:\n            return\n", "",
             "unit/test_account.py::"
             "test_what_a_call_holds_is_given_back_once_however_often_it_settles",
         ),
