@@ -35,6 +35,7 @@ _GATHERED_S = 0.002  # from one commit to the next, where that is likely to brin
 _WORTH = 3  # records or more
 _MOST_WAITING = 65_536  # records; with a disk that hangs, refusals alone could fill the memory
 _RETRY_S = 0.5
+_TENDED_S = 0.05  # how long what else is to be looked after may wait while there are records
 _PATIENCE_S = 10.0  # with a disk that hangs, at the end
 
 
@@ -71,6 +72,8 @@ class AuditWriter:
         self._spooled = False
         self._closing = False
         self._checkpoint_due_s = 0.0
+        self._tend_s = 0.0  # when all else is looked after next
+        self._untended = False  # there were records since
 
     def start(self, opening: Callable[[], Mapping[str, Any]]) -> None:
         """Raises AuditError."""
@@ -202,9 +205,13 @@ class AuditWriter:
     def _run(self) -> None:
         while not self._closing:
             group = self._take()
+            now_s = ambient.monotonic_s()
             if group is not None:
-                self._commit(group)
-            self._tend()
+                now_s = self._commit(group, now_s)
+                self._untended = True
+            if group is None or now_s >= self._tend_s or self._failing or self.journal.full:
+                self._tend_s, self._untended = now_s + _TENDED_S, False
+                self._tend()
 
     def _take(self) -> _Group | None:
         """What waits, or nothing once it is time to look after other things."""
@@ -216,26 +223,31 @@ class AuditWriter:
         return group
 
     def _wait_s(self) -> float:
+        if self._untended:
+            return _TENDED_S
         if self._failing is not None or self.journal.spooled:
             return self._retry_s
         if self.journal.size <= self.journal.signed:
             return self._checkpoint_s
         return max(0.0, self._checkpoint_due_s - ambient.monotonic_s())
 
-    def _commit(self, group: _Group) -> None:
+    def _commit(self, group: _Group, now_s: float) -> float:
+        """When it is over."""
         records, _ = group
         failed: RecordUnwritable | None = None
-        started_s = ambient.monotonic_s()
         try:
             self.journal.commit(records)
         except Exception as exc:  # noqa: BLE001 - a bug here must not end the thread, and all calls
             self._fails(exc)
             self._failed += len(records)
             failed = self._unwritable()
-        self._metrics.audit_commit_seconds.observe(ambient.monotonic_s() - started_s)
-        self._metrics.audit_records.inc(0 if failed else len(records))
+        over_s = ambient.monotonic_s()
+        self._metrics.audit_commit_seconds.observe(over_s - now_s)
+        if failed is None:
+            self._metrics.audit_records.inc(len(records))
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
             self._loop.call_soon_threadsafe(self._told, group, failed)
+        return over_s
 
     def _fails(self, exc: Exception) -> None:
         why = _said(exc)

@@ -70,6 +70,20 @@ def test_a_call_counts_once_and_its_end_is_told_in_its_place() -> None:
     assert [f.took_s for f in found.figures] == [0.7]
 
 
+def test_a_call_that_was_seen_under_way_counts_once() -> None:
+    found = seen(record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted"))
+    (only,) = found.since(0, 10)
+    assert only.record["outcome"] == "sent"
+    assert not found.counts
+    found.take(record([AWAY], call="2", sensitivity="restricted"))
+    end = {"kind": "end", "id": "1", "number": 1, "took_s": 0.7, "outcome": "served"}
+    found.take({**end, "attempts": [AWAY]})
+    changed = found.since(only.revision, 10)
+    assert {(s.seq, s.record["outcome"]) for s in changed} == {(1, "served"), (2, "served")}
+    assert found.counts == {("restricted", "cloud"): 2}
+    assert found.restricted_in_cloud == 2
+
+
 def test_a_restricted_call_on_its_way_to_the_cloud_is_an_alarm_before_it_ends() -> None:
     sent = record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted")
     assert seen(sent).restricted_in_cloud == 1
@@ -84,7 +98,7 @@ def test_who_gives_two_calls_one_id_has_two_calls() -> None:
     ends = ({**end, "number": n, "outcome": o} for n, o in ((2, "failed"), (1, "served")))
     found = seen(first, second, *ends).since(0, 10)
     assert [(s.record["tenant"], s.record["outcome"]) for s in found] == [
-        ("1", "served"), ("2", "failed"),
+        ("2", "failed"), ("1", "served"),
     ]  # fmt: skip
 
 
@@ -130,7 +144,7 @@ def test_records_are_counted_some_hundred_at_once_though_nobody_looks() -> None:
     found = Decisions(HandClock())
     for number in range(2 * _AT_ONCE + 3):
         found.take(record(call=str(number)))
-        assert len(found._fresh) < _AT_ONCE
+        assert len(found._ended) < _AT_ONCE
     assert found.counts == {("clear", "onprem"): 2 * _AT_ONCE}
     assert found.look().counts == {("clear", "onprem"): 2 * _AT_ONCE + 3}
 
@@ -139,3 +153,8 @@ def test_calls_whose_end_never_comes_are_not_kept_for_ever() -> None:
     stream = record([attempt("gpu", "sent")], outcome="sent")
     found = seen(*({**stream, "id": str(n)} for n in range(_OPEN + 9)))
     assert len(found._open) == _OPEN
+    for number in range(_OPEN + 9):
+        found.take({**stream, "id": f"other-{number}"})
+    for number in range(_AT_ONCE):
+        found.take(record(call=str(number)))
+    assert len(found._begun) == _OPEN
