@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any, Final, Protocol
 
 from gateway import ambient, logs
-from gateway.accounting.measures import measures_of
+from gateway.accounting.measures import AT_ONCE, measures_of
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import SENT, DecisionLog, Durable, RecordUnwritable
 from gateway.accounting.waits import Waits
@@ -185,14 +185,12 @@ class CallAccount:
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
         accounts, request = self._accounts, self._request
-        if accounts.ledger is not None:
-            accounts.ledger.post(self._entry(attempt))
         accounts.measures.tried.append((attempt, request.payload.operation._value_, request.model))
-
-    def _entry(self, attempt: Attempt) -> Entry:
-        request, found, decision, cost = self._request, self.found, self.decision, attempt.cost
+        if accounts.ledger is None:
+            return
+        found, decision, cost = self.found, self.decision, attempt.cost
         usage = cost.usage
-        return entry_of((
+        accounts.ledger.post(entry_of((
             ambient.wall_s(),
             request.id,
             request.tenant,
@@ -210,7 +208,7 @@ class CallAccount:
             cost.gpu_ns,
             cost.cloud_nano_usd,
             1 if cost.estimated else 0,
-        ))  # fmt: skip
+        )))  # fmt: skip
 
     def check(self) -> None:
         """Raises RecordUnwritable: a call that could not be recorded is not begun."""
@@ -277,7 +275,10 @@ class CallAccount:
         except RecordUnwritable:
             accounts.metrics.record_failures.inc()
         zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
-        accounts.measures.ended(told, zone, outcome._value_, reason, took_s)
+        measures = accounts.measures
+        measures.ended.append((told, zone, outcome._value_, reason, took_s))
+        if len(measures.ended) >= AT_ONCE:
+            measures.count()
         if self.shadowed is not None:
             late = took_s > request.deadline.at_s - request.received_s
             self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._restricted)

@@ -16,7 +16,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Self
 
-from gateway.accounting.records import SENT, DecisionLog, Durable
+from gateway.accounting.records import DecisionLog, Durable
 from gateway.deadline import Clock
 
 _FIGURES = 2048  # calls whose times are kept for percentiles
@@ -92,13 +92,13 @@ class Decisions:
         self.latest_alarm: int | None = None
         self.seq = self.revision = 0
 
-    def take(self, record: Record) -> None:
-        """One record of the audit. It is counted when somebody looks, or with some hundred more."""
-        if record["kind"] == "intent":  # what becomes of it is in the end of its call
-            return
-        if record["outcome"] == SENT:
-            self._begun[_key(record)] = record
-            return
+    def begins(self, record: Record) -> None:
+        """That a call is about to be sent."""
+        if record["kind"] != "intent":  # what becomes of a further attempt is in the end
+            self._begun[record["id"], record["number"]] = record
+
+    def ends(self, record: Record) -> None:
+        """It is counted when somebody looks, or with some hundred more."""
         self._ended.append((self._clock(), record))
         if len(self._ended) >= _AT_ONCE:
             self._count()
@@ -191,17 +191,16 @@ class Decisions:
 
 
 class WatchedLog:
-    """An audit whose records are seen here, too."""
+    """An audit whose records are seen here, too; also those that cannot be written."""
 
     def __init__(self, log: DecisionLog, decisions: Decisions) -> None:
-        self._log = log
-        self._decisions = decisions
-        self.check = log.check
+        self._append, self._note, self.check = log.append, log.note, log.check
+        self._begins, self._ends = decisions.begins, decisions.ends
 
     def append(self, record: Record) -> Durable | None:
-        self._decisions.take(record)  # also one that cannot be written
-        return self._log.append(record)
+        self._begins(record)
+        return self._append(record)
 
     def note(self, record: Record) -> None:
-        self._decisions.take(record)
-        self._log.note(record)
+        self._ends(record)
+        self._note(record)

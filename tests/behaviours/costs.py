@@ -157,7 +157,7 @@ B3 = Behaviour(
     (
         guard(
             "every attempt is entered", "accounting/account.py",
-            "            accounts.ledger.post(self._entry(attempt))\n", "            pass\n",
+            "        if accounts.ledger is None:\n            return\n", "        return\n",
             _ATTEMPTS + "test_both_of_two_tries_are_paid_for",
         ),
         guard(

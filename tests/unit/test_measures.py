@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.accounting.account import Accounts, CallAccount
-from gateway.accounting.measures import _AT_ONCE
+from gateway.accounting.measures import AT_ONCE
 from gateway.accounting.metrics import Metrics
 from gateway.deadline import Deadline
 from gateway.types import (
@@ -174,16 +174,16 @@ def test_of_a_stream_without_counted_tokens_no_time_of_each_is_told(
 
 def test_calls_are_counted_some_hundred_at_once_whether_somebody_looks_or_not() -> None:
     books = Books()
-    for number in range(2 * _AT_ONCE + 7):
+    for number in range(2 * AT_ONCE + 7):
         account = books.open()
         account.attempted(replace(SERVED, endpoint=f"gpu{number % 3}"))
         account.settle(Outcome.SERVED, f"why{number % 5}")
-        assert len(books.accounts.measures.tried) < _AT_ONCE
-        assert len(books.accounts.measures._ended) < _AT_ONCE
+        assert len(books.accounts.measures.tried) < AT_ONCE
+        assert len(books.accounts.measures.ended) < AT_ONCE
     calls = books.metrics.calls.labels("openai", "m", "unknown", "onprem", "served", "why0")
-    assert calls._counted == 2 * _AT_ONCE // 5 + 1, "the rest is not counted yet"
+    assert calls._counted == 2 * AT_ONCE // 5 + 1, "the rest is not counted yet"
     assert books.value("spillway_call_seconds_count", protocol="openai", zone="onprem") == (
-        2 * _AT_ONCE + 7
+        2 * AT_ONCE + 7
     )
 
 

@@ -19,7 +19,10 @@ AWAY = attempt("cloud")
 def seen(*records: Mapping[str, Any], tail: int = 500) -> Decisions:
     found = Decisions(HandClock(), tail)
     for one in records:
-        found.take(one)
+        if one["outcome"] == "sent":
+            found.begins(one)
+        else:
+            found.ends(one)
     return found.look()
 
 
@@ -51,9 +54,14 @@ def test_what_was_stopped_at_the_door_was_not_in_the_cloud_and_is_told_all_the_s
 def test_an_alarm_is_raised_also_when_the_record_cannot_be_written() -> None:
     log, found = MemoryLog(), Decisions(HandClock())
     log.full = True
+    watched = WatchedLog(log, found)
+    sent = record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted")
     with pytest.raises(RecordUnwritable):
-        WatchedLog(log, found).append(record([AWAY], sensitivity="restricted"))
+        watched.append(sent)
     assert found.look().restricted_in_cloud == 1
+    with pytest.raises(RecordUnwritable):
+        watched.note(record([AWAY], call="2", sensitivity="restricted"))
+    assert found.look().restricted_in_cloud == 2
 
 
 def test_a_call_counts_once_and_its_end_is_told_in_its_place() -> None:
@@ -75,9 +83,9 @@ def test_a_call_that_was_seen_under_way_counts_once() -> None:
     (only,) = found.since(0, 10)
     assert only.record["outcome"] == "sent"
     assert not found.counts
-    found.take(record([AWAY], call="2", sensitivity="restricted"))
+    found.ends(record([AWAY], call="2", sensitivity="restricted"))
     end = {"kind": "end", "id": "1", "number": 1, "took_s": 0.7, "outcome": "served"}
-    found.take({**end, "attempts": [AWAY]})
+    found.ends({**end, "attempts": [AWAY]})
     changed = found.since(only.revision, 10)
     assert {(s.seq, s.record["outcome"]) for s in changed} == {(1, "served"), (2, "served")}
     assert found.counts == {("restricted", "cloud"): 2}
@@ -143,7 +151,7 @@ def test_only_the_tail_is_kept_and_everything_is_counted() -> None:
 def test_records_are_counted_some_hundred_at_once_though_nobody_looks() -> None:
     found = Decisions(HandClock())
     for number in range(2 * _AT_ONCE + 3):
-        found.take(record(call=str(number)))
+        found.ends(record(call=str(number)))
         assert len(found._ended) < _AT_ONCE
     assert found.counts == {("clear", "onprem"): 2 * _AT_ONCE}
     assert found.look().counts == {("clear", "onprem"): 2 * _AT_ONCE + 3}
@@ -154,7 +162,7 @@ def test_calls_whose_end_never_comes_are_not_kept_for_ever() -> None:
     found = seen(*({**stream, "id": str(n)} for n in range(_OPEN + 9)))
     assert len(found._open) == _OPEN
     for number in range(_OPEN + 9):
-        found.take({**stream, "id": f"other-{number}"})
+        found.begins({**stream, "id": f"other-{number}"})
     for number in range(_AT_ONCE):
-        found.take(record(call=str(number)))
+        found.ends(record(call=str(number)))
     assert len(found._begun) == _OPEN
