@@ -66,12 +66,14 @@ class LiveGateway:
         return list(found.values())
 
     def _settled(self) -> bytes:
-        """As it is when nothing has been added for a moment; at the latest after a few of them."""
+        """As it is when nothing has been added for a moment, and every call has its end; at the
+        latest after a few of them."""
         found = self.audited()
         for _ in range(20):
             time.sleep(0.03)
             before, found = found, self.audited()
-            if found == before:
+            under_way = found.count(b'"outcome":"sent"') > found.count(b'"kind":"end"')
+            if found == before and not under_way:
                 break
         return found
 
