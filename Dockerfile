@@ -7,9 +7,19 @@ WORKDIR /build
 RUN python -m venv /opt/spillway
 COPY requirements/gateway.txt requirements/
 RUN /opt/spillway/bin/pip install --require-hashes --requirement requirements/gateway.txt
-COPY pyproject.toml README.md LICENSE ./
+# --build-arg SPILLWAY_COMPILE=1: what a call passes through is compiled (docs/compiled.md).
+ARG SPILLWAY_COMPILE=
+COPY requirements/compile.txt requirements/
+# hadolint ignore=DL3008
+RUN test -z "$SPILLWAY_COMPILE" || { apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/* \
+    && /opt/spillway/bin/pip install --require-hashes --target /opt/compiler \
+      --requirement requirements/compile.txt; }
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY gateway gateway
-RUN /opt/spillway/bin/pip install --no-deps --no-build-isolation . \
+RUN PYTHONPATH=/opt/compiler SPILLWAY_COMPILE=$SPILLWAY_COMPILE \
+    /opt/spillway/bin/pip install --no-deps --no-build-isolation . \
     && /opt/spillway/bin/pip uninstall --yes pip \
     && install -d -o 10001 -g 10001 /state
 # For processors like this one. Another's patterns are compiled at the first start, beside the records.

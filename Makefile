@@ -22,7 +22,7 @@ SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
 # Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
 DATA := $(wildcard ../shared/data/pii)
 
-.PHONY: help run test check format models patterns lock clean debian bench load peers \
+.PHONY: help run test check format models patterns compiled lock clean debian bench load peers \
   bench-classify simulate-seeds
 
 help: ## list these targets
@@ -76,6 +76,12 @@ models: ## build what models/ does not carry (needs an installation: run or test
 
 patterns: ## compile what scans look for, once on a machine (the demo does it by itself)
 	@$(BIN)/spillway prepare
+
+compiled: $(STAMPS)/dev ## compile the gateway into var/compiled (needs a C compiler; docs/compiled.md)
+	@rm -rf var/compiled
+	@SPILLWAY_COMPILE=1 $(BIN)/python -m pip --disable-pip-version-check install --quiet \
+	  --no-deps --no-build-isolation --no-index --target var/compiled .
+	@PYTHONPATH=var/compiled $(BIN)/python -P -m gateway --version
 
 lock: ## resolve pyproject.toml into requirements/ again (needs uv; UV=... names it)
 	@command -v "$${UV:-uv}" >/dev/null || { echo "make lock needs uv; UV=/path/to/uv names it" >&2; exit 1; }

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gateway import __version__
+from gateway import __version__, compiled
 from gateway.commands import console
 from gateway.config_error import ConfigError
 
@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="spillway", description="A hybrid inference gateway that keeps restricted data home."
     )
-    parser.add_argument("--version", action="version", version=f"spillway {__version__}")
+    version = f"spillway {__version__}{compiled.told()}"
+    parser.add_argument("--version", action="version", version=version)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = [name for name in _COMMANDS if name in given[:1]]
     for name in named or _COMMANDS:  # only the command that is asked for is imported

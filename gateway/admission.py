@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from gateway.config import LimitSettings
 from gateway.errors import Draining, Saturated
@@ -35,17 +36,22 @@ class Admission:
 
     def enter(self, request: InferenceRequest) -> Callable[[], None]:
         """The way to leave again. Raises what `check` does, at once."""
-        self.check(request)
-        tenant = request.tenant
+        tenant, by_tenant, limits = request.tenant, self._by_tenant, self.limits
+        inside = by_tenant.get(tenant, 0)
+        if (
+            self.draining
+            or self.inside >= limits.max_concurrent
+            or inside >= limits.max_concurrent_per_tenant
+        ):
+            self.check(request)
         self.inside += 1
-        self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + 1
+        by_tenant[tenant] = inside + 1
+        return partial(self._leave, tenant)
 
-        def leave() -> None:
-            self.inside -= 1
-            left = self._by_tenant[tenant] - 1
-            if left:
-                self._by_tenant[tenant] = left
-            else:
-                del self._by_tenant[tenant]
-
-        return leave
+    def _leave(self, tenant: str) -> None:
+        self.inside -= 1
+        left = self._by_tenant[tenant] - 1
+        if left:
+            self._by_tenant[tenant] = left
+        else:
+            del self._by_tenant[tenant]

@@ -22,6 +22,8 @@ _IDS: Final = _BLOCK_BYTES // 16
 _DRAWN: Final = int("ffffffffffff0fff3fffffffffffffff" * _IDS, 16)  # the bits of them that are
 _VERSION_4: Final = int("00000000000040008000000000000000" * _IDS, 16)  # and those that say so
 _PARTS: Final = struct.Struct("8s4s4s4s12s")  # of an id's digits, between its dashes
+_TRACE: Final = struct.Struct("32s16s")
+_TRACES_BYTES: Final = 170 * 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,16 @@ def random_hex(count: int) -> str:
             drawn.extend(random_bytes(_BLOCK_BYTES).hex("-", count).split("-"))
 
 
+def new_trace() -> str:
+    """The ids of a trace and of a span in it, as a traceparent has them."""
+    while True:
+        try:
+            return _traces.pop()
+        except IndexError:
+            digits = _TRACE.iter_unpack(random_bytes(_TRACES_BYTES).hex().encode())
+            _traces.extend(b" ".join(map(b"-".join, digits)).decode().split())
+
+
 def new_id() -> str:
     """A random UUID (RFC 9562, version 4), as text."""
     while True:
@@ -101,13 +113,15 @@ def new_id() -> str:
             _ids.extend(b" ".join(map(b"-".join, digits)).decode().split())
 
 
-_digits: Final[dict[int, list[str]]] = {8: [], 16: []}  # those of spans, and of traces
+_digits: Final[dict[int, list[str]]] = {8: []}  # those of spans
+_traces: Final[list[str]] = []
 _ids: Final[list[str]] = []
 """What nobody has had yet."""
 
 
 def _forget() -> None:
     _ids.clear()
+    _traces.clear()
     for drawn in _digits.values():
         drawn.clear()
 

@@ -15,7 +15,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from gateway import __version__, ambient, otlp, status
+from gateway import __version__, ambient, compiled, otlp, status
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
@@ -336,7 +336,7 @@ class Gateway:
             self._beside.turned()
         self._loaded_s = ambient.wall_s()
         if self._http is not None and self._grpc is not None:
-            self._http.app = app
+            self._http.serve(app)
             self._grpc.serve(core.services)
         self.sight.fleet, self.sight.catalog = core.site.fleet, core.site.catalog
         self.sight.max_waiting = core.settings.queue.max_waiting
@@ -482,6 +482,7 @@ class Gateway:
         core, last = self.core, None if self.reloading is None else self.reloading.last
         return {
             "version": __version__,
+            "compiled": compiled.is_compiled(),
             "policy": core.policy,
             "settings": {
                 "policy": core.policy,

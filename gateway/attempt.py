@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, cast
 
-from gateway import ambient, patience
+from gateway import ambient
+from gateway.accounting.records import Durable
 from gateway.backends import Cleared, OnPremBackend
 from gateway.deadline import Clock
 from gateway.errors import (
@@ -27,11 +28,12 @@ from gateway.errors import (
     UpstreamSilent,
 )
 from gateway.fleet import Fleet
-from gateway.patience import Patience
-from gateway.place import Lane, Waiting, unavailable_why
+from gateway.health.patience import give_up_s
+from gateway.place import Waiting, unavailable_why
 from gateway.pricing import tariff, usd
+from gateway.pricing.gputime import GpuTime
 from gateway.spill import Reservation
-from gateway.tracing import Attribute, Value
+from gateway.tracing import Attribute, Span, Value
 from gateway.types import (
     CLOUD,
     Attempt,
@@ -46,11 +48,11 @@ from gateway.types import (
     InferenceRequest,
     OneFrame,
     ReplyStream,
-    ServedModel,
     ServerEvent,
     Take,
     TensorCall,
     Usage,
+    Zone,
     flow_of,
 )
 
@@ -63,9 +65,18 @@ _CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to cl
 class AttemptLog(Protocol):
     """Keeps what was tried; the account of the call."""
 
-    async def leaves(self, endpoint: str, sent_as: str) -> None:
-        """Returns once it may be sent to this cloud endpoint: its intent is on record, where the
-        settings want that. Raises RecordUnwritable, DeadlineExceeded."""
+    before_dispatch: bool
+    """Nothing is sent to the cloud before it is on record."""
+
+    def starts(
+        self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
+    ) -> Durable | None:
+        """It is about to be sent. Returns what is done once that is on record. Raises
+        RecordUnwritable."""
+        ...
+
+    async def on_record(self, durable: Durable) -> None:
+        """Waits for that. Raises RecordUnwritable, DeadlineExceeded."""
         ...
 
     def attempted(self, attempt: Attempt) -> None: ...
@@ -89,18 +100,25 @@ class Granted(Protocol):
         ...
 
 
-class RunningAttempt:
+class RunningAttempt(Waiting):
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
+    may_last = True
     answered = False  # whether its time tells how fast the server is
+    finished = False
     reserved: Reservation | None = None
     stream: ReplyStream | None = None
+    first: Frame | None = None  # of an answer that did not come whole
     sent_s: float | None = None
     sent_as = ""  # what the cloud knows it by
+    told: Durable | None = None  # done once it is on record
     epoch: int | None = None  # None: no call has gone there
-    give_up_s = 0.0
     gpu_mark = 0.0
-    frames = came_bytes = 0
+    high_s = 0.0  # of its lane's times, of a sample of so many, when it was sent
+    sample = 0
+    frames = 0
+    came_bytes = 0
+    span: Span | None = None
 
     def __init__(
         self,
@@ -116,14 +134,19 @@ class RunningAttempt:
         self.fleet, self.clock, self.log = fleet, clock, log
         self.request, self.found, self.decision = request, found, decision
         self.endpoint, self.turn = endpoint, turn
-        self.served = endpoint.models[request.model]
-        self.place = fleet.places[endpoint.name]
-        self.lane = fleet.lane(endpoint.name, request.model)
-        self.span = request.trace.begin("attempt") if request.trace.sampled else None
+        model, place = request.model, fleet.places[endpoint.name]
+        self.served = endpoint.models[model]
+        self.place, self.lane = place, place.lanes[model]
+        if request.trace.sampled:
+            self.span = request.trace.begin("attempt")
 
     @property
-    def finished(self) -> bool:
-        return self.log is _NOWHERE
+    def model(self) -> str:
+        return self.request.model
+
+    @property
+    def restricted(self) -> bool:
+        return self.found.restricted
 
     def beside(self, endpoint: Endpoint, found: Classification) -> RunningAttempt:
         """Another try at the same call."""
@@ -131,30 +154,49 @@ class RunningAttempt:
             self.fleet, self.clock, self.request, found, self.decision, endpoint, self.log
         )
 
-    async def start(self) -> OpenedReply:
+    async def start(self, just_decided: bool = False) -> RunningAttempt:
+        """Itself, once its answer has begun. `just_decided`: in this very step, by what is there
+        now; it is looked at again before the call goes."""
         fleet, endpoint, request = self.fleet, self.endpoint, self.request
         try:
-            self._still_available()
-            if endpoint.zone is CLOUD:  # much may have changed when what it takes is there
-                self.reserved = await fleet.reserve(request, self.served)
+            away = endpoint.zone is CLOUD
+            if not (away and just_decided):
+                self._still_available()
+            if away:  # much may have changed when what it takes is there
+                self.reserved = fleet.reserve(request, self.served)
+                if not self.reserved.leased:
+                    await fleet.lease(self.reserved, request.deadline)
                 self.sent_as = ambient.new_id()
-                await self.log.leaves(endpoint.name, self.sent_as)
+            self.told = told = self.log.starts(
+                endpoint,
+                self.decision.zones,
+                0.0 if self.turn is None else self.turn.queued_s,
+                self.sent_as,
+            )
+            if away:
+                if told is not None and self.log.before_dispatch:
+                    await self.log.on_record(told)
                 self._still_available()
             self.epoch = fleet.started(endpoint, request.model)
             if self.place.gpu_time is not None:
                 self.gpu_mark = self.place.gpu_time.enters()
-            self.give_up_s = fleet.give_up_s(endpoint, request)
-            self.sent_s = self.clock()
-            limit = patience.within(min(request.deadline.remaining_s(), self.give_up_s))
-            with limit, Waiting(self.place, request.model, self.found.restricted, limit):
+            now_s = self.sent_s = self.clock()
+            times = self.lane.times
+            self.high_s, self.sample = times.high_s, times.sample
+            least_s = fleet.health.response_floor_ms / 1000
+            with self.waits(min(request.deadline.at_s, now_s + least_s), now_s):
                 self.stream = stream = await self._open()
-                if type(stream) is OneFrame:
-                    first: Frame | None = stream.take()
-                elif request.streamed and isinstance(request.payload, TensorCall):
-                    first = await anext(stream, None)  # a decoupled model may give none
+                streamed = request.payload.streamed
+                if type(stream) is OneFrame and not streamed:
+                    self.frames = 1
+                    if self.served.egress_usd_per_gb:
+                        self.came_bytes = _length(stream.peek())
+                elif streamed and isinstance(request.payload, TensorCall):
+                    self.first = await anext(stream, None)  # a decoupled model may give none
+                    self.came(self.first)
                 else:
-                    first = await anext(stream)
-            self.came(first)
+                    self.first = await anext(stream)
+                    self.came(self.first)
         except StopAsyncIteration:
             error = UpstreamFailed("the endpoint ended its answer before it began")
             await self.finish(error)
@@ -175,14 +217,21 @@ class RunningAttempt:
         except BaseException:  # a connector's bug
             await self.finish(None, "internal")
             raise
-        return OpenedReply(self, first)
+        return self
+
+    def last_look(self) -> None:
+        """Most are answered long before anybody has to ask how long theirs may take."""
+        self.ends_s = min(self.request.deadline.at_s, (self.sent_s or 0.0) + self._give_up_s())
+
+    def _give_up_s(self) -> float:
+        return give_up_s(self, self.fleet.health, self.request)
 
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out before the answer began")
         if why := self.fleet.went_out(self.endpoint, self.request.model):
             return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
-        if self.clock() - (self.sent_s or 0.0) >= self.give_up_s:
+        if self.clock() - (self.sent_s or 0.0) >= self._give_up_s():
             return UpstreamSilent("the endpoint gave no answer in many times its usual time")
         return UpstreamGivenUp("the endpoint became slow before it answered", reason="slow")
 
@@ -228,6 +277,9 @@ class RunningAttempt:
         door = self.turn.door if self.turn is not None else None
         return (door or place.onprem).infer(request, self.served)
 
+    async def aclose(self) -> None:
+        await self.finish(None, "cancelled")
+
     async def finish(self, error: GatewayError | None, result: str = "") -> None:
         """`end`, and wait for the close."""
         closing = self.end(error, result)
@@ -237,26 +289,26 @@ class RunningAttempt:
     def end(self, error: GatewayError | None, result: str = "") -> asyncio.Future[None] | None:
         """Give the turn back, close the upstream, tell fleet and account; acts once. Returns the
         close, if that takes time."""
-        log, self.log = self.log, _NOWHERE
-        if log is _NOWHERE:
+        if self.finished:
             return None
-        took_s = self.clock() - self.sent_s if self.sent_s is not None else 0.0
-        closing = None
-        if self.stream is not None and type(self.stream) is not OneFrame:
-            closing = _closing(self.stream)
-        self.answered = error is None and not result
-        if closing is not None:  # nobody takes this place before the close has gone out (S2)
-            asyncio.get_running_loop().call_soon(self._leave)
+        self.finished = True
+        sent_s, stream, closing = self.sent_s, self.stream, None
+        took_s = 0.0 if sent_s is None else self.clock() - sent_s
+        self.answered = answered = error is None and not result
+        if stream is not None and type(stream) is not OneFrame:
+            closing = _closing(stream)
+            if closing is not None:  # nobody takes this place before the close has gone out (S2)
+                asyncio.get_running_loop().call_soon(self._leave)
         how = result or (error.reason if error is not None else "served")
-        attempt = self.as_attempt(how, took_s, last=True)
+        attempt = self.as_attempt(how, took_s)
         if self.reserved is not None:
             self.reserved.settle(attempt.cost.nano_usd)
         if self.epoch is not None:
-            if self.answered:
+            if answered:
                 self.fleet.succeeded(self.endpoint, self.request, self.epoch, took_s)
             else:
                 self._tell_of_failure(error, self.epoch)
-        log.attempted(attempt)
+        self.log.attempted(attempt)
         if self.span is not None:
             self.request.trace.end(self.span, _told(self.endpoint, how))
         if closing is None:
@@ -269,24 +321,40 @@ class RunningAttempt:
         if self.epoch is not None:
             self.fleet.ended(self.endpoint, self.request.model)
 
-    def as_attempt(self, result: str, took_s: float, last: bool = False) -> Attempt:
-        """So far; with `last` of the whole attempt, asked once."""
+    def as_attempt(self, result: str, took_s: float) -> Attempt:
+        """Asked once, at its end."""
         told = getattr(self.stream, "usage", None)  # as the endpoint counted it
-        if not isinstance(told, Usage):
+        if type(told) is not Usage:
             told = None
-        cost = _NOT_SENT if self.epoch is None else self._cost(told or self._of_a_total(), last)
+        cost = _NOT_SENT
+        if self.epoch is not None:
+            usage = told or self._of_a_total()
+            if self.place.gpu_time is not None:
+                cost = self._cost_here(self.place.gpu_time, usage)
+            else:
+                cost = tariff.in_the_cloud(
+                    self.request, self.served, usage, self.frames, self.came_bytes
+                )
+        endpoint, turn = self.endpoint, self.turn
         return Attempt(
-            endpoint=self.endpoint.name,
-            zone=self.endpoint.zone,
-            zones=self.decision.zones,
-            result=result,
-            queued_s=self.turn.queued_s if self.turn is not None else 0.0,
-            took_s=took_s,
-            price_usd=usd(cost.nano_usd),
-            cost=cost,
-            usage=told,
-            sent_as=self.sent_as,
+            endpoint.name,
+            endpoint.zone,
+            self.decision.zones,
+            result,
+            0.0 if turn is None else turn.queued_s,
+            took_s,
+            usd(cost.nano_usd),
+            cost,
+            told,
+            self.sent_as,
         )
+
+    def whole(self) -> OneFrame:
+        """All of an answer that does not stream."""
+        if type(self.stream) is OneFrame:
+            return self.stream
+        assert self.first is not None
+        return OneFrame(self.first, self.tokens())
 
     def came(self, frame: Frame | None) -> None:
         if frame is not None:
@@ -294,14 +362,8 @@ class RunningAttempt:
             if self.served.egress_usd_per_gb:
                 self.came_bytes += _length(frame)
 
-    def _cost(self, usage: Usage | None, last: bool) -> Cost:
-        gpu = self.place.gpu_time
-        if gpu is None:
-            return tariff.in_the_cloud(
-                self.request, self.served, usage, self.frames, self.came_bytes
-            )
-        share_ns = gpu.leaves_ns(self.gpu_mark) if last else gpu.so_far_ns(self.gpu_mark)
-        cost = tariff.on_the_premises(self.served, share_ns, usage)
+    def _cost_here(self, gpu: GpuTime, usage: Usage | None) -> Cost:
+        cost = tariff.on_the_premises(self.served, gpu.leaves_ns(self.gpu_mark), usage)
         if self.found.restricted or not self.answered:
             return cost
         abroad = self.fleet.cheapest_abroad(self.request.model)
@@ -347,7 +409,9 @@ async def closed(closing: asyncio.Future[None]) -> None:
         ended.result()
 
 
-def _length(frame: Frame) -> int:
+def _length(frame: Frame | None) -> int:
+    if frame is None:
+        return 0
     if isinstance(frame, GrpcMessage):
         return len(frame.message)
     return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)
@@ -357,45 +421,25 @@ def _told(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
     return {"endpoint": endpoint.name, "zone": endpoint.zone.value, "result": result}
 
 
-class _Nowhere:
-    async def leaves(self, endpoint: str, sent_as: str) -> None:
-        raise AssertionError("an attempt was finished twice")
-
-    def attempted(self, attempt: Attempt) -> None:
-        raise AssertionError("an attempt was finished twice")
-
-    def decided(self, decision: Decision) -> None:
-        raise AssertionError("an attempt was finished twice")
-
-
-_NOWHERE = _Nowhere()
-
-
 class OpenedReply:
-    """A committed reply. Every frame comes within the deadline; closing cancels the upstream."""
+    """The frames of an attempt that has begun to answer. Each comes within the deadline; closing
+    cancels the upstream."""
 
-    def __init__(self, attempt: RunningAttempt, first: Frame | None) -> None:
+    def __init__(self, attempt: RunningAttempt) -> None:
+        attempt.begun, attempt.may_last = True, False
         self._attempt = attempt
-        self.endpoint = attempt.endpoint
-        self._first: Frame | None = first
+        self._first = attempt.first
+        if self._first is None and type(attempt.stream) is OneFrame:
+            self._first = attempt.stream.take()
         self._done = False
+        self._priced = attempt.served.egress_usd_per_gb > 0.0  # by the byte
         self._since_s: float | None = None  # the last frame, while the next is waited for
         self._take: Take
-        self._lane: Lane
-        self._ticket = 0
         self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
-
-    @property
-    def served(self) -> ServedModel:
-        return self._attempt.served
 
     @property
     def total_tokens(self) -> int | None:
         return self._attempt.tokens()
-
-    def so_far(self) -> Attempt:
-        attempt = self._attempt
-        return attempt.as_attempt("streaming", attempt.clock() - (attempt.sent_s or 0.0))
 
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self
@@ -425,14 +469,6 @@ class OpenedReply:
         """Ends at its limit, too: then `anext` finds out what that means."""
         return None if flow_of(self._attempt.stream) is None else self._flow
 
-    def served_whole(self) -> tuple[Frame, Awaitable[None] | None]:
-        """The first frame, which was the whole answer; and what there is to wait for: the close, if
-        that takes time."""
-        first, self._first, self._done = self._first, None, True
-        assert first is not None
-        closing = self._attempt.end(None)
-        return first, None if closing is None else closed(closing)
-
     async def aclose(self) -> None:
         await self._finish(None, "cancelled")
 
@@ -440,8 +476,7 @@ class OpenedReply:
         attempt = self._attempt
         since_s = attempt.clock() if self._since_s is None else self._since_s
         self._since_s = None
-        limit = self._limit(since_s)
-        with limit, self._waiting(limit):
+        with self._waits(since_s):
             frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
         attempt.came(frame)
@@ -449,47 +484,44 @@ class OpenedReply:
 
     async def _flow(self, take: Take) -> None:
         attempt, stream = self._attempt, cast(Flowing, self._attempt.stream)
-        self._take, self._lane = take, attempt.lane
+        self._take = take
         if self._done or self._first is not None or not stream.pass_on(self._passes):
             return
         self._since_s = self._told_s = attempt.clock()
         self._gap_s = 0.0
-        limit = self._limit(self._since_s)
-        with suppress(TimeoutError), limit, self._waiting(limit) as self._ticket:
+        with suppress(TimeoutError), self._waits(self._since_s):
             await stream.flow(self._came)
             self._since_s = None
 
     def _came(self, events: bytes, count: int) -> bool:
         """What its lane is told is not told for each of many frames that follow closely."""
-        now_s, since_s = self._attempt.clock(), self._since_s
+        attempt, since_s = self._attempt, self._since_s
+        self._since_s = now_s = attempt.clock()
         if since_s is not None and now_s - since_s > self._gap_s:
             self._gap_s = now_s - since_s
-        self._since_s = now_s
         if now_s - self._told_s >= _TELLS_S:
-            self._lane.gaps.observe(self._gap_s)
-            self._lane.health.heard_from(self._ticket, now_s)
+            attempt.lane.gaps.observe(self._gap_s)
+            attempt.lane.health.heard_from(attempt, now_s)
             self._told_s, self._gap_s = now_s, 0.0
-        return self._passes(events, count)
-
-    def _passes(self, events: bytes, count: int) -> bool:
-        attempt = self._attempt
         attempt.frames += count
-        if attempt.served.egress_usd_per_gb:
+        if self._priced:
             attempt.came_bytes += len(events) - count * _FRAMED_BYTES
         return self._take(events, count)
 
-    def _waiting(self, limit: Patience) -> Waiting:
+    def _passes(self, events: bytes, count: int) -> bool:
+        """Of what had come before anybody waited."""
         attempt = self._attempt
-        return Waiting(
-            attempt.place, attempt.request.model, attempt.found.restricted, limit, begun=True
-        )
+        attempt.frames += count
+        if self._priced:
+            attempt.came_bytes += len(events) - count * _FRAMED_BYTES
+        return self._take(events, count)
 
-    def _limit(self, since_s: float) -> Patience:
-        """Of the wait for a frame, since the one before it."""
+    def _waits(self, since_s: float) -> Waiting:
+        """For a frame, since the one before it."""
         attempt = self._attempt
-        request, waited_s = attempt.request, attempt.clock() - since_s
-        patience_s = attempt.fleet.next_frame_s(attempt.endpoint, request.model) - waited_s
-        return patience.within(min(request.deadline.remaining_s(), patience_s))
+        request, now_s = attempt.request, attempt.clock()
+        idle_at_s = since_s + attempt.fleet.next_frame_s(attempt.endpoint, request.model)
+        return attempt.waits(min(request.deadline.at_s, idle_at_s), now_s)
 
     async def _finish(self, error: GatewayError | None, result: str = "") -> None:
         self._done = True

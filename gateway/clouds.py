@@ -52,11 +52,11 @@ class Clouds:
 
     def takes_another(self, name: str, model: str) -> bool:
         """Whether there is room, with what is there and what it can take."""
-        place = self._places[name]
-        used = place.in_flight
-        if self._beside or place.lanes[model].health.slow_start.going:
-            used = self._used(name, model)
-        return self._limits[name].room(used)
+        place, limit = self._places[name], self._limits[name]
+        slowly = place.lanes[model].health.slow_start.going
+        if slowly or limit.closed_until_s or self._beside:
+            return limit.room(self._used(name, model))
+        return place.in_flight < limit.limit
 
     def room(self, name: str, model: str) -> int:
         """How many calls it takes now."""

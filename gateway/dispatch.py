@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from gateway.attempt import AttemptLog, Granted, OpenedReply, RunningAttempt
+from gateway.attempt import AttemptLog, Granted, RunningAttempt
 from gateway.deadline import Clock
 from gateway.errors import (
     CloudFull,
@@ -89,28 +89,42 @@ class Dispatcher:
         self._retries = retries or RetryBudget(clock)
         self._hedging = hedging
 
-    def send(
+    async def send(
         self,
         request: InferenceRequest,
         clearance: Clearance,
         decision: Decision,
         log: AttemptLog,
-    ) -> Coroutine[Any, Any, OpenedReply]:
-        """The reply from its first frame on; whoever gets it must close it. Raises what the last
+    ) -> RunningAttempt:
+        """The attempt whose answer has begun; whoever gets it must end it. Raises what the last
         attempt met; for a restricted call OnpremUnavailable, unless the queue was full or the model
         failed; or NotCleared before an attempt in the cloud that turns out not to be allowed.
         """
-        self._retries.called()
-        route = _Route(request, clearance, decision, log)
-        if not request.trace.sampled:
-            return self._send(route)
-        return self._traced(route)
+        self._retries.calls += 1
+        first = decision.attempts[0]
+        if first.zone is not CLOUD or self._hedging or request.trace.sampled:
+            with request.trace.stage("dispatch"):
+                return await self._along(_Route(request, clearance, decision, log))
+        # As most calls: it is sent to the cloud, which answers. Where it may go else is thought of
+        # when it does not.
+        if CLOUD not in decision.zones:
+            raise EgressForbidden(request.id)
+        known = clearance.found.complete
+        await clearance.to_leave()
+        attempt = RunningAttempt(
+            self._fleet, self._clock, request, clearance.found, decision, first, log
+        )
+        try:
+            return await attempt.start(just_decided=known)
+        except GatewayError as exc:
+            route = _Route(request, clearance, decision, log)
+            route.clouds.popleft()
+            route.attempt = attempt
+            if not route.goes_on(exc):
+                raise
+        return await self._along(route)
 
-    async def _traced(self, route: _Route) -> OpenedReply:
-        with route.request.trace.stage("dispatch"):
-            return await self._send(route)
-
-    async def _send(self, route: _Route) -> OpenedReply:
+    async def _along(self, route: _Route) -> RunningAttempt:
         request, decision = route.request, route.decision
         try:
             while (zone := route.zone) is not None or await self._room_in_time(route):
@@ -141,17 +155,9 @@ class Dispatcher:
                     if self._hedging and route.may_hedge and has_no_effect(request):
                         return await self._hedged(attempt, route)
                     return await attempt.start()
-                except (UpstreamRefused, DeadlineExceeded):
-                    raise
-                except OwnerLost:
-                    if not route.again():
+                except GatewayError as exc:
+                    if not route.goes_on(exc):
                         raise
-                except DeadlineUnmeetable:
-                    if route.last is None:
-                        raise
-                    route.onprem = False
-                except (UpstreamError, Saturated, SpillClosed) as exc:
-                    route.failed(exc)
         finally:
             if route.paid:
                 self._retries.give_back()
@@ -170,7 +176,7 @@ class Dispatcher:
         else:
             route.onprem = False
             return None
-        call = fleet.call(request, found.restricted, route.clouds, frozenset(route.avoid))
+        call = fleet.call(request, found.restricted, route.clouds, route.avoid)
         try:
             if request.trace.sampled:
                 with request.trace.stage("queue"):
@@ -196,20 +202,19 @@ class Dispatcher:
         a place there. One of which nothing was sent is decided on anew (`Pipeline`)."""
         if not route.full or not 0 < route.sent < route.decision.tries:
             return False
-        full = tuple(route.full)
-        route.full.clear()
+        full, route.full = route.full, ()
         if not await self._fleet.room_in_time(route.request, full):
             return False
         route.clouds.extend(map(self._fleet.endpoint, full))
         return True
 
-    async def _hedged(self, attempt: RunningAttempt, route: _Route) -> OpenedReply:
+    async def _hedged(self, attempt: RunningAttempt, route: _Route) -> RunningAttempt:
         others, clearance = route.clouds, route.clearance
         times = attempt.lane.times
         if times.cold:
             return await attempt.start()
 
-        async def second() -> Coroutine[Any, Any, OpenedReply] | None:
+        async def second() -> Coroutine[Any, Any, RunningAttempt] | None:
             endpoint = others[0]
             allowed = endpoint.zone in attempt.decision.zones
             if not (allowed and self._worth_another(attempt.request, endpoint)):
@@ -271,6 +276,8 @@ class _Route:
     paid = False  # for a second try that has not begun
     losses = 0
     attempt: RunningAttempt | None = None
+    avoid: frozenset[str] = frozenset()  # servers
+    full: tuple[str, ...] = ()  # places in the cloud that had no room for it
 
     def __init__(
         self,
@@ -286,8 +293,8 @@ class _Route:
                 self.clouds.append(endpoint)
             else:
                 self.onprem = True
-        self.avoid: set[str] = set(slow_ones(decision)) if decision.vetoes else set()
-        self.full: list[str] = []  # places in the cloud that had no room for it
+        if decision.vetoes:
+            self.avoid = slow_ones(decision)
 
     @property
     def zone(self) -> Zone | None:
@@ -303,7 +310,21 @@ class _Route:
         """Whether one more may be tried beside one that is about to be sent the call."""
         return bool(self.clouds) and self.sent + 2 <= self.decision.tries
 
-    def again(self) -> bool:
+    def goes_on(self, error: GatewayError) -> bool:
+        """Whether it may go elsewhere after this."""
+        if isinstance(error, OwnerLost):
+            return self._again()
+        if isinstance(error, DeadlineUnmeetable):
+            self.onprem = False
+            return self.last is not None
+        if isinstance(error, UpstreamRefused | DeadlineExceeded):
+            return False
+        if not isinstance(error, UpstreamError | Saturated | SpillClosed):
+            return False
+        self._failed(error)
+        return True
+
+    def _again(self) -> bool:
         """The gateway died that had forwarded the call, which was no fault of the server: it goes
         there once more by the next owner. Not where a second time could count twice."""
         self.attempt = None
@@ -314,11 +335,11 @@ class _Route:
         self.decision = leaving(self.decision, why)
         self.log.decided(self.decision)
 
-    def failed(self, error: GatewayError) -> None:
+    def _failed(self, error: GatewayError) -> None:
         attempt, self.attempt, self.last = self.attempt, None, error
         if attempt is not None:
             self.sent += attempt.sent_s is not None
             if isinstance(error, CloudFull):
-                self.full.append(attempt.endpoint.name)
+                self.full += (attempt.endpoint.name,)
             if attempt.endpoint.zone is ONPREM:
-                self.avoid.add(attempt.endpoint.name)
+                self.avoid |= {attempt.endpoint.name}

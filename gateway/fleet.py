@@ -15,7 +15,7 @@ from gateway.breaker import Breaker
 from gateway.catalog import Catalog
 from gateway.clouds import Clouds
 from gateway.config import HealthSettings
-from gateway.deadline import Clock
+from gateway.deadline import Clock, Deadline
 from gateway.errors import (
     DeadlineExceeded,
     GatewayError,
@@ -35,10 +35,19 @@ from gateway.place import Lane, Place, unavailable_why
 from gateway.pricing import tariff
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
-from gateway.routing.policy import leaving, slow_ones
+from gateway.routing.policy import Policy, leaving, slow_ones
 from gateway.scheduling.calls import Call, Spill
 from gateway.spill import Reservation, SpillControl
-from gateway.types import Decision, Endpoint, EndpointState, InferenceRequest, ServedModel, Zone
+from gateway.standing import Standing, may_stand
+from gateway.types import (
+    Classification,
+    Decision,
+    Endpoint,
+    EndpointState,
+    InferenceRequest,
+    ServedModel,
+    Zone,
+)
 from gateway.ways import Ways
 
 log = logging.getLogger(__name__)
@@ -79,10 +88,13 @@ class Fleet:
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
         self.ways = Ways(catalog, places, self.lane)
+        self._standing: dict[str, Standing] = {}
         self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
         self.beside: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
         self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.beside)
+        self.takes_another: Callable[[str, str], bool] = self.clouds.takes_another
+        """Whether an endpoint in the cloud has room for a call of a model."""
         for place in places.values():
             if place.lanes.new is None:
                 place.lanes.new = partial(self._new_lane, place)
@@ -90,6 +102,23 @@ class Fleet:
                 place.gpu_time = GpuTime(clock)
 
     # What the decision reads
+
+    def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
+        """What the policy makes of the states of now. Raises what it does."""
+        model, changes = request.model, self._catalog.changes
+        standing = self._standing.get(model)
+        if standing is not None:
+            decision = standing.of(request, found, policy, changes, self._clock())
+            if decision is not None:
+                return decision
+        states = self.snapshot(request, found.restricted)
+        decision = policy.decide(request, found, states)
+        if may_stand(request, found, policy, decision, states):
+            self._standing[model] = Standing(
+                request, policy, decision, self.ways.of(model).all, changes, self.beside,
+                self._spill, self._here_s,
+            )  # fmt: skip
+        return decision
 
     def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointState, ...]:
         """The state of every endpoint that may serve the request's model."""
@@ -230,14 +259,14 @@ class Fleet:
     def _server_now(self, name: str, model: str) -> ServerNow:
         place, lane = self.places[name], self.lane(name, model)
         window = self.groups.window(model, name)
-        most: float = min(place.settings.max_in_flight, _OVERTAKEN * window)
+        most = float(min(place.settings.max_in_flight, _OVERTAKEN * window))
         share = lane.health.slow_start.share()
         if not lane.breaker.closed:
-            most = 1  # the probe of a half-open breaker
+            most = 1.0  # the probe of a half-open breaker
         elif share < 1.0:
-            most = min(most, lane.health.slow_start.of(window))
+            most = min(most, float(lane.health.slow_start.of(window)))
         if self.beside and (others := self._queued_elsewhere(name, model)):
-            most = max(0, min(most, window) - others)
+            most = max(0.0, min(most, float(window)) - others)
         up, seen = not unavailable_why(place, lane), self._seen.get((name, model))
         if seen is None or seen.up is not up or seen.most != most:
             seen = self._seen[name, model] = ServerNow(name, up, most)
@@ -315,6 +344,9 @@ class Fleet:
         names = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
         return {name: 0 if closed else self.clouds.capacity(name, model) for name in names}
 
+    def _here_s(self, request: InferenceRequest, now_s: float) -> float:
+        return self._onprem_s(request, self.group_of(request), now_s)[0]
+
     def _onprem_s(
         self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
     ) -> tuple[float, int]:
@@ -351,15 +383,16 @@ class Fleet:
         why = self.refuses(endpoint, model)
         return "" if why == "drained" else why
 
-    def takes_another(self, name: str, model: str) -> bool:
-        """Whether an endpoint in the cloud has room."""
-        return self.clouds.takes_another(name, model)
-
-    def reserve(self, request: InferenceRequest, served: ServedModel) -> Awaitable[Reservation]:
+    def reserve(self, request: InferenceRequest, served: ServedModel) -> Reservation:
         """Money for an attempt in the cloud, as much as it can cost. Raises SpillClosed."""
-        return self._spill.reserve(
-            request.tenant, tariff.at_most(request, served), request.deadline
-        )
+        spill = self._spill
+        if not spill.budgets.limited:
+            return spill.reserve(request.tenant, 0)
+        return spill.reserve(request.tenant, tariff.at_most(request, served))
+
+    def lease(self, reserved: Reservation, deadline: Deadline) -> Awaitable[None]:
+        """What of it the ledger has to be asked for. Raises SpillClosed."""
+        return self._spill.lease(reserved, deadline)
 
     def cheapest_abroad(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
@@ -398,7 +431,8 @@ class Fleet:
         lane.health.served(took_s, times)
         times.observe(took_s)
         if limit is not None:  # in the cloud
-            limit.answered(place.in_flight)
+            if 2 * place.in_flight >= limit.limit:  # fewer prove nothing
+                limit.answered(place.in_flight)
             self.groups.answered_abroad(name, request, took_s)
         self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 

@@ -87,15 +87,12 @@ class ServerGroup:
         scheduling: Scheduling,
         look_around: Callable[[], Surroundings],
         clock: Clock,
-        released: Callable[[str], None] = lambda server: None,
-        acted: Callable[[], None] = lambda: None,
+        acted: Callable[[], None] | None = None,
     ) -> None:
-        """`released` is told the name of each server that is sent a batch; `acted` is called when
-        everything that an event asked for has been done."""
+        """`acted` is called when everything that an event asked for has been done."""
         self.scheduling = scheduling
         self._look_around = look_around
         self._clock = clock
-        self._released = released
         self._acted = acted
         self._waiters: dict[int | str, _Waiter] = {}
         self._todo: deque[Action] = deque()
@@ -103,11 +100,12 @@ class ServerGroup:
         self._moved = False  # a server went up or down, and those who wait have not been told
         self._timer: asyncio.TimerHandle | None = None
         self._known: dict[str, ServerNow] = {}
+        self._up: frozenset[str] = frozenset()  # of these
         self.on_gpus: dict[str, int] = {}
         """Servers whose GPU it shares with other models, with its number there."""
 
     def belongs_to(
-        self, look_around: Callable[[], Surroundings], acted: Callable[[], None]
+        self, look_around: Callable[[], Surroundings], acted: Callable[[], None] | None
     ) -> None:
         """Other settings than those that it was made of have it from now on."""
         self._look_around = look_around
@@ -131,7 +129,6 @@ class ServerGroup:
         if len(actions) == 1 and not (self._todo or self._moved):
             first = actions[0]
             if type(first) is Release and len(first.calls) == 1 and first.calls[0] is call:
-                self._released(first.server)
                 self._acted_on()
                 return Turn(self, call, first.server, 0.0)
         granted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -196,8 +193,12 @@ class ServerGroup:
         if self._waiters:
             self._happens(partial(tell, call.id))
         else:
-            self._todo.extend(tell(call.id, self._clock()))
-            self._act()
+            actions = tell(call.id, self._clock())
+            if actions or self._todo or self._moved or self._acting:
+                self._todo.extend(actions)
+                self._act()
+            else:
+                self._acted_on()
 
     def _withdraw(self, call: Call, granted: asyncio.Future[str]) -> None:
         if call.id in self._waiters:  # and may be called up now, by what is seen around
@@ -215,11 +216,7 @@ class ServerGroup:
         self._act()
 
     def _stranded(self, call: Call) -> bool:
-        avoid = call.avoid
-        for server in self._known.values():  # noqa: SIM110 - of most calls the first one tells
-            if server.up and server.name not in avoid:
-                return False
-        return True
+        return self._up <= call.avoid
 
     def _send_away(self) -> None:
         """Who has no server any more is told at once: it may have another place, or a better time
@@ -254,7 +251,8 @@ class ServerGroup:
         """An event is over."""
         if self._waiters or self._timer is not None:
             self._set_timer()
-        self._acted()
+        if self._acted is not None:
+            self._acted()
 
     def _look(self, now_s: float) -> None:
         around, known = self._look_around(), self._known
@@ -269,13 +267,13 @@ class ServerGroup:
         if known is None or known.most != server.most:
             self._todo.extend(scheduling.limit(server.name, server.most, now_s))
         if known is None or known.up != server.up:
+            self._up = frozenset([s.name for s in self._known.values() if s.up])
             tell = scheduling.server_up if server.up else scheduling.server_down
             self._todo.extend(tell(server.name, now_s))
             self._moved = True
 
     def _do(self, action: Action) -> None:
         if isinstance(action, Release):
-            self._released(action.server)
             for call in action.calls:
                 granted = self._waiters.pop(call.id).granted
                 if granted.cancelled():  # its caller leaves in this very step

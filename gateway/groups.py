@@ -33,6 +33,7 @@ _FIXED_SHARE = 0.8
 """Of the expected time of a call alone, until batches have been seen: what a batch costs before its
 first call. Cautious: it promises little from batching."""
 _FIXED_ALONE = 0.2  # the same of calls that end one by one, whose time is in their length
+_ALONE = 8  # calls for which their time is fitted once: each of them is a batch of its own
 _AHEAD = 2  # batches' worth of calls with a server that makes the batches: the running and the next
 
 
@@ -158,8 +159,8 @@ class Groups:
         for name, instances in layout.instances.items():
             scheduler.grow(name, instances, self._clock())
         group = ServerGroup(
-            scheduler, lambda: self._look_around(model, servers), self._clock,
-            acted=partial(self._pass_on, layout.shared),
+            scheduler, partial(self._look_around, model, servers), self._clock,
+            acted=self._passing(layout.shared),
         )  # fmt: skip
         for name, number in numbers.items():
             if gpus[name].vacant != number:  # a simple rule takes no part in turns
@@ -187,6 +188,9 @@ class Groups:
         gpu = self._gpus.get(server)
         return gpu is not None and gpu.turns
 
+    def _passing(self, servers: Collection[str]) -> Callable[[], None] | None:
+        return partial(self._pass_on, servers) if servers else None
+
     def _pass_on(self, servers: Iterable[str]) -> None:
         """Where models of a server take turns, the next one is told."""
         if self._passing_on:
@@ -209,7 +213,7 @@ class Groups:
             return BatchModel(prior.fixed_s, prior.per_row_s)
         expected_s = self._expected_s(server)
         fixed = _FIXED_ALONE if alone else _FIXED_SHARE
-        return BatchModel(expected_s * fixed, expected_s * (1 - fixed))
+        return BatchModel(expected_s * fixed, expected_s * (1 - fixed), _ALONE if alone else 1)
 
     def _one_by_one(self, key: Key) -> bool:
         model, servers = key
@@ -321,14 +325,17 @@ class Groups:
     ) -> Call:
         """What the scheduler is told of a request. Where it may leave, the cheapest place counts,
         its chance to be late included."""
-        penalty, left_s = weights.penalty_usd(request, restricted), request.deadline.remaining_s()
-        places = [] if restricted else [
-            (c.price_usd, self.tail(c.endpoint, request.model, size.work)) for c in clouds
-        ]  # fmt: skip
-        price, tail = places[0] if places else (0.0, None)
-        if len(places) > 1:
-            left_s = request.deadline.remaining_s()
-            price, tail = min(places, key=lambda p: p[0] + penalty * p[1].late(left_s))
+        penalty, price = weights.penalty_usd(request, restricted), 0.0
+        tail: Tail | None = None
+        if clouds:
+            places = [] if restricted else [
+                (c.price_usd, self.tail(c.endpoint, request.model, size.work)) for c in clouds
+            ]  # fmt: skip
+            if len(places) == 1:
+                price, tail = places[0]
+            elif places:
+                left_s = request.deadline.remaining_s()
+                price, tail = min(places, key=lambda p: p[0] + penalty * p[1].late(left_s))
         return Call(
             id=next(self._numbers),  # callers may choose the same ids for theirs
             arrived_s=request.received_s,
@@ -410,7 +417,7 @@ class Groups:
         model, servers = key
         self._groups[key] = group
         group.belongs_to(
-            lambda: self._look_around(model, servers), partial(self._pass_on, [*group.on_gpus])
+            partial(self._look_around, model, servers), self._passing([*group.on_gpus])
         )
 
     def close(self, others: Sequence[Groups] = ()) -> None:

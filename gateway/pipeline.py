@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway import ambient, patience
 from gateway.accounting.account import Accounts, CallAccount
+from gateway.accounting.records import kept
 from gateway.admission import Admission
-from gateway.attempt import OpenedReply
+from gateway.attempt import OpenedReply, RunningAttempt, closed
 from gateway.dispatch import Dispatcher, NotCleared
 from gateway.errors import (
     CloudFull,
@@ -30,6 +31,7 @@ from gateway.types import (
     PUBLIC_MODEL,
     Classification,
     Decision,
+    Endpoint,
     EndpointState,
     Flow,
     Frame,
@@ -51,6 +53,8 @@ operator's word."""
 
 
 _NO_LIMITS: Final[Mapping[str, str]] = {}
+_DECIDED_ANEW: Final = (NotCleared, OnpremUnavailable, NoEligibleEndpoint, CloudFull)
+"""What a call may meet of which nothing was sent yet."""
 
 
 def stopping() -> Draining:
@@ -94,6 +98,10 @@ class Pseudonyms(Protocol):
 
 
 class States(Protocol):
+    def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
+        """What the policy makes of a snapshot of now."""
+        ...
+
     def snapshot(self, request: InferenceRequest, restricted: bool) -> Sequence[EndpointState]: ...
     def foresee(
         self, request: InferenceRequest, restricted: bool, decision: Decision
@@ -156,7 +164,8 @@ class Pipeline:
         task, trace = asyncio.current_task(), request.trace
         assert task is not None
         account = self._accounts.open(request)
-        opened: OpenedReply | None = None
+        clearance = AtTheDoor(self._classifier, request, account)
+        opened: RunningAttempt | None = None
         try:
             if trace.sampled:
                 trace.since("front", request.received_s)
@@ -165,17 +174,47 @@ class Pipeline:
             else:
                 share = self._admit(request, account)
             self._waiting[task] = None
-            clearance = AtTheDoor(self._classifier, request, account)
             if trace.sampled:
                 with trace.stage("classify"):
                     if (look := clearance.first_look()) is not None:
                         await look
             elif (look := clearance.first_look()) is not None:
                 await look
-            opened = await self._send(request, clearance, account)
-            reply = await self._release(request, clearance, opened, account, share)
+            while opened is None:
+                found = clearance.found
+                try:
+                    if self._pseudonyms is not None and found.restricted:
+                        opened = await self._send_instead(request, clearance, account)
+                    if opened is None:
+                        decide = self._traced_decision if trace.sampled else self._decide
+                        decision = account.decision = decide(request, found, account)
+                        opened = await self._dispatcher.send(request, clearance, decision, account)
+                except _DECIDED_ANEW as refused:
+                    if not await self._again(request, clearance, found, account, refused):
+                        raise
+            placed = account.decision  # its queue may have decided otherwise
+            assert placed is not None
+            attempts = len(account.attempts) + 1
+            reason = placed.reason if not account.attempts else "failover"
+            frames: SettlingStream | OneFrame
+            streamed = request.payload.streamed
+            if not streamed and (closing := opened.end(None)) is not None:
+                await closed(closing)
+            if (told := opened.told) is not None and not kept(told):
+                await account.on_record(told)
+            if streamed:
+                account.begun(opened.endpoint.name)
+                frames = SettlingStream(OpenedReply(opened), account, self._ended)
+                self._open[frames] = None
+            else:
+                frames = opened.whole()
+                account.total_tokens = frames.total_tokens
+                account.settle(Outcome.SERVED, reason)
+            reply = _reply(clearance, opened.endpoint, reason, attempts, share, frames)
         except BaseException as exc:
             self._waiting.pop(task, None)
+            if clearance.instead is not None:
+                clearance.instead.forget()
             ended_by = self._ended_by(exc, task)
             if isinstance(ended_by, GatewayError):
                 account.vetoes = ended_by.vetoes
@@ -206,48 +245,45 @@ class Pipeline:
             return why()
         return exc
 
-    async def _send(
-        self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
-    ) -> OpenedReply:
-        while True:
-            found = clearance.found
-            tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
-            if not tried and self._pseudonyms is not None and found.restricted:
-                other = await self._instead(request, found)
-                if other is not None:
-                    clearance.instead = other[0]
-                    return await self._send_instead(*other, account)
-            try:
-                if request.trace.sampled:
-                    with request.trace.stage("decide"):
-                        account.decision = self._decide(request, found, account)
-                else:
-                    account.decision = self._decide(request, found, account)
-                return await self._dispatcher.send(request, clearance, account.decision, account)
-            except NotCleared:  # restricted from here on: no decision may name the cloud again
-                if found.restricted:
-                    raise EgressForbidden(request.id) from None
-                account.decision = None  # it was one for a call that could leave
-            except (OnpremUnavailable, NoEligibleEndpoint) as refused:
-                if not await self._back_in_time(request, refused):
-                    raise
-            except CloudFull as full:
-                if full.sent or not await self._states.room_in_time(request, full.endpoints):
-                    raise
-
     async def _send_instead(
-        self, instead: Instead, decision: Decision, account: CallAccount
-    ) -> OpenedReply:
+        self, request: InferenceRequest, clearance: AtTheDoor, account: CallAccount
+    ) -> RunningAttempt | None:
+        """Another call that may leave, in its place, where there is one."""
+        tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
+        other = None if tried else await self._instead(request, clearance.found)
+        if other is None:
+            return None
+        instead, decision = other
+        clearance.instead = instead
         account.classified(instead.found)
         account.decision = decision
         if self._shadows is not None:
             states = self._states.snapshot(instead.request, instead.found.restricted)
             self._shadows.see(instead.request, instead.found, states, account)
-        try:
-            return await self._dispatcher.send(instead.request, instead, decision, account)
-        except BaseException:
-            instead.forget()
-            raise
+        return await self._dispatcher.send(instead.request, instead, decision, account)
+
+    async def _again(
+        self,
+        request: InferenceRequest,
+        clearance: AtTheDoor,
+        found: Classification,
+        account: CallAccount,
+        refused: Exception,
+    ) -> bool:
+        """Whether a call that was to be sent, and was not, is decided on anew. `found`: what was
+        known of it when it was decided on."""
+        if clearance.instead is not None:
+            return False
+        if isinstance(refused, NotCleared):  # from here on no decision may name the cloud again
+            if found.restricted:
+                raise EgressForbidden(request.id) from None
+            account.decision = None  # it was one for a call that could leave
+            return True
+        if isinstance(refused, CloudFull):
+            return not refused.sent and await self._states.room_in_time(request, refused.endpoints)
+        if isinstance(refused, OnpremUnavailable) and refused.sent:
+            return False  # one that nothing was sent of may wait for a server that restarts
+        return await self._states.back_in_time(request)
 
     async def _instead(
         self, request: InferenceRequest, found: Classification
@@ -278,14 +314,6 @@ class Pipeline:
         except GatewayError:
             return False
         return decision.attempts[0].zone is CLOUD
-
-    async def _back_in_time(
-        self, request: InferenceRequest, refused: OnpremUnavailable | NoEligibleEndpoint
-    ) -> bool:
-        """A call that nothing has been sent of may wait for a server that restarts."""
-        if isinstance(refused, OnpremUnavailable) and refused.sent:
-            return False
-        return await self._states.back_in_time(request)
 
     async def explain(self, request: InferenceRequest) -> Explanation:
         """The verdict and the decision that `handle` would come to now, and those of the shadows;
@@ -340,6 +368,12 @@ class Pipeline:
             decision = self._decide(request, found)
         return self._states.foresee(request, found.restricted, decision)
 
+    def _traced_decision(
+        self, request: InferenceRequest, found: Classification, account: CallAccount
+    ) -> Decision:
+        with request.trace.stage("decide"):
+            return self._decide(request, found, account)
+
     def _decide(
         self, request: InferenceRequest, found: Classification, account: CallAccount | None = None
     ) -> Decision:
@@ -349,54 +383,36 @@ class Pipeline:
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
             )
+        if account is not None and self._shadows is None:
+            return self._states.decide(request, found, self._policy)
         states = self._states.snapshot(request, found.restricted)
         if account is not None and self._shadows is not None:
             self._shadows.see(request, found, states, account)
         return self._policy.decide(request, found, states)
 
-    async def _release(
-        self,
-        request: InferenceRequest,
-        clearance: AtTheDoor,
-        opened: OpenedReply,
-        account: CallAccount,
-        share: Share | None,
-    ) -> InferenceReply:
-        """Let the answer go, its record written first."""
-        instead, decision = clearance.instead, account.decision
-        found = clearance.found if instead is None else instead.found
-        assert decision is not None
-        attempts = len(account.attempts) + 1
-        reason = decision.reason if not account.attempts else "failover"
-        frames: SettlingStream | OneFrame
-        try:
-            if request.streamed:
-                await account.record_before_release(opened.so_far())
-                frames = SettlingStream(opened, account, self._ended)
-                self._open[frames] = None
-            else:
-                whole, closing = opened.served_whole()
-                if closing is not None:
-                    await closing
-                frames = OneFrame(whole)
-                account.total_tokens = opened.total_tokens
-                await account.settle_before_release(reason)
-        except BaseException:
-            if instead is not None:
-                instead.forget()
-            raise
-        placement = Placement(
-            opened.endpoint.zone,
-            opened.endpoint.name,
-            reason,
-            attempts,
-            found.sensitivity,
-            found.classify_s,
-            sum(found.pseudonymised.values()) if found.pseudonymised else 0,
-            _NO_LIMITS if share is None else share.told(),
-        )
-        reply = InferenceReply(placement, frames)
-        return reply if instead is None else instead.restored(reply)
+
+def _reply(
+    clearance: AtTheDoor,
+    endpoint: Endpoint,
+    reason: str,
+    attempts: int,
+    share: Share | None,
+    frames: SettlingStream | OneFrame,
+) -> InferenceReply:
+    instead = clearance.instead
+    found = clearance.found if instead is None else instead.found
+    placement = Placement(
+        endpoint.zone,
+        endpoint.name,
+        reason,
+        attempts,
+        found.sensitivity,
+        found.classify_s,
+        sum(found.pseudonymised.values()) if found.pseudonymised else 0,
+        _NO_LIMITS if share is None else share.told(),
+    )
+    reply = InferenceReply(placement, frames)
+    return reply if instead is None else instead.restored(reply)
 
 
 class AtTheDoor:

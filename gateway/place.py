@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Final, cast
 
-from gateway import ambient
 from gateway.backends import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.breaker import Breaker
 from gateway.config import EndpointSettings
@@ -17,25 +19,132 @@ from gateway.groups import Prior
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import parting_s
 from gateway.health.statistics import ServerStatistics
-from gateway.patience import Patience
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
 from gateway.spill import AdaptiveLimit
 
+_EARLY_S: Final = 0.002  # uvloop's timers fire up to so much early
+_UNHEARD: Final = (CancelledError, DeadlineExceeded)  # who gave up has heard nothing
+
+
+class Waiting:
+    """A call that waits at its lane for its answer to begin, or for the next frame of it.
+
+    `with waiting.waits(...): await ...` cancels what is waited for and raises TimeoutError at its
+    end, as `asyncio.timeout_at` does; and at once when the endpoint goes down: a frozen server
+    keeps its connections open and would hold every call to its deadline.
+    """
+
+    lane: Lane
+    ends_s = 0.0  # on the clock of the lane
+    begun = False  # it has no other place any more
+    may_last = False  # beyond its end: `last_look` is asked then
+    ran_out = False  # its end has come, and it was told
+    _task: asyncio.Task[object] | None = None
+    _cancelling = 0
+
+    @property
+    def model(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def restricted(self) -> bool:
+        raise NotImplementedError
+
+    def last_look(self) -> None:
+        """Its end has come. Sets a later one, if there is."""
+
+    def waits(self, ends_s: float, now_s: float) -> Waiting:
+        """From now until then; to be entered at once."""
+        lane, task = self.lane, asyncio.current_task()
+        if task is None:
+            raise RuntimeError("only a task can wait")
+        self._task, self._cancelling = task, task.cancelling()
+        self.ends_s = ends_s
+        if ends_s < lane.looks_s:
+            lane.look_at(ends_s, now_s)
+        lane.health.asked(self, now_s)
+        return self
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if error is None or not isinstance(error, _UNHEARD):
+            self.lane.health.heard(self)
+        else:
+            self.lane.health.gave_up(self)
+        if self.ran_out:
+            self.ran_out = False
+            task = self._task
+            assert task is not None
+            if task.uncancel() <= self._cancelling and kind is CancelledError:
+                raise TimeoutError from error
+
+    def ends_by(self, at_s: float, now_s: float) -> None:
+        """At the latest, from now on."""
+        self.may_last = False
+        if at_s < self.ends_s:
+            self.ends_s = at_s
+            if at_s < self.lane.looks_s:
+                self.lane.look_at(at_s, now_s)
+
+    def run_out(self) -> None:
+        self.ran_out = True
+        if self._task is not None:
+            self._task.cancel()
+
 
 @dataclass(slots=True)
 class Lane:
-    """One model on one endpoint."""
+    """One model on one endpoint. One timer serves all who wait here."""
 
     breaker: Breaker
     times: ServiceTimes
     gaps: ServiceTimes  # between two frames of a stream
     health: LaneHealth
     in_flight: int = 0
+    waiting: dict[Waiting, float] = field(init=False)
+    looks_s: float = math.inf  # when the timer fires
+    _timer: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self.waiting = cast("dict[Waiting, float]", self.health.waiting)
 
     @property
     def gap_s(self) -> float:
         return self.gaps.high_s
+
+    def look_at(self, at_s: float, now_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.looks_s = at_s
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, at_s - now_s), self._look)
+
+    def _look(self) -> None:
+        """Whose end has come is told. The timer stays as it is set when waits end: most of them end
+        long before."""
+        now_s = self.health.clock()
+        self._timer, self.looks_s = None, math.inf
+        next_s = math.inf
+        for waiting in self.waiting:
+            if waiting.ran_out:
+                continue
+            if waiting.may_last and waiting.ends_s <= now_s + _EARLY_S:
+                waiting.may_last = False
+                waiting.last_look()
+            if waiting.ends_s <= now_s + _EARLY_S:
+                waiting.run_out()
+            elif waiting.ends_s < next_s:
+                next_s = waiting.ends_s
+        if next_s < math.inf:
+            self.look_at(next_s, now_s)
 
 
 class Lanes(dict[str, Lane]):
@@ -53,39 +162,6 @@ class Lanes(dict[str, Lane]):
         return found
 
 
-class Waiting:
-    """A call that waits for its answer to begin, or for the next frame of it. While in here,
-    `limit` runs out at once when the endpoint goes down: a frozen server keeps its connections open
-    and would hold every call to its deadline."""
-
-    __slots__ = ("_health", "_limit", "_limits", "_ticket", "begun", "model", "restricted")
-
-    def __init__(
-        self, place: Place, model: str, restricted: bool, limit: Patience, begun: bool = False
-    ) -> None:
-        """`begun`: it has no other place any more."""
-        self._limits, self._health = place.limits, place.lanes[model].health
-        self.model, self.restricted, self.begun = model, restricted, begun
-        self._limit = limit
-        self._ticket = 0
-
-    def __enter__(self) -> int:
-        """Returns the ticket by which its lane knows it."""
-        self._limits[self._limit] = self
-        self._ticket = ticket = self._health.asked()
-        return ticket
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        del self._limits[self._limit]
-        unheard = error is not None and isinstance(error, CancelledError | DeadlineExceeded)
-        self._health.left(self._ticket, answered=not unheard)
-
-
 @dataclass(slots=True)
 class Place:
     """One endpoint with its door."""
@@ -100,7 +176,6 @@ class Place:
     in_flight: int = 0
     lanes: Lanes = field(default_factory=Lanes)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
-    limits: dict[Patience, Waiting] = field(default_factory=dict)  # of who waits, in order
     statistics: ServerStatistics | None = None  # where the server tells any
     back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
     provided: Callable[[], Sequence[Provided]] = tuple  # what its models run on, where that is told
@@ -111,13 +186,12 @@ class Place:
     def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once, and who is
         being answered when no more comes."""
-        now_s = ambient.loop_s()
-        for limit, waiting in self.limits.items():
-            if which(waiting) and not limit.expired():  # one that has just fired cannot be moved
-                at_s = now_s
-                if waiting.begun:
-                    at_s += parting_s(self.lanes[waiting.model].gap_s)
-                limit.reschedule(min(at_s, limit.when()))
+        for lane in self.lanes.values():
+            now_s = lane.health.clock()
+            parting_at_s = now_s + parting_s(lane.gap_s)
+            for waiting in lane.waiting:
+                if which(waiting):
+                    waiting.ends_by(parting_at_s if waiting.begun else now_s, now_s)
 
     def address(self, name: str) -> str:
         """Which server it is, whatever settings call it."""

@@ -23,12 +23,13 @@ class RetryBudget:
         self._reserve = reserve
         self._left = reserve
         self._asked_s = clock()
-
-    def called(self) -> None:
-        self._left = min(self._reserve, self._left + self._share)
+        self.calls = 0
+        """First tries, since a second one was last asked for; whoever sends one adds it."""
 
     def take(self) -> bool:
         """Try one call again. False: none is in hand."""
+        self._left = min(self._reserve, self._left + self.calls * self._share)
+        self.calls = 0
         now_s = self._clock()
         if now_s - self._asked_s >= _CALM_S:
             self._left = self._reserve

@@ -11,10 +11,7 @@ _LIMITS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 def stated(document: JsonDocument) -> int:
     """By the first limit that is one; 0 where the call states none."""
-    if document.keys().isdisjoint(_LIMITS):  # as most: told without a look at each
-        return 0
-    for key in _LIMITS:
-        said = document.get(key)
-        if isinstance(said, int) and said > 0:
+    for said in map(document.get, _LIMITS):
+        if said and isinstance(said, int) and said > 0:
             return said
     return 0

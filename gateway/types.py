@@ -435,6 +435,9 @@ class OneFrame:
     async def aclose(self) -> None:
         self._frame = None
 
+    def peek(self) -> Frame | None:
+        return self._frame
+
     def take(self) -> Frame | None:
         """The frame, unless it was taken; all that is left to be read."""
         frame, self._frame = self._frame, None

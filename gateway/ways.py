@@ -41,9 +41,9 @@ class _OfModel:
         self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
 
     def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
-        if asked_version(request):  # which a caller may choose: nothing is kept by it
-            return self._able(request)
         documents = isinstance(request.payload, DocumentCall)
+        if not documents and asked_version(request):  # a caller's choice: nothing is kept by it
+            return self._able(request)
         found = self._groups.get(documents)
         if found is None:
             found = self._groups[documents] = self._able(request)

@@ -44,11 +44,11 @@ async def _a_tick_ms(calls: int) -> tuple[float, float]:
     looker = desk.feed.join()
     for n in range(calls):
         took_s = n * 7919 % 1000 / 1000
-        desk.decisions.take(record(call=str(n), tenant=f"t{n % 9}", took_s=took_s))
+        desk.decisions.ends(record(call=str(n), tenant=f"t{n % 9}", took_s=took_s))
     took = []
     for _ in range(_LAPS):
         await asyncio.sleep(0.3)
-        desk.decisions.take(record())
+        desk.decisions.ends(record())
         began = time.thread_time()
         desk.feed.tick()
         took.append((time.thread_time() - began) * 1000)

@@ -62,7 +62,7 @@ def _kept(path: Path, dsn: str) -> int:
     database = to_read(path, dsn or None)
     entries, days = (
         integer(database.read(f"SELECT SUM(nano_usd) FROM {table}")[0][0])
-        for table in ("entries", "days")
+        for table in ("attempts", "days")
     )
     database.close()
     assert entries == days, "the days' sums are not those of the entries"

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 import yaml
 
+from gateway.audit.calls import key_of
 from gateway.demo.cloud.process import SimulatedCloud
 
 ROOT = Path(__file__).parent.parent
@@ -54,18 +55,25 @@ class LiveGateway:
     client: httpx.Client = field(repr=False)
 
     def records(self) -> list[dict[str, Any]]:
-        """Of calls, once no more come: an error does not wait for its record. What the audit notes
-        of itself is left out."""
-        lines = self._settled().splitlines()
-        return [r for r in map(json.loads, lines) if r["kind"] in ("call", "end")]
+        """Of calls, once no more come, each with its end: nothing waits for that. What the audit
+        notes of itself is left out."""
+        found: dict[tuple[str, int], dict[str, Any]] = {}
+        for record in map(json.loads, self._settled().splitlines()):
+            if record["kind"] == "call":
+                found[key_of(record)] = record
+            elif record["kind"] == "end":
+                found[key_of(record)].update(record, kind="call")
+        return list(found.values())
 
     def _settled(self) -> bytes:
-        """As it is when nothing has been added for a moment; at the latest after a few of them."""
+        """As it is when nothing has been added for a moment, and every call has its end; at the
+        latest after a few of them."""
         found = self.audited()
         for _ in range(20):
             time.sleep(0.03)
             before, found = found, self.audited()
-            if found == before:
+            under_way = found.count(b'"outcome":"sent"') > found.count(b'"kind":"end"')
+            if found == before and not under_way:
                 break
         return found
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any, Final, Protocol
 
 from gateway import ambient, logs
-from gateway.accounting.measures import measures_of
+from gateway.accounting.measures import AT_ONCE, measures_of
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import DecisionLog, Durable, RecordUnwritable
+from gateway.accounting.records import SENT, DecisionLog, Durable, RecordUnwritable
 from gateway.accounting.waits import Waits
 from gateway.deadline import Clock
 from gateway.ledger.entry import Entry, entry_of
-from gateway.tracing import Span
 from gateway.types import (
     PUBLIC_MODEL,
     Attempt,
     Classification,
     Decision,
+    Endpoint,
     InferenceRequest,
     Outcome,
     TensorCall,
@@ -76,7 +75,7 @@ class Accounts:
         ledger: Ledger | None = None,
         before_dispatch: bool = False,
     ) -> None:
-        """`before_dispatch`: what is about to leave is on record before it does."""
+        """`before_dispatch`: what is about to leave waits until it is on record."""
         self.ledger = ledger
         self.before_dispatch = before_dispatch
         self.log = log
@@ -85,6 +84,7 @@ class Accounts:
         self.policy_hash = policy_hash
         self.measures = measures_of(metrics)
         self.waits = Waits()
+        self.debug = _log.isEnabledFor(logging.DEBUG)
         self.open_calls = 0
         self._quiet: asyncio.Event | None = None  # while somebody waits for it
 
@@ -109,22 +109,31 @@ class Accounts:
 
 
 class CallAccount:
-    """Filled in as the call goes on; `settle` may be called on every path and acts once."""
+    """
+    Filled in as the call goes on; `settle` may be called on every path and acts once.
+
+    The record of a call that is sent somewhere has two parts. What was decided is told when its
+    first attempt starts (`call`), and each attempt after that as it starts (`intent`); what became
+    of it is told when it ends (`end`). Nothing leaves and no answer goes before what was told is
+    durable. For the end nobody waits. A call that is sent nowhere has its end in the one record.
+    """
 
     __slots__ = (
-        "_accounts", "_begun_s", "_kept_back", "_recorded", "_releases", "_request", "_settled",
-        "_settling", "_told", "attempts", "decision", "found", "shadowed", "total_tokens", "vetoes",
+        "_accounts", "_begun_s", "_number", "_releases", "_request", "_settled", "_told",
+        "_told_by", "_told_of", "attempts", "before_dispatch", "decision", "found", "shadowed",
+        "total_tokens", "vetoes",
     )  # fmt: skip
 
     def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
         self._accounts = accounts
         self._request = request
         self._releases: list[Callable[[], None]] = []
-        self._told: dict[str, Any] = _NONE  # the line with all that was decided, once it was made
+        self._number = accounts.measures.number()
+        self._told: dict[str, Any] | None = None  # what was decided, once that is handed over
+        self._told_of: Classification | None = None  # what that tells
+        self._told_by: Decision | None = None
         self._settled = False
-        self._recorded = False  # that line is written
-        self._kept_back = False  # settled as served, and the answer has not gone yet
-        self._settling: Span | None = None
+        self.before_dispatch = accounts.before_dispatch
         self._begun_s: float | None = None  # when the first frame of a stream could go
         self.found: Classification | None = None
         self.decision: Decision | None = None
@@ -145,35 +154,43 @@ class CallAccount:
         """Again when its queue decided otherwise."""
         self.decision = decision
 
-    async def leaves(self, endpoint: str, sent_as: str) -> None:
-        """Were the gateway killed from here on, this is what tells of the call."""
-        if not self._accounts.before_dispatch:
-            return
-        request, found = self._request, self.found
-        record = {
-            "kind": "intent",
-            "time": int(ambient.wall_s() * _MILLI) / _MILLI,
-            "id": request.id,
-            "sent_as": sent_as,
-            "endpoint": endpoint,
-            "tenant": request.tenant,
-            "model": request.model,
-            "sensitivity": found.sensitivity._value_ if found is not None else None,
-            "policy": self._accounts.policy_hash(),
+    def starts(
+        self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
+    ) -> Durable | None:
+        """An attempt is about to be sent, and has not been yet: were the gateway killed from then
+        on, this is what tells of it. None: it is durable. Raises RecordUnwritable."""
+        attempt = {
+            "endpoint": endpoint.name,
+            "zone": endpoint.zone._value_,
+            "zones": _SORTED[zones],
+            "result": SENT,
+            "queued_s": _rounded(queued_s) if queued_s else 0.0,
+            "took_s": 0.0,
+            "price_usd": 0.0,
+            "sent_as": sent_as or None,
         }
-        await self._until(self._write(record))
+        if self._told is None:
+            record = self._record([*map(_attempt, self.attempts), attempt])
+            record["outcome"] = SENT
+            self._told, self._told_of, self._told_by = record, self.found, self.decision
+        else:
+            record = self._intent(attempt)
+        try:
+            return self._accounts.log.append(record)
+        except RecordUnwritable:
+            self._told = None
+            self._accounts.metrics.record_failures.inc()
+            raise
 
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
         accounts, request = self._accounts, self._request
-        if accounts.ledger is not None:
-            accounts.ledger.post(self._entry(attempt))
-        accounts.measures.attempted(attempt, request.payload.operation._value_, request.model)
-
-    def _entry(self, attempt: Attempt) -> Entry:
-        request, found, decision, cost = self._request, self.found, self.decision, attempt.cost
+        accounts.measures.tried.append((attempt, request.payload.operation._value_, request.model))
+        if accounts.ledger is None:
+            return
+        found, decision, cost = self.found, self.decision, attempt.cost
         usage = cost.usage
-        return entry_of((
+        accounts.ledger.post(entry_of((
             ambient.wall_s(),
             request.id,
             request.tenant,
@@ -191,36 +208,15 @@ class CallAccount:
             cost.gpu_ns,
             cost.cloud_nano_usd,
             1 if cost.estimated else 0,
-        ))  # fmt: skip
+        )))  # fmt: skip
 
     def check(self) -> None:
         """Raises RecordUnwritable: a call that could not be recorded is not begun."""
         self._accounts.log.check()
 
-    async def record_before_release(self, current: Attempt) -> None:
-        """The line of a call whose answer streams. Raises RecordUnwritable: no answer then."""
-        record = self._told = self._record((*self.attempts, current))
-        record["outcome"] = "streaming"
-        durable = self._write(record)
-        self._recorded = True
-        await self._until(durable)
-        accounts = self._accounts
-        self._begun_s = accounts.clock()
-        accounts.measures.begun(self._request, current.endpoint, self._begun_s)
-
-    async def settle_before_release(self, reason: str) -> None:
-        """As served. The answer may go once this returns; where it raises, the account is to be
-        settled again, as whatever became of the call."""
-        self._kept_back = True
-        durable = self._settle(Outcome.SERVED, reason)
-        await self._until(durable)
-        self._kept_back = False
-        self._count(Outcome.SERVED, reason)
-
-    async def _until(self, durable: Durable | None) -> None:
-        """For no longer than the answer is worth anything (D1)."""
-        if durable is None:
-            return
+    async def on_record(self, durable: Durable) -> None:
+        """Returns once what was told is durable. Waits for no longer than the answer is worth
+        anything (D1). Raises RecordUnwritable: then nothing goes."""
         waits, deadline = self._accounts.waits, self._request.deadline
         waits.open[durable] = deadline
         if deadline.at_s < waits.looks_s:
@@ -230,95 +226,116 @@ class CallAccount:
         finally:
             del waits.open[durable]
         if failed is not None:
-            self._recorded = False
+            self._told = None
             raise failed
 
-    def settle(self, outcome: Outcome, reason: str) -> None:
-        """Give everything back, write the record, count. An error does not wait for its record:
-        nothing that an endpoint said is in it."""
-        if self._settled and not self._kept_back:
-            return
-        self._kept_back = False
-        with contextlib.suppress(RecordUnwritable):  # it is counted
-            self._settle(outcome, reason)
-        self._count(outcome, reason)
+    def begun(self, endpoint: str) -> None:
+        """The first frame of a stream may go."""
+        self._begun_s = begun_s = self._accounts.clock()
+        self._accounts.measures.begun(self._request, endpoint, begun_s)
 
-    def _settle(self, outcome: Outcome, reason: str) -> Durable | None:
-        if not self._settled:
-            self._settled = True
-            if self._request.trace.sampled:
-                self._settling = self._request.trace.begin("settle")
-            self._accounts.closed()
-            for release in self._releases:
-                release()
-        if self._recorded:
-            record = self._end()
+    def settle(self, outcome: Outcome, reason: str) -> None:
+        """Give everything back, write the record, count. Nothing waits for that record: nothing
+        that an endpoint said is in it."""
+        if self._settled:
+            return
+        self._settled = True
+        accounts, request, attempts = self._accounts, self._request, self.attempts
+        settling = request.trace.begin("settle") if request.trace.sampled else None
+        accounts.closed()
+        for release in self._releases:
+            release()
+        now_s = accounts.clock()
+        took_s = now_s - request.received_s
+        told, tried = self._told, list(map(_attempt, attempts))
+        if told is None:  # sent nowhere, or what was told of it was not kept
+            told = record = self._record(tried)
+        elif (
+            len(attempts) > 1
+            or self.found is not self._told_of
+            or self.decision is not self._told_by
+        ):  # more is known by now, and the end tells all of it
+            told = record = self._record(tried)
+            record["kind"] = "end"
         else:
-            record = self._told = self._record(self.attempts)
+            record = {
+                "kind": "end",
+                "id": request.id,
+                "number": self._number,
+                "took_s": _rounded(took_s),
+                "total_tokens": self.total_tokens,
+                "attempts": tried,
+            }
+        if self.shadowed is not None:
+            record["shadows"] = self.shadowed.told(self._restricted)
         record["outcome"] = outcome._value_
         record["end_reason"] = reason
-        durable = self._write(record)
-        self._recorded = True
-        return durable
-
-    def _write(self, record: dict[str, Any]) -> Durable | None:
         try:
-            return self._accounts.log.append(record)
+            accounts.log.note(record)
         except RecordUnwritable:
-            self._accounts.metrics.record_failures.inc()
-            raise
-
-    def _count(self, outcome: Outcome, reason: str) -> None:
-        accounts, request, attempts = self._accounts, self._request, self.attempts
+            accounts.metrics.record_failures.inc()
         zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
-        took_s = accounts.clock() - request.received_s
-        accounts.measures.ended(self._told, zone, outcome._value_, reason, took_s)
+        measures = accounts.measures
+        measures.ended.append((told, zone, outcome._value_, reason, took_s))
+        if len(measures.ended) >= AT_ONCE:
+            measures.count()
         if self.shadowed is not None:
             late = took_s > request.deadline.at_s - request.received_s
             self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._restricted)
         if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
-            streamed_s = accounts.clock() - self._begun_s
-            accounts.measures.streamed(request, attempts[-1], streamed_s)
-        if _log.isEnabledFor(logging.DEBUG):
-            told = logs.of(request.id, request.traceparent)
-            _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=told)
-        if request.trace.sampled:
-            request.trace.end(self._settling, {})
-            request.trace.finish(
-                {
-                    "protocol": request.protocol.value,
-                    "operation": request.operation.value,
-                    "model": request.model,
-                    "tenant": request.tenant,
-                    "sensitivity": self._told["sensitivity"] or "unknown",
-                    "zone": zone,
-                    "outcome": outcome.value,
-                    "reason": reason,
-                    "attempts": len(attempts),
-                }
-            )
+            accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
+        if accounts.debug:
+            told_of = logs.of(request.id, request.traceparent)
+            _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=told_of)
+        if settling is not None:
+            request.trace.end(settling, {})
+            self._trace(told, zone, outcome, reason)
 
     @property
     def _restricted(self) -> bool:
         return self.found is None or self.found.restricted
 
-    def _end(self) -> dict[str, Any]:
-        """Of a call whose first line is written."""
+    def _trace(self, told: Mapping[str, Any], zone: str, outcome: Outcome, reason: str) -> None:
+        request = self._request
+        request.trace.finish(
+            {
+                "protocol": request.protocol.value,
+                "operation": request.operation.value,
+                "model": request.model,
+                "tenant": request.tenant,
+                "sensitivity": told["sensitivity"] or "unknown",
+                "zone": zone,
+                "outcome": outcome.value,
+                "reason": reason,
+                "attempts": len(self.attempts),
+            }
+        )
+
+    def _intent(self, attempt: dict[str, Any]) -> dict[str, Any]:
+        """Of an attempt after the first."""
+        request, found = self._request, self.found
         return {
-            "kind": "end",
-            "id": self._request.id,
-            "took_s": _rounded(self._accounts.clock() - self._request.received_s),
-            "total_tokens": self.total_tokens,
-            "attempts": list(map(_attempt, self.attempts)),
+            "kind": "intent",
+            "time": int(ambient.wall_s() * _MILLI) / _MILLI,
+            "id": request.id,
+            "number": self._number,
+            "sent_as": attempt["sent_as"],
+            "endpoint": attempt["endpoint"],
+            "zone": attempt["zone"],
+            "tenant": request.tenant,
+            "model": request.model,
+            "sensitivity": None if found is None else found.sensitivity._value_,
+            "policy": self._accounts.policy_hash(),
         }
 
-    def _record(self, attempts: Sequence[Attempt]) -> dict[str, Any]:
+    def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         accounts, request = self._accounts, self._request
         found, decision, call = self.found, self.decision, request.payload
         return {
             "kind": "call",
             "time": int(ambient.wall_s() * _MILLI + 0.5) / _MILLI,
             "id": request.id,
+            "number": self._number,
             "trace": request.traceparent[3:35],
             "tenant": request.tenant,
             "protocol": request.protocol._value_,
@@ -339,8 +356,8 @@ class CallAccount:
             "latency_critical": None if decision is None else decision.latency_critical,
             "vetoes": dict(self.vetoes if decision is None else decision.vetoes),
             "predicted_s": _NONE if decision is None else dict(decision.predicted_s),
-            "shadows": _NONE if self.shadowed is None else self.shadowed.told(self._restricted),
-            "attempts": list(map(_attempt, attempts)),
+            "shadows": _NONE,  # they decide once the call is on its way
+            "attempts": attempts,
             "took_s": _rounded(accounts.clock() - request.received_s),
             "total_tokens": self.total_tokens,
             "policy": accounts.policy_hash(),

@@ -11,6 +11,7 @@ of a series at once costs little more than to count one.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
@@ -26,7 +27,7 @@ OPERATIONS = {
     Operation.RESPONSES: "chat",  # the conventions have no name of their own for it
 }
 _BY_NAME: Final = {operation.value: name for operation, name in OPERATIONS.items()}
-_AT_ONCE: Final = 256  # a millisecond's work
+AT_ONCE: Final = 256  # calls; a millisecond's work
 
 Record = Mapping[str, Any]
 """Of a call, as the audit has it."""
@@ -55,18 +56,10 @@ def measures_of(metrics: Metrics) -> Measures:
 class Measures:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._tried: list[tuple[Attempt, str, str]] = []
-        self._ended: list[tuple[Record, str, str, str, float]] = []
-
-    def attempted(self, attempt: Attempt, operation: str, model: str) -> None:
-        self._tried.append((attempt, operation, model))
-        if len(self._tried) >= _AT_ONCE:
-            self.count()
-
-    def ended(self, record: Record, zone: str, outcome: str, reason: str, took_s: float) -> None:
-        self._ended.append((record, zone, outcome, reason, took_s))
-        if len(self._ended) >= _AT_ONCE:
-            self.count()
+        self.number = itertools.count(1).__next__  # of the next call; ids may come twice
+        self.tried: list[tuple[Attempt, str, str]] = []  # with the operation and the model
+        self.ended: list[tuple[Record, str, str, str, float]] = []
+        """By zone, outcome and reason, with the time taken. Who adds to it counts in time."""
 
     def begun(self, request: InferenceRequest, endpoint: str, now_s: float) -> None:
         """The first frame of a streamed answer is there."""
@@ -87,8 +80,8 @@ class Measures:
 
     def count(self) -> None:
         """Whatever was left since the last time."""
-        tried, self._tried = self._tried, []
-        ended, self._ended = self._ended, []
+        tried, self.tried = self.tried, []
+        ended, self.ended = self.ended, []
         attempts: dict[tuple[str, ...], list[Attempt]] = defaultdict(list)
         for attempt, operation, model in tried:
             attempts[(*_of_attempt(attempt), operation, model)].append(attempt)

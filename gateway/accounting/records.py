@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.errors import GatewayError
 
@@ -15,13 +15,21 @@ class RecordUnwritable(GatewayError):
     http_status, grpc_status, reason = 503, "UNAVAILABLE", "record_unwritable"
 
 
+SENT: Final = "sent"
+"""The outcome of a call that was sent somewhere, as long as no more is known."""
+
 Durable = asyncio.Future[RecordUnwritable | None]
 """Done once the record is durable, or will not be: then it gives the error. One of a call alone:
 who awaits it may cancel it."""
 
 
+def kept(durable: Durable) -> bool:
+    """It is durable by now."""
+    return durable.done() and durable.result() is None
+
+
 class DecisionLog(Protocol):
-    """Neither waits. Both raise RecordUnwritable."""
+    """None waits. All raise RecordUnwritable."""
 
     def check(self) -> None:
         """While nothing can be recorded, no call is taken."""
@@ -29,4 +37,8 @@ class DecisionLog(Protocol):
 
     def append(self, record: Mapping[str, Any]) -> Durable | None:
         """None: it is durable already."""
+        ...
+
+    def note(self, record: Mapping[str, Any]) -> None:
+        """What nobody waits for. It is durable a moment later."""
         ...

@@ -1,18 +1,23 @@
-"""Calls as the audit tells of them: the record of each, with what its end says if it streamed."""
+"""Calls as the audit tells of them: what was decided on each, with what its end says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.accounting.records import SENT
 from gateway.audit import AuditError
 
 UNKNOWN = "unknown"  # the class of a call that was refused before it was read
 NOT_CLEAR = ("restricted", UNKNOWN)
-SENT = "sent"
-"""The outcome of what was sent to the cloud, or was about to be, and of which nothing more is on
-record: it is under way, or its gateway was killed. Also of canaries."""
+OPEN = (SENT, "streaming")
+"""Outcomes of what was sent, or was about to be, and of which nothing more is on record: it is
+under way, or its gateway was killed. Also of canaries. `streaming` is a stream of an audit in the
+older form, in which the record of a call was written with its answer."""
+
+Key = tuple[str, int]
+"""Of a call: its id, which its caller may have given to others, too, and its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,15 @@ class Call:
         return self.sensitivity in NOT_CLEAR and "cloud" in self.zones
 
 
+def key_of(record: Mapping[str, Any]) -> Key:
+    """What a call's records have in common."""
+    return str(record["id"]), int(record.get("number", 0))
+
+
 def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
-    """In the order of their ends. A stream whose end is not on record comes last."""
-    open_calls: dict[str, dict[str, Any]] = {}
-    leaving: dict[str, dict[str, Any]] = {}  # by the id that the cloud saw
+    """In the order of their ends. Those whose end is not on record come last."""
+    open_calls: dict[Key, dict[str, Any]] = {}
+    leaving: dict[str, dict[str, Any]] = {}  # by the id that the cloud saw, where no call has it
     origin = ""
     for record in records:
         kind = record.get("kind")
@@ -51,18 +61,24 @@ def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
         elif kind == "canary":
             yield _sent(record, origin)
         elif kind == "intent":
-            leaving[str(record["sent_as"])] = record
+            known = open_calls.get(key_of(record)) if "number" in record else None
+            if known is None:
+                leaving[str(record["sent_as"])] = record
+            else:
+                open_calls[key_of(record)] = _tried(known, record)
         for attempt in record.get("attempts", ()):
             leaving.pop(str(attempt.get("sent_as")), None)
         if kind == "call":
-            before = open_calls.pop(str(record["id"]), None)
-            if before is not None:  # the id of another call, as its caller chose it
+            before = open_calls.pop(key_of(record), None)
+            if before is not None:  # another call with that id, as its caller chose it
                 yield _call(before, origin)
-            open_calls[str(record["id"])] = record
+            open_calls[key_of(record)] = record
         elif kind == "end":
-            known = open_calls.pop(str(record["id"]), None)
+            known = open_calls.pop(key_of(record), None)
             if known is not None:
-                yield _call({**known, **record, "seq": known["seq"]}, origin)
+                yield _call(_ended(known, record), origin)
+            elif "tenant" in record:  # the first part could not be written
+                yield _call(record, origin)
         if len(open_calls) > _HELD:
             yield _call(open_calls.pop(next(iter(open_calls))), origin)
         if len(leaving) > _HELD:
@@ -73,11 +89,25 @@ def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
 
 
 _HELD = 100_000
-"""Calls whose end may still come: of answers that were kept back, and of streams."""
+"""Calls whose end may still come."""
+
+
+def _tried(call: dict[str, Any], intent: dict[str, Any]) -> dict[str, Any]:
+    """A call with one attempt more. Its class can only become worse."""
+    worse = call if intent["sensitivity"] == "clear" else intent
+    attempts = [*call["attempts"], {"zone": intent["zone"], "sent_as": intent["sent_as"]}]
+    return {**call, "attempts": attempts, "sensitivity": worse["sensitivity"]}
+
+
+def _ended(call: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+    """What was on record as sent stays so, whatever the end tells of."""
+    told = {attempt.get("sent_as") for attempt in end["attempts"]}
+    untold = [a for a in call["attempts"] if a.get("sent_as") and a["sent_as"] not in told]
+    return {**call, **end, "seq": call["seq"], "attempts": [*untold, *end["attempts"]]}
 
 
 def _sent(intent: dict[str, Any], origin: str) -> Call:
-    attempt = {"zone": "cloud", "sent_as": intent.get("sent_as")}
+    attempt = {"zone": intent.get("zone", "cloud"), "sent_as": intent.get("sent_as")}
     return _call(
         {**intent, "attempts": [attempt], "outcome": SENT, "reason": intent["kind"]}, origin
     )

@@ -7,9 +7,10 @@ is parsed and written again to check it: what is hashed is what stands in the fi
 
 from __future__ import annotations
 
-import hashlib
+from binascii import hexlify
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from gateway.audit.merkle import Frontier, leaf_hash
 
@@ -25,8 +26,8 @@ class BadLine(ValueError):
 def sealed(seq: int, record: bytes, before: bytes) -> tuple[bytes, bytes]:
     """The line (without its end) of a record, a JSON object that is not empty; and its hash."""
     body = b'{"seq":%d,' % seq + record[1:]
-    found = hashlib.sha256(before + body).digest()
-    return b"".join((body[:-1], _TAIL, found.hex().encode(), b'"}')), found
+    found = sha256(before + body).digest()
+    return b'%b,"hash":"%b"}' % (body[:-1], hexlify(found)), found
 
 
 def checked(line: bytes, seq: int, before: bytes) -> bytes:
@@ -36,7 +37,7 @@ def checked(line: bytes, seq: int, before: bytes) -> bytes:
         raise BadLine("no line of the audit: it does not end with a hash")
     if not line.startswith(b'{"seq":%d,' % seq):
         raise BadLine(f"record {seq} is due here, and another one stands here")
-    found = hashlib.sha256(before + body).digest()
+    found = sha256(before + body).digest()
     if found.hex().encode() != tail[len(_TAIL) : -2]:
         raise BadLine(f"the hash of record {seq} does not fit it and the record before")
     return found
@@ -66,7 +67,7 @@ class Head:
         tree, before, lines = self.tree, self.hash, []
         for record in records:
             line, before = sealed(tree.size, record, before)
-            tree.add(leaf_hash(line))
+            tree.add(sha256(b"\x00" + line).digest())  # as `leaf_hash` has it
             lines.append(line)
         self.hash = before
         lines.append(b"")

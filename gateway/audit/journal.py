@@ -210,6 +210,11 @@ class Journal:
         return self._head.size
 
     @property
+    def full(self) -> bool:
+        """A new segment is due, for `tend` to begin."""
+        return self._file.size >= self._keeping.segment_max_bytes
+
+    @property
     def spooled(self) -> int:
         """Records that are not on the disk of the audit."""
         return 0 if self._spool is None else self._spool.records
@@ -263,7 +268,7 @@ class Journal:
             return
         day = self._wall_s() // _DAY_S
         older = day > self._header.time_s // _DAY_S and self.size > self._segment.first + _NO_NEWS
-        if older or self._file.size >= self._keeping.segment_max_bytes:
+        if older or self.full:
             self.checkpoint()
             before = (self._file, self._notes)
             self._new_segment()

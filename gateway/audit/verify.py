@@ -233,7 +233,7 @@ class _Reading:
         """Only what the audit tells of itself; what calls say changes nothing here."""
         self._last = {}
         begins = b'{"seq":%d,"kind":"' % (self.found.head.size - 1)
-        if line.startswith((begins + b'call"', begins + b'intent"')):
+        if line.startswith((begins + b'call"', begins + b'end"', begins + b'intent"')):
             return
         try:
             self._last = record = json.loads(line)

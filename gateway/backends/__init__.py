@@ -7,21 +7,24 @@ each in the door of its zone, and nothing else holds the connector: `OnPremDoor`
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Awaitable
+from dataclasses import InitVar, dataclass
 from typing import Protocol, final, runtime_checkable
 
 from gateway import ambient
 from gateway.errors import EgressForbidden
 from gateway.types import (
+    CLEAR,
+    CLOUD,
     Classification,
     Decision,
     InferenceRequest,
     ReplyStream,
     RestBody,
-    Sensitivity,
     ServedModel,
-    Zone,
 )
+
+_set = object.__setattr__  # of what nobody can change afterwards
 
 
 class Probed(Protocol):
@@ -37,9 +40,10 @@ class Probed(Protocol):
 class Connector(Probed, Protocol):
     """Speaks one protocol to one endpoint."""
 
-    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+    def open(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
         """Send the call on. The stream's first frame may still be to come; closing the stream (or
-        cancelling this call) cancels the call upstream. Raises `UpstreamError` by its class."""
+        cancelling this call) cancels the call upstream. Whoever awaits it bounds the wait by the
+        call's deadline. Raises `UpstreamError` by its class."""
         ...
 
 
@@ -57,33 +61,41 @@ class Inspector(Protocol):
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Cleared:
     """A call that may leave the premises. Cloud backends accept nothing else."""
 
     request: InferenceRequest
     found: InitVar[Classification]
     decision: InitVar[Decision]
-    sent_as: str = field(default_factory=ambient.new_id)
+    sent_as: str
     """The id that the cloud sees. It leads back to the call in the audit alone."""
 
-    def __post_init__(self, found: Classification, decision: Decision) -> None:
+    def __init__(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        decision: Decision,
+        sent_as: str | None = None,
+    ) -> None:
         if (
-            found.sensitivity is not Sensitivity.CLEAR
+            found.sensitivity is not CLEAR
             or not found.complete
-            or found.request_id != self.request.id
-            or Zone.CLOUD not in decision.zones
-            or Zone.CLOUD not in self.request.zones
+            or found.request_id != request.id
+            or CLOUD not in decision.zones
+            or CLOUD not in request.zones
         ):
-            raise EgressForbidden(self.request.id)
+            raise EgressForbidden(request.id)
+        _set(self, "request", request)
+        _set(self, "sent_as", ambient.new_id() if sent_as is None else sent_as)
 
 
 class OnPremBackend(Protocol):
-    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream: ...
+    def infer(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]: ...
 
 
 class CloudBackend(Protocol):
-    async def infer(self, cleared: Cleared, served: ServedModel) -> ReplyStream: ...
+    def infer(self, cleared: Cleared, served: ServedModel) -> Awaitable[ReplyStream]: ...
 
 
 class OnPremDoor:
@@ -92,5 +104,5 @@ class OnPremDoor:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
-    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
-        return await self._connector.open(request, served)
+    def infer(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
+        return self._connector.open(request, served)

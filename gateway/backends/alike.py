@@ -22,11 +22,13 @@ _STRINGS = re.compile(_STRING)
 class Alike:
     """Those that are like one event, whatever they say."""
 
-    __slots__ = ("_before", "_behind", "_between")
+    __slots__ = ("_before", "_before_bytes", "_behind", "_between", "_end", "_end_bytes")
 
     def __init__(self, before: bytes, behind: bytes) -> None:
         self._before, self._behind = before, behind
         self._between = behind + before
+        self._end = behind + b"\r\n"  # of a chunk
+        self._before_bytes, self._end_bytes = len(before), len(self._end)
 
     @classmethod
     def to(cls, data: bytes) -> Alike | None:
@@ -38,14 +40,17 @@ class Alike:
         start, end = found.span(1)
         return cls(b"data: " + data[:start], data[end:] + b"\n\n")
 
-    def is_one(self, text: bytes) -> bool:
-        before, behind = self._before, self._behind
-        return (
-            text.startswith(before)
-            and text.endswith(behind)
-            and _STRINGS.fullmatch(text, len(before), len(text) - len(behind)) is not None
-            and (text.isascii() or _is_utf8(text))
-        )
+    def in_chunk(self, chunk: bytes) -> bytes | None:
+        """The one that is all of this chunk of a body, which has come with its frame; else None."""
+        start = chunk.find(b"\r\n") + 2
+        said = chunk[start + self._before_bytes : -self._end_bytes]
+        if (
+            chunk == b"%x\r\n%b%b%b" % (len(chunk) - start - 2, self._before, said, self._end)
+            and _STRINGS.fullmatch(said) is not None
+            and (said.isascii() or _is_utf8(said))
+        ):
+            return chunk[start:-2]
+        return None
 
     def run(self, text: bytes, at: int) -> tuple[int, int]:
         """Where the events end that stand in `text` from `at` on and are alike; how many."""

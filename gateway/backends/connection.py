@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import httptools
 
 from gateway import ambient
+from gateway.backends.plain import Reader
 from gateway.errors import UpstreamError, UpstreamFailed
 
 MAX_HEAD_BYTES = 64 * 1024
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
 _HIGH_BYTES = 256 * 1024  # of a stream that nobody takes: reading pauses
+
+
+Take = Callable[[bytes, int], bool]
+Usual = Callable[[bytes], bytes | None]
+"""The event in a read that is one chunk with one event of a kind that is known; else None."""
 
 
 class Lost(Exception):
@@ -26,88 +33,98 @@ class Lost(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """`send`, then `more` until it has `answered`. A whole answer has come then, and `body` is its
-    body; of a stream the head has, and `taken` gives what follows, nothing at the end."""
+    """`send`, and wait for what that gives: then it has `answered`, or `broken` says why not. Of a
+    whole answer `body` has come then; of a stream the head has, and `taken` gives what follows,
+    nothing at the end."""
 
     status: int
-    headers: dict[bytes, bytes]
+    headers: Mapping[bytes, bytes]  # names in lower case
+    body: bytes
+    _fields: dict[bytes, bytes]
 
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
+        self._now_s = ambient.clock()
         self._waiter: asyncio.Future[None] | None = None
         self._take: Callable[[bytes], bool] | None = None
+        self._hand_on: Take
+        self._usual: Usual | None = None  # while it flows, and nothing of a chunk is open
+        self.expected: Usual | None = None  # what the next event may be, when it begins a chunk
+        self.came_s = 0.0  # when it last flowed
         self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
+        self._plain = Reader()
         self._failure: UpstreamError | None = None
         self._lost = self._paused = False
-        self._resting = True
-        self.idle_since = 0.0
+        self._resting = True  # nobody waits for what comes
+        self._untouched = False  # a whole answer is to come, and nothing of it has
+        self.kept = False  # it has served before
+        self.idle_since = -math.inf  # for ever, once it cannot serve any more
         self._fresh()
 
     def _fresh(self) -> None:
-        """Only behind an answer that ended well: then the parser awaits the next one, too."""
-        self.status, self.headers = 0, {}
+        """For the parser, behind an answer that ended well: then it awaits the next one, too."""
+        self.status, self._fields = 0, {}
+        self.body = b""
         self._chunks.clear()
         self.answered = self._head_done = self._done = self._keeps = False
-        self._streamed = self._until_close = False
+        self._streamed = self._until_close = self._between = False
+        self._usual = self.expected = None
         self._arrived = self._held_bytes = self._counted = 0
 
-    # What the pool asks
-
-    @property
-    def usable(self) -> bool:
-        return not self._lost and not self._transport.is_closing()
-
-    @property
-    def reusable(self) -> bool:
-        """The answer has ended, and nothing of either side is under way."""
+    def rests(self) -> bool:
+        """Whether it can be kept for the next call: the answer has ended, and nothing of either
+        side is under way."""
         transport = self._transport
-        return (
-            self._done
-            and self._keeps
-            and self._failure is None
-            and not self._lost
-            and not transport.is_closing()
-            and not transport.get_write_buffer_size()
-        )
-
-    def rest(self) -> None:
-        self._go_on()
-        self._fresh()
-        self._resting = True
-        self.idle_since = ambient.loop_s()
+        if self._lost or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        if not self._resting:  # the parser has read it
+            if not (self._done and self._keeps and self._failure is None):
+                return False
+            self._go_on()
+            self._fresh()
+            self._resting = True
+        self.kept = True
+        self.idle_since = self._now_s()
+        return True
 
     def cut(self) -> None:
         self._transport.abort()
 
     # One exchange
 
-    def send(self, head: bytes, body: bytes | tuple[bytes, ...], streamed: bool) -> None:
-        self._resting = False
-        self._streamed = streamed
+    def send(
+        self, head: bytes, body: bytes | tuple[bytes, ...], streamed: bool
+    ) -> asyncio.Future[None]:
+        """Done when it may have answered."""
+        if self._lost:
+            raise self.broken()
+        self.answered = self._resting = False
+        self._streamed, self._untouched = streamed, not streamed
         if isinstance(body, tuple):
             self._transport.writelines((head, *body))
         elif len(body) < _ONE_WRITE_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
-
-    def more(self) -> asyncio.Future[None]:
-        """Done when it may have answered, or more of a stream has come. Raises what there is
-        instead."""
-        if self._failure is not None:
-            raise self._failure
-        if self._lost:
-            raise Lost("the connection to the endpoint broke", silent=not self._arrived)
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    def body(self) -> bytes:
-        chunks = self._chunks
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    def more(self) -> asyncio.Future[None]:
+        """Done when more of a stream has come. Raises what there is instead."""
+        if self._lost or self._failure is not None:
+            raise self.broken()
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
+
+    def broken(self) -> UpstreamError | Lost:
+        """Why nothing comes."""
+        if self._failure is not None:
+            return self._failure
+        return Lost("the connection to the endpoint broke", silent=not self._arrived)
 
     @property
     def has_more(self) -> bool:
@@ -121,22 +138,25 @@ class Connection(asyncio.Protocol):
 
     def taken(self) -> bytes:
         """What has come and was not taken yet."""
-        found = self.body()
-        self._chunks.clear()
+        chunks = self._chunks
+        found = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
         self._held_bytes = 0
         self._go_on()
         return found
 
-    async def flow(self, take: Callable[[bytes], bool]) -> None:
-        """Hand each read to `take` as it comes, until that has enough and returns False, or there
-        will be no more."""
+    async def flow(self, take: Callable[[bytes], bool], hand_on: Take) -> None:
+        """Hand each read to `take` as it comes, or to `hand_on` the event that it is, if that is
+        `expected`; until one of them has enough and returns False, or there will be no more."""
         if self.has_more or self._lost or self._failure is not None:
             return
-        self._take = take
+        self._take, self._hand_on = take, hand_on
+        self._usual = self.expected if self._between else None
+        self.came_s = self._now_s()
         try:
             await self.more()
         finally:
-            self._take = None
+            self._take = self._usual = None
 
     def _go_on(self) -> None:
         if self._paused:
@@ -150,6 +170,8 @@ class Connection(asyncio.Protocol):
         if waiter is None or waiter.done():
             return
         if self.answered or self._lost or self._failure is not None:
+            if not self._streamed:
+                self.body = b"".join(self._chunks)
             waiter.set_result(None)
 
     def _fail(self, why: str) -> None:
@@ -163,8 +185,25 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        usual = self._usual
+        if usual is not None and (event := usual(data)) is not None:
+            self.came_s = self._now_s()
+            if not self._hand_on(event, 1):
+                self._take = self._usual = None
+                self._wake()
+            return
+        if self._untouched:
+            self._untouched = False
+            body = self._plain.read(data) if len(data) <= self._max_body_bytes else None
+            if body is not None:
+                self.status, self.headers, self.body = 200, self._plain.headers, body
+                self.answered = self._resting = True
+                waiter = self._waiter
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(None)
+                return
         if self._resting:  # nobody asked: whatever it answers, it is not our next question
-            self._lost = True
+            self._lose()
             self._transport.abort()
             return
         try:
@@ -172,14 +211,23 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("the endpoint's answer is not HTTP")
         take, chunks = self._take, self._chunks
+        if self._streamed:
+            self._between = (  # an event's end, and behind it the end of its chunk
+                bool(chunks)
+                and chunks[-1].endswith(b"\n\n")
+                and data.endswith(b"\n\n\r\n")
+                and not self._done
+            )
         if take is None:
             self._hold(len(data))
         elif chunks:
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
+            self.came_s = self._now_s()
             if take(body) and not self._done and self._failure is None:
+                self._usual = self.expected if self._between else None
                 return
-            self._take = None
+            self._take = self._usual = None
         self._wake()
 
     def _hold(self, size: int) -> None:
@@ -207,11 +255,18 @@ class Connection(asyncio.Protocol):
             self._done = self.answered = False
             self._fail(f"the endpoint's answer has more than {self._max_body_bytes} bytes")
 
+    def eof_received(self) -> None:
+        self.idle_since = -math.inf
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost = True
+        self._lose()
         if self._until_close and exc is None and self._failure is None:
-            self._done = self.answered = True
+            self._complete()
         self._wake()
+
+    def _lose(self) -> None:
+        self._lost = True
+        self.idle_since = -math.inf
 
     # httptools
 
@@ -222,9 +277,9 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._head_done:  # trailers of a chunked body come later, and count for nothing
             name = name.lower()
-            if name in self.headers and name in (b"content-length", b"content-type"):
+            if name in self._fields and name in (b"content-length", b"content-type"):
                 self._stop("the endpoint's answer has a header twice that must stand once")
-            self.headers[name] = value
+            self._fields[name] = value
 
     def on_headers_complete(self) -> None:
         if self._done:
@@ -235,20 +290,22 @@ class Connection(asyncio.Protocol):
         self._head_done = True
         self.answered = self._streamed
         self._keeps = self._parser.should_keep_alive()
-        coding = self.headers.get(b"transfer-encoding")
+        self.headers = fields = self._fields
+        coding = fields.get(b"transfer-encoding")
         self._until_close = (
-            b"content-length" not in self.headers
-            and coding is None
-            and self.status not in (204, 304)
+            b"content-length" not in fields and coding is None and self.status not in (204, 304)
         )
-        if self.headers.get(b"content-encoding", b"identity") != b"identity":
+        if fields.get(b"content-encoding", b"identity") != b"identity":
             self._stop("the endpoint compressed an answer for which nobody asked it to")
 
     def on_message_complete(self) -> None:
         if not self._head_done:
-            self.headers = {}
+            self._fields = {}
         elif self._failure is None:
-            self._done = self.answered = True
+            self._complete()
+
+    def _complete(self) -> None:
+        self._done = self.answered = True
 
     def _stop(self, why: str) -> None:
         """Nothing behind this is read any more: what a callback raises stops the parser."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import fields
 from operator import attrgetter
 
@@ -21,18 +22,15 @@ class CloudDoor:
     def __init__(self, connector: Connector) -> None:
         self.__connector = connector  # name-mangled: there is no other way to it
 
-    async def infer(self, cleared: Cleared, served: ServedModel) -> ReplyStream:
+    def infer(self, cleared: Cleared, served: ServedModel) -> Awaitable[ReplyStream]:
+        """The caller chose the id and the trace, and nobody read them: either has room for a card
+        number. So a cloud sees ids of one attempt, which lead back to nobody, and no tracestate."""
         if type(cleared) is not Cleared:
             raise EgressForbidden("no clearance")
-        return await self.__connector.open(_under_own_ids(cleared), served)
-
-
-def _under_own_ids(cleared: Cleared) -> InferenceRequest:
-    """The caller chose the id and the trace, and nobody read them: either has room for a card
-    number. So a cloud sees ids of one attempt, which lead back to nobody, and no tracestate."""
-    request, own = cleared.request, cleared.sent_as
-    flags, digits = request.traceparent[53:55] or "01", own.replace("-", "")
-    trace = f"00-{digits}-{ambient.random_hex(8)}-{flags}"
-    told = [*_ALL(request)]
-    told[_ID], told[_TRACEPARENT], told[_TRACESTATE] = own, trace, ""
-    return InferenceRequest(*told)
+        request, own = cleared.request, cleared.sent_as
+        flags, digits = request.traceparent[53:55] or "01", own.replace("-", "")
+        told = [*_ALL(request)]
+        told[_ID] = own
+        told[_TRACEPARENT] = f"00-{digits}-{ambient.random_hex(8)}-{flags}"
+        told[_TRACESTATE] = ""
+        return self.__connector.open(InferenceRequest(*told), served)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from gateway.backends.oip_grpc import GrpcTarget, OipGrpcClient
@@ -19,7 +18,4 @@ def kserve_grpc(target: GrpcTarget) -> OipGrpcClient:
 
 
 def _encode(call: TensorCall, request: InferenceRequest, served: ServedModel) -> Any:
-    kept = {k: v for k, v in call.parameters.items() if k not in _TRITON_ONLY}
-    return encode_request(
-        replace(call, parameters=kept), served.model, served.version or call.version
-    )
+    return encode_request(call, served.model, served.version or call.version, without=_TRITON_ONLY)

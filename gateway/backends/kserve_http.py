@@ -5,12 +5,13 @@ It answers callers of either protocol with `RestBody` frames; the fronts cross t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from gateway.backends.open_inference import RestServer
 from gateway.backends.wire import Origin, Tls, Wire
 from gateway.oip import inspect
-from gateway.types import InferenceRequest, OneFrame, ReplyStream, RestBody, ServedModel
+from gateway.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 
 
 class KserveHttp:
@@ -37,8 +38,10 @@ class KserveHttp:
             self._wire, tuple((n.encode("ascii"), v.encode("latin-1")) for n, v in told.items())
         )
 
-    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
-        return OneFrame(await self._server.infer(request, served))
+    def open(
+        self, request: InferenceRequest, served: ServedModel
+    ) -> Coroutine[Any, Any, ReplyStream]:
+        return self._server.infer(request, served)
 
     async def rest(self, path: str, timeout_s: float) -> RestBody:
         return await self._server.get(path, timeout_s)

@@ -8,7 +8,7 @@ that opens it, cancels it at the endpoint.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,18 +110,23 @@ class OipGrpcClient:
             raise UpstreamRefused("this endpoint serves tensors, not documents")
         message: bytes = self._encode(call, request, served).SerializeToString()
         options = {
-            "metadata": (
-                *self._target.metadata,
-                ("x-request-id", request.id),
-                *((("traceparent", request.traceparent),) if request.traceparent else ()),
-                *((("tracestate", request.tracestate),) if request.tracestate else ()),
-            ),
+            "metadata": self._told(request),
             "timeout": _remaining_s(request.deadline),
         }
         if call.streamed:
             return StreamReply(self._stream(**options), message)
-        with failures.translated():
+        try:
             return OneFrame(GrpcMessage(await self._infer(message, **options)))
+        except failures.RAISED as exc:
+            raise failures.ours(exc) from None
+
+    def _told(self, request: InferenceRequest) -> Pairs:
+        told = (*self._target.metadata, ("x-request-id", request.id))
+        if request.traceparent:
+            told += (("traceparent", request.traceparent),)
+        if request.tracestate:
+            told += (("tracestate", request.tracestate),)
+        return Pairs(told)
 
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
         if method not in READ_ONLY:
@@ -148,6 +153,19 @@ class OipGrpcClient:
         await self._channel.close()
         if self._former is not None:
             await self._former.close()
+
+
+class Pairs(grpc.aio.Metadata):
+    """Metadata that are only sent. gRPC's own sort them by name, which nobody asks for."""
+
+    def __init__(self, pairs: tuple[tuple[str, str], ...]) -> None:
+        self._pairs = pairs
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._pairs)
 
 
 class StreamReply:

@@ -43,15 +43,23 @@ _NOT_NOW = ("no available versions", "maximum queue size", "is not ready", "is u
 _MOST_WORDS = 4096
 
 
+RAISED = (grpc.aio.AioRpcError, grpc.aio.UsageError, DecodeError)
+"""gRPC's own exceptions, which become ours by one of these two."""
+
+
+def ours(exc: Exception) -> UpstreamError | DeadlineExceeded:
+    """To be raised `from None`: what was said may repeat the call's words."""
+    if isinstance(exc, grpc.aio.AioRpcError):
+        return of_status(exc.code(), exc.details() or "")
+    return UpstreamFailed("the endpoint's answer is not of the protocol")
+
+
 @contextmanager
 def translated() -> Iterator[None]:
-    """The one door through which gRPC's own exceptions become ours."""
     try:
         yield
-    except grpc.aio.AioRpcError as exc:
-        raise of_status(exc.code(), exc.details() or "") from None  # may repeat the call's words
-    except (DecodeError, grpc.aio.UsageError):
-        raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
+    except RAISED as exc:
+        raise ours(exc) from None
 
 
 def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineExceeded:

@@ -21,6 +21,8 @@ from gateway.oip import rest
 from gateway.oip.failures import of_model
 from gateway.types import (
     InferenceRequest,
+    OneFrame,
+    ReplyStream,
     RestBody,
     ServedModel,
     TensorCall,
@@ -34,6 +36,7 @@ _GRPC_STATUS = {
     501: "UNIMPLEMENTED",
 }
 _NOT_THE_CALLERS_FAULT = (401, 403, 407, 408)  # our credential, our pace
+_GRPC = WireProtocol.KSERVE_GRPC
 _MAX_WORDS = 2000
 _MOST_STARTS = 4096
 _MARGIN = 64  # bytes of white space that may stand before a body of JSON
@@ -50,14 +53,14 @@ class RestServer:
         self._takes_timeout = takes_timeout
         self._starts: dict[tuple[str, str], bytes] = {}  # of heads, by model and version
 
-    async def infer(self, request: InferenceRequest, served: ServedModel) -> RestBody:
+    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
         """The answer as the server wrote it; for a gRPC caller with every output in raw bytes."""
         call = request.payload
         if not isinstance(call, TensorCall):
             raise NotOffered("this endpoint serves tensors alone")
         body, header_length = rest.encode_request(
             call,
-            binary_outputs=request.protocol is WireProtocol.KSERVE_GRPC,
+            binary_outputs=request.protocol is _GRPC,
             timeout_us=self._timeout_us(call, request.deadline),
         )
         told: tuple[Header, ...] = (
@@ -66,13 +69,13 @@ class RestServer:
         )
         if request.tracestate:
             told += ((b"tracestate", request.tracestate.encode()),)
-        start = self._start(served.model, served.version or call.version)
+        model = served.model, served.version or call.version
+        start = self._starts.get(model) or self._start(*model)
         sent = PostAgain(start, told, body, repeatable=call.sequence is None)
-        answer = await self._wire.fetch(sent, request.deadline)
-        found = _rest_body(answer)
-        if not found.body[:_MARGIN].lstrip().startswith(b"{"):
+        found = _rest_body(await self._wire.fetch(sent, request.deadline))
+        if not found.body.startswith(b"{") and found.body[:_MARGIN].lstrip()[:1] != b"{":
             raise UpstreamFailed("the endpoint answered with something that is no JSON object")
-        return found
+        return OneFrame(found)
 
     async def get(self, path: str, timeout_s: float) -> RestBody:
         request = WireRequest("GET", path, self._headers)
@@ -86,9 +89,6 @@ class RestServer:
         return True
 
     def _start(self, model: str, version: str) -> bytes:
-        known = self._starts.get((model, version))
-        if known is not None:
-            return known
         headers = (*self._headers, (b"content-type", b"application/octet-stream"))
         start = self._wire.start("POST", f"{model_path(model, version)}/infer", headers)
         if len(self._starts) < _MOST_STARTS:  # a version may be the caller's

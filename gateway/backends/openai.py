@@ -13,7 +13,8 @@ How a stream ends (BEHAVIOURS A4, A5):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,8 +24,9 @@ import orjson
 from gateway import ambient, patience, strictjson
 from gateway.backends import openai_failures as failures
 from gateway.backends.alike import Alike
+from gateway.backends.connection import Connection
 from gateway.backends.sse import EventParser
-from gateway.backends.wire import Header, Origin, PostAgain, Tls, Wire, WireRequest, WireStream
+from gateway.backends.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
 from gateway.deadline import Deadline
 from gateway.errors import (
     DeadlineExceeded,
@@ -55,9 +57,11 @@ _ACCEPT = {
     False: (b"accept", b"application/json"),
     True: (b"accept", b"text/event-stream"),
 }
+_TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 _DONE = b"[DONE]"
 _LEARNS = 8  # so many events that nothing is like: then their stream has none that are
 _MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
+_COUNTS = ("total_tokens", "prompt_tokens", "completion_tokens")
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
 
@@ -108,8 +112,9 @@ class Progress:
         if self.operation is Operation.RESPONSES:
             self._note_response(document)
             return
-        if "usage" in document and (tokens := total_tokens(document)) is not None:
-            self.total_tokens, self.usage = tokens, usage(document)
+        told = document.get("usage")
+        if isinstance(told, dict) and _total(told) is not None:
+            self.total_tokens, self.usage = counted(told)
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and isinstance(at := choice.get("index", 0), int):
@@ -123,8 +128,9 @@ class Progress:
         if document.get("type") in _LAST_RESPONSE_EVENTS:
             self.ended = True
             response = document.get("response")
-            if isinstance(response, dict):
-                self.total_tokens, self.usage = total_tokens(response), usage(response)
+            told = response.get("usage") if isinstance(response, dict) else None
+            if isinstance(told, dict):
+                self.total_tokens, self.usage = counted(told)
 
 
 class EventStream:
@@ -141,7 +147,7 @@ class EventStream:
         self._usual: Alike | None = None  # what the next read is, most likely
         self._learns = _LEARNS
         self._take: Take
-        self._came_s = 0.0  # time of the loop
+        self._now_s = ambient.clock()
 
     @property
     def total_tokens(self) -> int | None:
@@ -213,28 +219,34 @@ class EventStream:
 
     async def flow(self, take: Take) -> None:
         """What comes puts the idle limit off; its timer is not touched for that."""
-        self._take, self._came_s = take, ambient.loop_s()
-        self._usual = self._alike if self._parser.between else None
-        left_s = 0.0
-        while left_s >= 0.0:
-            left_s = self._came_s + self._bounds.idle_s - ambient.loop_s()
+        response, idle_s = self._response, self._bounds.idle_s
+        self._take = take
+        self._expect()
+        left_s = idle_s
+        while left_s > 0.0:
             try:
-                with patience.within(min(left_s, self._response.deadline.remaining_s())):
-                    await self._response.flow(self._came)
+                with patience.within(min(left_s, response.deadline.remaining_s())):
+                    await response.flow(self._came, take)
                 return
             except TimeoutError:
-                if self._response.deadline.passed():
+                if response.deadline.passed():
                     return
+            left_s = response.came_s + idle_s - self._now_s()
         self._progress.failure = _stands_still()
 
-    def _came(self, chunk: bytes) -> bool:
-        self._came_s = ambient.loop_s()
-        usual = self._usual
-        if usual is not None and usual.is_one(chunk):
-            return self._take(chunk, 1)
-        self._parser.feed(chunk)
-        goes_on = self.pass_on(self._take)
+    def _expect(self) -> None:
         self._usual = self._alike if self._parser.between else None
+        self._response.expect(None if self._usual is None else self._usual.in_chunk)
+
+    def _came(self, body: bytes) -> bool:
+        usual = self._usual
+        if usual is not None and len(body) <= self._bounds.event_bytes:
+            end, count = usual.run(body, 0)
+            if end == len(body):
+                return self._take(body, count)
+        self._parser.feed(body)
+        goes_on = self.pass_on(self._take)
+        self._expect()
         return goes_on
 
     def _passes_on(self, event: ServerEvent) -> bool:
@@ -250,15 +262,18 @@ class EventStream:
         return True
 
     async def _read(self) -> None:
+        left_s, idle_s = self._response.deadline.remaining_s(), self._bounds.idle_s
         try:
-            with patience.within(self._bounds.idle_s):
-                chunk = await anext(self._response)
-        except StopAsyncIteration:
-            self._progress.end()
+            with patience.within(min(left_s, idle_s)):
+                chunk = await self._response.more()
         except TimeoutError:
+            if left_s < idle_s:
+                raise DeadlineExceeded("the latency budget ran out while it streamed") from None
             raise _stands_still() from None
-        else:
+        if chunk:
             self._parser.feed(chunk)
+        else:
+            self._progress.end()
 
     async def _drain(self) -> None:
         """So that the connection can be kept."""
@@ -293,16 +308,23 @@ class OpenAiConnector:
             for streamed in (False, True)
         }
 
-    async def open(self, request: InferenceRequest, served: ServedModel) -> OneFrame | EventStream:
+    def open(
+        self, request: InferenceRequest, served: ServedModel
+    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
         body = strictjson.dumps({**call.document, "model": served.model})
-        start = self._starts[call.operation, call.streamed]
-        sent = PostAgain(start, _trace_headers(request), body)
+        start, trace = self._starts[call.operation, call.streamed], request.traceparent
+        if request.tracestate or not _TRACE.fullmatch(trace):
+            head = self._wire.head(start, _trace_headers(request), len(body))
+        else:
+            head = b"%btraceparent: %b\r\ncontent-length: %d\r\n\r\n" % (
+                start, trace.encode(), len(body),
+            )  # fmt: skip
         if call.streamed:
-            return await self._streamed(sent, call.operation, request.deadline)
-        return await self._whole(sent, request.deadline)
+            return self._streamed(head, body, call.operation, request.deadline)
+        return self._wire.ask(head, body, request.deadline, self._whole)
 
     async def ready(self) -> bool:
         """Whether the provider answers this gateway's key; not all of them list their models."""
@@ -316,20 +338,25 @@ class OpenAiConnector:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    async def _whole(self, sent: PostAgain, deadline: Deadline) -> OneFrame:
-        answer = await self._wire.fetch(sent, deadline)
+    def _whole(self, answer: Connection) -> OneFrame:
+        body = answer.body
         if answer.status != 200:
-            kept = answer.body if len(answer.body) <= self._bounds.refusal_bytes else b""
+            kept = body if len(body) <= self._bounds.refusal_bytes else b""
             raise failures.of_status(answer.status, answer.headers, kept)
-        document = _document(answer.body)
-        if (failure := failures.in_document(document)) is not None:
-            raise failure
-        return OneFrame(JsonBody(answer.body), total_tokens(document), usage(document))
+        document = _document(body)
+        if "error" in document or "type" in document:
+            failure = failures.in_document(document)
+            if failure is not None:
+                raise failure
+        told = document.get("usage")
+        if type(told) is not dict:
+            return OneFrame(JsonBody(body))
+        return OneFrame(JsonBody(body), *counted(told))
 
     async def _streamed(
-        self, sent: PostAgain, operation: Operation, deadline: Deadline
+        self, head: bytes, body: bytes, operation: Operation, deadline: Deadline
     ) -> EventStream:
-        response = await self._wire.stream(sent, deadline)
+        response = await self._wire.open(head, body, deadline)
         try:
             if response.status != 200:
                 kept = await self._refusal(response)
@@ -366,17 +393,23 @@ def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
     return found
 
 
-def total_tokens(document: Mapping[str, Any]) -> int | None:
-    usage = document.get("usage")
-    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+def counted(told: Mapping[str, Any]) -> tuple[int | None, Usage | None]:
+    """All tokens, and their parts: as chat and completions name them, or as Responses do."""
+    if len(told) == 3:
+        total, given, written = map(told.get, _COUNTS)
+        if type(total) is type(given) is type(written) is int and (
+            0 <= given <= _MOST_TOKENS >= written >= 0
+        ):
+            return total, Usage(given, written)
+    return _total(told), _parts(told)
+
+
+def _total(told: Mapping[str, Any]) -> int | None:
+    tokens = told.get("total_tokens")
     return tokens if type(tokens) is int else None
 
 
-def usage(document: Mapping[str, Any]) -> Usage | None:
-    """As chat and completions name its parts, or as Responses do."""
-    told = document.get("usage")
-    if not isinstance(told, dict):
-        return None
+def _parts(told: Mapping[str, Any]) -> Usage | None:
     given = _tokens(told, "prompt_tokens", "input_tokens")
     if given is None:
         return None
@@ -384,7 +417,7 @@ def usage(document: Mapping[str, Any]) -> Usage | None:
     cached = _tokens(details, "cached_tokens") if isinstance(details, dict) else None
     written = _tokens(told, "completion_tokens", "output_tokens")
     if written is None:  # embeddings have none; else the total has what is not told apart
-        written = max(0, (total_tokens(document) or 0) - given)
+        written = max(0, (_total(told) or 0) - given)
     return Usage(given, written, min(cached or 0, given))
 
 

@@ -182,7 +182,7 @@ def _strings(tensor: Tensor) -> list[str]:
     count = 1
     for size in tensor.shape:
         count *= size
-    return [item.decode("utf-8", "replace") for item in split(tensor.data, count, tensor.name)]
+    return [item.decode("utf-8", "replace") for item in split(tensor.data, count)]
 
 
 def _number(tensor: Tensor | None) -> int | None:

@@ -6,6 +6,8 @@ OpenAI call is translated into tensors (`openai_on_triton`) and goes over gRPC.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from gateway.backends import Connector
 from gateway.backends.oip_grpc import OipGrpcClient
 from gateway.backends.triton_http import TritonHttp
@@ -19,6 +21,8 @@ from gateway.types import (
     WireProtocol,
 )
 
+_REST = WireProtocol.KSERVE_REST
+
 
 class TritonConnector:
     def __init__(self, grpc: OipGrpcClient, http: TritonHttp | None, documents: Connector) -> None:
@@ -27,12 +31,12 @@ class TritonConnector:
         self._http = http
         self._documents = documents
 
-    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
+    def open(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
         if isinstance(request.payload, DocumentCall):
-            return await self._documents.open(request, served)
-        if self._http is not None and request.protocol is WireProtocol.KSERVE_REST:
-            return await self._http.open(request, served)
-        return await self._grpc.open(request, served)
+            return self._documents.open(request, served)
+        if self._http is not None and request.protocol is _REST:
+            return self._http.open(request, served)
+        return self._grpc.open(request, served)
 
     async def rest(self, path: str, timeout_s: float) -> RestBody:
         if self._http is not None:

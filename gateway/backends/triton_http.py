@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from gateway.backends.open_inference import RestServer
 from gateway.backends.wire import Header, Origin, Tls, Wire
-from gateway.types import InferenceRequest, OneFrame, ReplyStream, RestBody, ServedModel
+from gateway.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 
 
 class TritonHttp:
@@ -25,8 +28,10 @@ class TritonHttp:
         )
         self._server = RestServer(self._wire, headers, takes_timeout=True)
 
-    async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
-        return OneFrame(await self._server.infer(request, served))
+    def open(
+        self, request: InferenceRequest, served: ServedModel
+    ) -> Coroutine[Any, Any, ReplyStream]:
+        return self._server.infer(request, served)
 
     async def rest(self, path: str, timeout_s: float) -> RestBody:
         return await self._server.get(path, timeout_s)

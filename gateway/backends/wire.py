@@ -13,16 +13,19 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from gateway import ambient, patience
-from gateway.backends.connection import Connection, Lost
+from gateway.backends.connection import Connection, Lost, Take, Usual
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, UpstreamUnreachable
 from gateway.tls import TlsFiles, of_client
 from gateway.values import value
 
+T = TypeVar("T")
 Header = tuple[bytes, bytes]
 
 Tls = ssl.SSLContext | Callable[[], ssl.SSLContext]
@@ -100,12 +103,16 @@ class WireAnswer:
     headers: Mapping[bytes, bytes] = field(repr=False)  # names in lower case
     body: bytes = field(repr=False)
 
+    @classmethod
+    def of(cls, connection: Connection) -> WireAnswer:
+        return cls(connection.status, connection.headers, connection.body)
+
 
 class WireStream:
     """An answer whose body is still coming. Whoever holds it must `aclose()` it; closing it
     before its end closes the connection."""
 
-    def __init__(self, wire: Wire, connection: Connection, deadline: Deadline) -> None:
+    def __init__(self, wire: Wire, deadline: Deadline, connection: Connection) -> None:
         self.status = connection.status
         self.headers: Mapping[bytes, bytes] = connection.headers
         self._wire = wire
@@ -116,25 +123,31 @@ class WireStream:
         return self
 
     async def __anext__(self) -> bytes:
-        connection = self._connection
-        if connection is None:
-            raise StopAsyncIteration
         try:
             with patience.within(self.deadline.remaining_s()):
-                while not connection.has_more:
-                    await connection.more()
+                chunk = await self.more()
+        except TimeoutError:
+            raise _late() from None
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    async def more(self) -> bytes:
+        """Nothing at the end. The wait is the caller's to bound."""
+        connection = self._connection
+        if connection is None:
+            return b""
+        try:
+            while not connection.has_more:
+                await connection.more()
         except Lost as exc:
             self.close()
             raise UpstreamUnreachable(exc.why) from None
-        except TimeoutError:
-            self.close()
-            raise _late() from None
         except BaseException:
             self.close()
             raise
         if not (chunk := connection.taken()):
             self.close()
-            raise StopAsyncIteration
         return chunk
 
     @property
@@ -142,11 +155,21 @@ class WireStream:
         """All of its body was taken."""
         return self._connection is None or self._connection.ended
 
-    async def flow(self, take: Callable[[bytes], bool]) -> None:
-        """Hand each read to `take` as it comes, until that has enough and returns False, or no more
-        comes: then the next `anext` tells why. The deadline is left to who waits for this."""
+    async def flow(self, take: Callable[[bytes], bool], hand_on: Take) -> None:
+        """Hand each read to `take` as it comes, or to `hand_on` the event that it is, if that is
+        one that was `expected`, until one of them has enough and returns False, or no more comes:
+        then the next `anext` tells why. The deadline is left to who waits for this."""
         if self._connection is not None:
-            await self._connection.flow(take)
+            await self._connection.flow(take, hand_on)
+
+    def expect(self, usual: Usual | None) -> None:
+        if self._connection is not None:
+            self._connection.expected = usual
+
+    @property
+    def came_s(self) -> float:
+        """When it last flowed, by `ambient.clock`."""
+        return self._connection.came_s if self._connection is not None else 0.0
 
     async def aclose(self) -> None:
         self.close()
@@ -176,64 +199,113 @@ class Wire:
         self._room = max_connections
         self._queue: deque[asyncio.Future[None]] = deque()  # for room; some may have gone
         self._idle: list[Connection] = []
-        self._busy: set[Connection] = set()
+        self._open: set[Connection] = set()  # all of them
         self._closed = False
+        self._now_s = ambient.clock()
 
     async def fetch(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireAnswer:
         """The whole answer, whatever its status."""
-        connection = await self._exchange(request, deadline, streamed=False)
         try:
-            return WireAnswer(connection.status, connection.headers, connection.body())
-        finally:
-            self._give_back(connection)
+            with patience.within(deadline.remaining_s()):
+                return await self.ask(
+                    self._head(request), request.body, deadline, WireAnswer.of, request.repeatable
+                )
+        except TimeoutError:
+            raise _late() from None
 
     async def stream(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireStream:
         """The answer as soon as its head is here."""
-        connection = await self._exchange(request, deadline, streamed=True)
-        return WireStream(self, connection, deadline)
+        try:
+            with patience.within(deadline.remaining_s()):
+                return await self.open(
+                    self._head(request), request.body, deadline, request.repeatable
+                )
+        except TimeoutError:
+            raise _late() from None
 
     async def aclose(self) -> None:
         self.close()
 
     def close(self) -> None:
         self._closed = True
-        for connection in (*self._idle, *self._busy):
+        for connection in self._open:
             connection.cut()
+        self._open.clear()
         self._idle.clear()
 
-    async def _exchange(
-        self, request: WireRequest | PostAgain, deadline: Deadline, *, streamed: bool
-    ) -> Connection:
-        head, again = self._head(request), False
+    async def ask(
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        deadline: Deadline,
+        read: Callable[[Connection], T],
+        repeatable: bool = True,
+        streamed: bool = False,
+    ) -> T:
+        """What `read` makes of the answer, whatever its status. Nothing is sent when the deadline
+        has passed; the wait for the answer is the caller's to bound. A connection that has a stream
+        is from then on whoever's `read` has taken it."""
+        again = False
         while True:
             if self._closed:
                 raise UpstreamUnreachable("this endpoint has been closed")
             if deadline.passed():
                 raise _late()
-            if self._room:
-                self._room -= 1
+            connection = self._rested() if self._idle and self._room and not again else None
+            if connection is None:
+                connection = await self._in_turn(deadline, again)
             else:
-                await self._turn(deadline)
-            kept = None if again else self._kept()
-            connection = await self._connect(deadline) if kept is None else kept
-            self._busy.add(connection)
+                self._room -= 1
             try:
-                connection.send(head, request.body, streamed)
-                with patience.within(deadline.remaining_s()):
-                    while not connection.answered:
-                        await connection.more()
-                return connection
+                await connection.send(head, body, streamed)
+                if not connection.answered:
+                    raise connection.broken()
             except Lost as exc:
-                self._give_back(connection)
-                if kept is None or not (exc.silent and request.repeatable):
+                self._drop(connection)
+                if not (connection.kept and exc.silent and repeatable):
                     raise UpstreamUnreachable(exc.why) from None
                 again = True  # once: the next connection is a new one
-            except TimeoutError:
-                self._give_back(connection)
-                raise _late() from None
             except BaseException:
-                self._give_back(connection)
+                self._drop(connection)
                 raise
+            else:
+                if streamed:
+                    return read(connection)
+                try:
+                    return read(connection)
+                finally:
+                    self._give_back(connection)
+
+    async def open(
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        deadline: Deadline,
+        repeatable: bool = True,
+    ) -> WireStream:
+        """What `stream` gives; the wait for the head is the caller's to bound."""
+        taken = partial(WireStream, self, deadline)
+        return await self.ask(head, body, deadline, taken, repeatable, streamed=True)
+
+    def _rested(self) -> Connection | None:
+        """A connection that has served before."""
+        oldest_s = self._now_s() - self._max_idle_s
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.idle_since > oldest_s:
+                return connection
+            self._cut(connection)
+        return None
+
+    async def _in_turn(self, deadline: Deadline, again: bool) -> Connection:
+        """A connection that there is room for; with `again` a new one."""
+        if self._room:
+            self._room -= 1
+        else:
+            await self._turn(deadline)
+            if not again and (kept := self._rested()) is not None:
+                return kept
+        return await self._connect(deadline)
 
     async def _turn(self, deadline: Deadline) -> None:
         """Until there is room for one connection more, which is then this call's."""
@@ -257,16 +329,6 @@ class Wire:
                 turn.set_result(None)
                 return
         self._room += 1
-
-    def _kept(self) -> Connection | None:
-        """A connection that has served before."""
-        oldest = ambient.loop_s() - self._max_idle_s
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.usable and connection.idle_since > oldest:
-                return connection
-            connection.cut()
-        return None
 
     async def _connect(self, deadline: Deadline) -> Connection:
         """A new one; without it there is room for another."""
@@ -293,18 +355,30 @@ class Wire:
         finally:
             if connection is None:
                 self._next_turn()
+        self._open.add(connection)
+        if self._closed:
+            self._drop(connection)
+            raise UpstreamUnreachable("this endpoint has been closed")
         return connection
 
     def _give_back(self, connection: Connection) -> None:
-        if connection not in self._busy:
+        if self._closed or not connection.rests():
+            self._drop(connection)
             return
-        self._busy.discard(connection)
-        if connection.reusable and not self._closed:
-            connection.rest()
-            self._idle.append(connection)
+        self._idle.append(connection)
+        if self._queue:
+            self._next_turn()
         else:
-            connection.cut()
+            self._room += 1
+
+    def _drop(self, connection: Connection) -> None:
+        """Of one call; the room is the next one's."""
+        self._cut(connection)
         self._next_turn()
+
+    def _cut(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        connection.cut()
 
     def start(self, method: str, path: str, headers: tuple[Header, ...] = ()) -> bytes:
         """The beginning of a head. Raises ValueError for what would not be one: that is a bug, not
@@ -315,16 +389,17 @@ class Wire:
         first = f"{method} {path} HTTP/1.1\r\nhost: ".encode() + self._origin.authority
         return first + b"\r\n" + _lines(headers)
 
+    def head(self, start: bytes, headers: tuple[Header, ...], length: int) -> bytes:
+        """Of a body of this length, begun as `start` says. Raises ValueError as that does."""
+        return b"%b%bcontent-length: %d\r\n\r\n" % (start, _lines(headers), length)
+
     def _head(self, request: WireRequest | PostAgain) -> bytes:
-        """Raises ValueError as `start` does."""
-        lines = _lines(request.headers)
         if isinstance(request, PostAgain):
-            length = len(request.body)
-            return b"%b%bcontent-length: %d\r\n\r\n" % (request.start, lines, length)
+            return self.head(request.start, request.headers, len(request.body))
         start, length = self.start(request.method, request.path), sum(map(len, request.body))
         if not length and request.method == "GET":
-            return b"%b%b\r\n" % (start, lines)
-        return b"%b%bcontent-length: %d\r\n\r\n" % (start, lines, length)
+            return b"%b%b\r\n" % (start, _lines(request.headers))
+        return self.head(start, request.headers, length)
 
 
 def _lines(headers: tuple[Header, ...]) -> bytes:

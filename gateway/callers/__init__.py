@@ -66,6 +66,9 @@ class Callers:
         self._refusal_told = refusal_told
         self._keys = "key", self._configured.find
         self._only_keys = issued is None and tokens is None
+        self.lasting = self._only_keys
+        """Whether a credential that they know is known for as long as they are. Issued keys are
+        revoked, and tokens expire."""
         self._open = not keys and issued is None and tokens is None and certificates is None
 
     @property

@@ -29,7 +29,7 @@ from gateway import ambient, logs
 from gateway.catalog import Catalog
 from gateway.classify import NoScan, ScanFailed, Scans, canaries
 from gateway.classify.evidence import Evidence
-from gateway.classify.extract import UNDECLARED, extract
+from gateway.classify.extract import UNDECLARED, Unscannable, texts_of
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
 from gateway.classify.names import LOOKED_FOR, Names, engines
@@ -40,7 +40,6 @@ from gateway.classify.spec import worker_spec
 from gateway.classify.taint import Marks, Taint
 from gateway.config import ClassifySettings
 from gateway.deadline import Clock
-from gateway.errors import UnknownModel
 from gateway.types import (
     CLEAR,
     NOT_TIGHTENED,
@@ -63,6 +62,7 @@ REVISION = 2  # of the rules in this package: what is read, which forms, which t
 PATTERNS, NAMES = "patterns", "names"  # the detectors, where verdicts are remembered
 _CLEAR = frozenset({"clear", PUBLIC_MODEL})
 _NOTHING: Mapping[str, int] = MappingProxyType({})
+_FOUND_CLEAR = ("clear", _NOTHING)
 _GATE_MOST = 131_072
 """Characters that the gate is asked about: a millisecond of the event loop's time. Longer texts go
 to a worker."""
@@ -184,12 +184,13 @@ class Classifier:
             added = request.tightening
             caller = self._usual if added is NOT_TIGHTENED else self._caller(added)
             told = self._at_once(request, caller, started_s)
+        except Unscannable as unread:
+            told = unread.reason, _NOTHING
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
             return self._found(request, self._failed(request, failure), {}, started_s)
         if told is None:
             return None
-        reason, counts = told
-        found = self._found(request, reason, counts, started_s, not caller.has_names)
+        found = self._found(request, *told, started_s, not caller.has_names)
         if self._names_always and not (found.restricted or found.complete):
             self._begun = _Begun(request, caller, started_s, found=found)
             return None
@@ -283,24 +284,21 @@ class Classifier:
     def _at_once(
         self, request: InferenceRequest, caller: _Caller, started_s: float
     ) -> tuple[str, Mapping[str, int]] | None:
-        """The reason and the counts; None if it takes a scan."""
-        try:
-            model = self._catalog.find(request.model)
-        except UnknownModel:
+        """The reason and the counts; None if it takes a scan. Raises Unscannable."""
+        model = self._catalog.models.get(request.model)
+        if model is None:
             return UNDECLARED, _NOTHING
         if model.public and request.tightening == NOT_TIGHTENED:
             return self.taint.of(request) or PUBLIC_MODEL, _NOTHING
-        read = extract(request.payload, model, self._max_bytes)
-        if read.unscannable is not None:
-            return read.unscannable, _NOTHING
+        texts = texts_of(request.payload, model, self._max_bytes)
         if (stays := self.taint.of(request)) is not None:
             return stays, _NOTHING
-        texts = read.texts
         if not texts:
-            return "clear", _NOTHING
+            return _FOUND_CLEAR
         scope: Scope | None = None
         beginning: Beginning | None = None
-        if self._gate.gate is not None:
+        gate = self._gate.gate
+        if gate is not None:
             if len(texts) < _CONVERSATION or sum(map(len, texts)) < _LONG:
                 rest = BETWEEN.join(texts)
             else:
@@ -308,10 +306,11 @@ class Classifier:
                 beginning = self._segments.beginning(scope, texts)
                 rest = beginning.rest
             if len(rest) <= _GATE_MOST:
-                if self._gate.clear(rest):
-                    if scope is not None and beginning is not None:
+                if gate.clear(rest):
+                    if beginning is not None:
+                        assert scope is not None
                         self._segments.keep(scope, beginning)
-                    return "clear", _NOTHING
+                    return _FOUND_CLEAR
                 if (kind := self._evidence.found(rest, caller.profile)) is not None:
                     return "entities", {kind: 1}
         scope = scope or Scope(request.tenant, caller.policy, PATTERNS)
@@ -343,17 +342,18 @@ class Classifier:
         assert self._names is not None
         names = self._names
         model = self._catalog.find(request.model)
-        read = extract(request.payload, model, self._max_bytes)
-        if read.unscannable is not None:
-            return read.unscannable, {}
+        try:
+            texts = texts_of(request.payload, model, self._max_bytes)
+        except Unscannable as unread:
+            return unread.reason, {}
         left_s = self._left_s(request, started_s)
         caller = self._caller(request.tightening)
         scope = Scope(request.tenant, caller.policy, NAMES)
 
-        async def scan(texts: Sequence[str]) -> list[list[Finding]]:
-            return await find_in_all_forms(names, texts, left_s, self._settings.allow_list)
+        async def scan(some: Sequence[str]) -> list[list[Finding]]:
+            return await find_in_all_forms(names, some, left_s, self._settings.allow_list)
 
-        restricted, counts = await self._segments.scan(scope, read.texts, scan, caller.profile)
+        restricted, counts = await self._segments.scan(scope, texts, scan, caller.profile)
         return ("entities" if restricted else "clear"), counts
 
     def _left_s(self, request: InferenceRequest, started_s: float) -> float:

@@ -6,10 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any
-
-from gateway.values import value
 
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
@@ -36,16 +33,39 @@ PROTOCOL_WORDS = frozenset(
 _LONGEST_WORD = max(map(len, PROTOCOL_WORDS))  # longer strings need not be hashed
 
 
-@value
-class Extract:
-    """What is to be scanned of one call, and why it cannot all be, if so."""
-
-    texts: tuple[str, ...] = field(default=(), repr=False)
-    unscannable: str | None = None  # a reason code
+OVER_CAP = "over_cap"
 
 
-class OverCap(Exception):
-    """More text or more values than may be looked at."""
+class Unscannable(Exception):
+    """Not all of a call can be read. What could be is not looked at either."""
+
+    def __init__(self, reason: str) -> None:
+        """`reason`: a reason code; `OVER_CAP` of more text or more values than may be looked at."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+def plain_texts(said: list[str]) -> list[str] | None:
+    """What a collector makes of strings that are content where it is they alone, as mostly. None:
+    one has to be read more closely, or together with what stands before it."""
+    texts: list[str] = []
+    for text in said:
+        if len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS:
+            continue
+        if "\\" in text or (";" in text and "64," in text):
+            return None
+        if texts and _HEAD.match(text, 0, 2 * _SEAM):
+            return None
+        if text and not text.isspace():
+            texts.append(text)
+    return texts
+
+
+def within(texts: list[str], most_bytes: int) -> list[str]:
+    """The texts, if they are no more than may be looked at."""
+    if 4 * sum(map(len, texts)) > most_bytes and _bytes(texts) > most_bytes:
+        raise Unscannable(OVER_CAP)
+    return texts
 
 
 class Collector:
@@ -61,11 +81,12 @@ class Collector:
         self._texts: list[str] = []
         self._ends: list[str] = []  # values since, not yet looked at; only the first may be long
 
-    def extract(self) -> Extract:
-        texts, most = self._texts, self._max_bytes
-        if 4 * sum(map(len, texts)) > most and _bytes(texts) > most:
-            raise OverCap
-        return Extract(tuple(texts), self.unscannable)
+    def texts(self) -> list[str]:
+        """All of them, if the call could be read in full."""
+        texts = within(self._texts, self._max_bytes)
+        if self.unscannable is not None:
+            raise Unscannable(self.unscannable)
+        return texts
 
     def mark(self, what: str) -> None:
         if self.unscannable is None:
@@ -74,7 +95,7 @@ class Collector:
     def count(self, values: int = 1) -> None:
         self._room_nodes -= values
         if self._room_nodes < 0:
-            raise OverCap
+            raise Unscannable(OVER_CAP)
 
     def text(self, text: str, depth: int = 0) -> None:
         """One string, and what it says once decoded if it is JSON text with escapes in it."""
@@ -82,7 +103,7 @@ class Collector:
             return
         self._characters += len(text)
         if self._characters > self._max_bytes:
-            raise OverCap
+            raise Unscannable(OVER_CAP)
         self._texts.append(text)
         if ";" in text or "\\" in text:
             self._read_closely(text, depth)

@@ -15,14 +15,18 @@ from gateway.catalog import CatalogModel
 from gateway.classify.collect import (
     LEAST_LONG,
     LEAST_SHORT,
+    MAX_NODES,
+    OVER_CAP,
     PROTOCOL_WORDS,
     Collector,
-    Extract,
-    OverCap,
+    Unscannable,
+    plain_texts,
+    within,
 )
 from gateway.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
-OVER_CAP, TENSOR_CLASS, UNDECLARED = "over_cap", "tensor_class", "undeclared_model"
+__all__ = ["OVER_CAP", "TENSOR_CLASS", "UNDECLARED", "Unscannable", "texts_of"]
+TENSOR_CLASS, UNDECLARED = "tensor_class", "undeclared_model"
 
 # Fields whose content is not in the call, or is not text (OpenAI API reference, November 2026).
 _OPAQUE_FIELDS = {
@@ -39,7 +43,7 @@ _OPAQUE_FIELDS = {
 # Common words too, so only where they hold an object that carries or names content.
 _MEDIA_OBJECTS = frozenset({"audio", "file", "image", "video"})
 _MEDIA_KEYS = frozenset({"id", "data", "url", "file_id", "file_data", "filename"})
-_TELLING_KEYS = _MEDIA_OBJECTS | _OPAQUE_FIELDS.keys()
+_TELLING_KEYS = _MEDIA_OBJECTS.union(_OPAQUE_FIELDS)
 # Under these, keys are names of fields or labels of the caller's: nothing is fetched by them.
 _NAMES_ONLY = frozenset({"properties", "metadata"})
 _TEXT_PARTS = frozenset(
@@ -62,25 +66,28 @@ _ITEMS = frozenset(
     }
 )
 _WHO_SAYS_WHAT = frozenset({"role", "content"})
+_MOST_MESSAGES = MAX_NODES // 8  # five values each, and as many fields as there are words
 _STRINGS = frozenset({str})
 _TOOLS = frozenset({"function", "custom"})
 _MANY = 16  # numbers in a list, from which on they are looked at together
 _PART_LISTS = frozenset({"content", "output", "summary"})
 
 
-def extract(payload: Payload, model: CatalogModel, max_bytes: int) -> Extract:
-    """The texts to scan. With a reason the texts may be incomplete: nobody needs them then."""
+def texts_of(payload: Payload, model: CatalogModel, max_bytes: int) -> list[str]:
+    """What is to be scanned of a call. Raises Unscannable."""
     if not model.declared:
-        return Extract(unscannable=UNDECLARED)
+        raise Unscannable(UNDECLARED)
+    said = _said(payload.document) if isinstance(payload, DocumentCall) else None
+    if said is not None and (texts := plain_texts(said)) is not None:
+        return within(texts, max_bytes)
     collector = Collector(max_bytes)
-    try:
-        if not isinstance(payload, DocumentCall):
-            _tensors(payload, model, collector)
-        elif not _only_says(payload.document, collector):
-            _document(payload.document, collector)
-        return collector.extract()
-    except OverCap:
-        return Extract(unscannable=OVER_CAP)
+    if said is not None:
+        collector.values(said)
+    elif isinstance(payload, DocumentCall):
+        _document(payload.document, collector)
+    else:
+        _tensors(payload, model, collector)
+    return collector.texts()
 
 
 def _document(document: JsonDocument, collector: Collector) -> None:
@@ -97,35 +104,29 @@ def _document(document: JsonDocument, collector: Collector) -> None:
     _walk(document, collector)
 
 
-def _only_says(document: JsonDocument, collector: Collector) -> bool:
-    """Reads a chat of who says what and no more, with settings that are words or short numbers, as
-    the walk does: most calls. Else it reads nothing."""
+def _said(document: JsonDocument) -> list[str] | None:
+    """All strings, in their order, of a chat of who says what and no more, with settings that are
+    words or short numbers: most calls. None: the walk has to read it."""
     if not document.keys() <= PROTOCOL_WORDS:
-        return False
+        return None
     said: list[Any] = []
-    nodes = 2 * len(document)
     for field, value in document.items():
         kind = type(value)
         if kind is str:
             said.append(value)
         elif kind is list:
-            if field != "messages":
-                return False
+            if field != "messages" or len(value) > _MOST_MESSAGES:
+                return None
             for message in value:
                 if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
-                    return False
+                    return None
                 said += message.values()
-            nodes += 5 * len(value)
         elif kind is int or kind is float:
             if not LEAST_SHORT < value < LEAST_LONG:
-                return False
+                return None
         elif kind is not bool and value is not None:
-            return False
-    if not _STRINGS.issuperset(map(type, said)):
-        return False
-    collector.count(nodes)
-    collector.values(said)
-    return True
+            return None
+    return said if _STRINGS.issuperset(map(type, said)) else None
 
 
 def _token_ids(value: Any, collector: Collector) -> None:

@@ -44,8 +44,9 @@ class Marks(Protocol):
     def holds_any(self, tenant: str) -> bool: ...
     def get(self, tenant: str, digest: bytes) -> bool | None: ...
     def put(self, tenant: str, digest: bytes) -> None: ...
-    def doubtful_until_s(self, tenant: str) -> float:
-        """Until when whatever goes on may be the next turn of one that had to be forgotten."""
+    def doubtful_until_s(self, tenant: str) -> float | None:
+        """Until when whatever goes on may be the next turn of one that had to be forgotten, if
+        anything had to be."""
         ...
 
 
@@ -57,15 +58,13 @@ class OwnMarks:
         self._shelves: Shelves[bool] = Shelves(room, keep_s, clock)
         self._doubtful_until_s: dict[str, float] = {}
         self.holds_any, self.get = self._shelves.holds_any, self._shelves.get
+        self.doubtful_until_s = self._doubtful_until_s.get
 
     def put(self, tenant: str, digest: bytes) -> None:
         lost = self._shelves.put(tenant, digest, True)
         if lost is not None:
             known_s = self._doubtful_until_s.get(lost.tenant, 0.0)
             self._doubtful_until_s[lost.tenant] = max(known_s, lost.expires_s)
-
-    def doubtful_until_s(self, tenant: str) -> float:
-        return self._doubtful_until_s.get(tenant, 0.0)
 
 
 class Taint:
@@ -84,7 +83,7 @@ class Taint:
             return LABELLED
         tenant = request.tenant
         until_s = self._marks.doubtful_until_s(tenant)
-        doubtful = until_s > 0.0 and until_s > self._clock()
+        doubtful = until_s is not None and until_s > self._clock()
         if not doubtful and not self._marks.holds_any(tenant):
             return None
         if any(self._marks.get(tenant, digest) for digest in self._before(request)):

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from gateway import ambient
 from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import Durable
 from gateway.attempt import OpenedReply, RunningAttempt
 from gateway.cluster import Say
 from gateway.cluster.elsewhere import CloudsElsewhere
@@ -42,6 +43,7 @@ from gateway.types import (
     Endpoint,
     InferenceRequest,
     Sensitivity,
+    Zone,
 )
 
 
@@ -169,7 +171,7 @@ class Owner:
         try:
             granted = {"server": turn.server, "queued_s": turn.queued_s}
             await say(pack_words(Kind.GRANTED, granted))
-            opened = await attempt.start()
+            opened = OpenedReply(await attempt.start())
         except GatewayError as exc:
             await say(pack_words(Kind.FAILED, packed(exc)))
             return "failed"
@@ -203,8 +205,17 @@ def staying(endpoint: Endpoint) -> Decision:
 class _Unlogged:
     """The call's own gateway keeps its record."""
 
-    async def leaves(self, endpoint: str, sent_as: str) -> None:
-        raise EgressForbidden(sent_as)  # what is forwarded stays
+    before_dispatch = True
+
+    def starts(
+        self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
+    ) -> Durable | None:
+        if endpoint.zone is not Zone.ONPREM:
+            raise EgressForbidden(sent_as)  # what is forwarded stays
+        return None
+
+    async def on_record(self, durable: Durable) -> None:
+        raise AssertionError("nothing was told")
 
     def attempted(self, attempt: Attempt) -> None:
         pass

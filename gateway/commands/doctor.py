@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gateway import __version__, repository
+from gateway import __version__, compiled, repository
 from gateway.commands import console
 
 _BEST_FIRST = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
@@ -49,7 +49,10 @@ def run(args: argparse.Namespace) -> int:
 
 def examine() -> dict[str, dict[str, Any]]:
     return {
-        "spillway": {"told": f"{__version__} on Python {platform.python_version()}"},
+        "spillway": {
+            "told": f"{__version__}{compiled.told()} on Python {platform.python_version()}",
+            "compiled": compiled.is_compiled(),
+        },
         "machine": {"told": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"},
         "gpu": _gpu(),
         "onnxruntime": _onnxruntime(),

@@ -21,10 +21,13 @@ from gateway.deadline import Clock
 
 _FIGURES = 2048  # calls whose times are kept for percentiles
 _SECONDS = 120  # that paths are counted by
-_OPEN_STREAMS = 4096  # whose end is still to be told
+_OPEN = 4096  # calls whose end is still to be told
 _AT_ONCE = 256  # records; a millisecond's work
 
 Record = Mapping[str, Any]
+Key = tuple[str, int]
+"""Of a call: its id, which its caller may have chosen and given to another one, and its number."""
+_key: Final[Callable[[Record], Key]] = itemgetter("id", "number")
 Path = tuple[str, str, str, str, str]
 """Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
 
@@ -52,13 +55,23 @@ class Second:
     zones: dict[str, int] = field(default_factory=lambda: {"onprem": 0, "cloud": 0, "none": 0})
 
 
-@dataclass(slots=True)
 class Seen:
     """One decision of the tail. `revision` grows with everything that is told."""
 
-    seq: int
-    record: Record
-    revision: int
+    __slots__ = ("_end", "_told", "alarmed", "revision", "seq")
+
+    def __init__(self, seq: int, told: Record, revision: int, end: Record | None = None) -> None:
+        self.seq, self.revision = seq, revision
+        self._told, self._end = told, end
+        self.alarmed = False
+
+    @property
+    def record(self) -> Record:
+        """Of the call, with its end once that is known."""
+        return self._told if self._end is None else {**self._told, **self._end, "kind": "call"}
+
+    def ends(self, end: Record, revision: int) -> None:
+        self._end, self.revision = end, revision
 
 
 class Decisions:
@@ -66,9 +79,10 @@ class Decisions:
 
     def __init__(self, clock: Clock, tail: int = 500) -> None:
         self._clock = clock
-        self._fresh: list[tuple[float, Record]] = []
+        self._begun: dict[Key, Record] = {}  # under way, and in nobody's sight yet
+        self._ended: list[tuple[float, Record]] = []  # not counted yet
         self._ring: deque[Seen] = deque(maxlen=tail)
-        self._open: OrderedDict[str, Seen] = OrderedDict()
+        self._open: OrderedDict[Key, Seen] = OrderedDict()  # under way, and seen
         self.figures: deque[Figures] = deque(maxlen=_FIGURES)
         self.seconds: deque[Second] = deque(maxlen=_SECONDS)
         self._second = Second(-1)
@@ -78,76 +92,85 @@ class Decisions:
         self.latest_alarm: int | None = None
         self.seq = self.revision = 0
 
-    def take(self, record: Record) -> None:
-        """One record of the audit. It is counted when somebody looks, or with some hundred more."""
-        if record["kind"] == "intent":  # what becomes of it is in the record of its call
-            return
-        self._fresh.append((self._clock(), record))
-        if len(self._fresh) >= _AT_ONCE:
-            self.look()
+    def begins(self, record: Record) -> None:
+        """That a call is about to be sent."""
+        if record["kind"] != "intent":  # what becomes of a further attempt is in the end
+            self._begun[record["id"], record["number"]] = record
+
+    def ends(self, record: Record) -> None:
+        """It is counted when somebody looks, or with some hundred more."""
+        self._ended.append((self._clock(), record))
+        if len(self._ended) >= _AT_ONCE:
+            self._count()
 
     def look(self) -> Self:
         """With all that was taken in."""
-        fresh, self._fresh = self._fresh, []
-        for now_s, record in fresh:
-            self.revision += 1
-            if record["kind"] == "end":
-                self._end(record, now_s)
-            else:
-                self._count(record, now_s)
+        self._count()
+        begun, self._begun = self._begun, {}
+        for key, record in begun.items():
+            self._open[key] = self._see(record)
+        while len(self._open) > _OPEN:
+            self._open.popitem(last=False)
         return self
 
-    def _end(self, record: Record, now_s: float) -> None:
-        seen = self._open.pop(record["id"], None) or self._last(record["id"])
-        if seen is None:
-            return
-        seen.record = {**seen.record, **record, "kind": "call"}
-        seen.revision = self.revision
-        self._judge(seen, again=True)
-        if record["outcome"] == "served":
-            kind = seen.record["sensitivity"] or "restricted"
-            self._measure(seen.record, kind, zone_of(record), now_s)
+    def _count(self) -> None:
+        ended, self._ended = self._ended, []
+        begun, still_open = self._begun, self._open
+        for now_s, record in ended:
+            key = _key(record)
+            told = begun.pop(key, None)
+            if told is not None:
+                self._see(told, record)
+            elif key in still_open:
+                seen = still_open.pop(key)
+                told = seen.record
+                self.revision += 1
+                seen.ends(record, self.revision)
+                self._judge(seen)
+            elif record["kind"] == "end":  # its beginning is forgotten
+                continue
+            else:
+                self._see(record)
+            self._count_one(record if told is None or "tenant" in record else told, record, now_s)
+        while len(begun) > _OPEN:
+            del begun[next(iter(begun))]
 
-    def _last(self, call: str) -> Seen | None:
-        """A call that was recorded as served, and ended otherwise while its record was written."""
-        return next((seen for seen in reversed(self._ring) if seen.record["id"] == call), None)
-
-    def _count(self, record: Record, now_s: float) -> None:
+    def _see(self, told: Record, end: Record | None = None) -> Seen:
         self.seq += 1
-        seen = Seen(self.seq, record, self.revision)
+        self.revision += 1
+        seen = Seen(self.seq, told, self.revision, end)
         self._ring.append(seen)
-        kind, zone = record["sensitivity"], zone_of(record)
-        if kind != "clear":
+        if told["sensitivity"] != "clear" or (end is not None and "tenant" in end):
             self._judge(seen)
-            kind = kind or "restricted"
+        return seen
+
+    def _count_one(self, told: Record, end: Record, now_s: float) -> None:
+        kind, attempts = told["sensitivity"] or "restricted", end["attempts"]
+        answered = end["outcome"] == "served"
+        if answered and attempts:
+            last = attempts[-1]
+            zone, endpoint = last["zone"], last["endpoint"]
+        else:
+            zone, endpoint = "none", ""
         self.counts[kind, zone] += 1
         second = self._second
         if second.at_s != int(now_s):
             second = self._second = Second(int(now_s))
             self.seconds.append(second)
-        endpoint = "" if zone == "none" else record["attempts"][-1]["endpoint"]
-        second.paths[record["tenant"], record["protocol"], kind, zone, endpoint] += 1
+        second.paths[told["tenant"], told["protocol"], kind, zone, endpoint] += 1
         second.zones[zone] += 1
-        self._measure(record, kind, zone, now_s)
-        if record["outcome"] == "streaming":
-            self._open[record["id"]] = seen
-            if len(self._open) > _OPEN_STREAMS:
-                self._open.popitem(last=False)
+        took_s = end["took_s"] if answered else None
+        self.figures.append(_figures((now_s, told["model"], kind, zone, told["budget_s"], took_s)))
 
-    def _measure(self, record: Record, kind: str, zone: str, now_s: float) -> None:
-        took_s = record["took_s"] if record["outcome"] == "served" else None
-        self.figures.append(
-            _figures((now_s, record["model"], kind, zone, record["budget_s"], took_s))
-        )
-
-    def _judge(self, seen: Seen, again: bool = False) -> None:
+    def _judge(self, seen: Seen) -> None:
         """Whatever is not known to be clear counts as restricted."""
-        if seen.record["sensitivity"] == "clear":
+        record = seen.record
+        if record["sensitivity"] == "clear":
             return
-        results = {a["result"] for a in seen.record["attempts"] if a["zone"] == "cloud"}
-        if not results or (again and self.latest_alarm == seen.seq):
+        results = {a["result"] for a in record["attempts"] if a["zone"] == "cloud"}
+        if not results or seen.alarmed:
             return
-        self.latest_alarm = seen.seq
+        self.latest_alarm, seen.alarmed = seen.seq, True
         if results == {"egress_forbidden"}:
             self.stopped_at_door += 1
         else:
@@ -167,25 +190,17 @@ class Decisions:
         return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
 
 
-def zone_of(record: Record) -> str:
-    """Where it was answered, or is."""
-    attempts, outcome = record["attempts"], record["outcome"]
-    if attempts and (outcome == "served" or outcome == "streaming"):
-        zone: str = attempts[-1]["zone"]
-        return zone
-    return "none"
-
-
 class WatchedLog:
-    """An audit whose records are seen here, too."""
+    """An audit whose records are seen here, too; also those that cannot be written."""
 
     def __init__(self, log: DecisionLog, decisions: Decisions) -> None:
-        self._log = log
-        self._decisions = decisions
-        self.check = log.check
+        self._append, self._note, self.check = log.append, log.note, log.check
+        self._begins, self._ends = decisions.begins, decisions.ends
 
     def append(self, record: Record) -> Durable | None:
-        try:
-            return self._log.append(record)
-        finally:
-            self._decisions.take(record)
+        self._begins(record)
+        return self._append(record)
+
+    def note(self, record: Record) -> None:
+        self._ends(record)
+        self._note(record)

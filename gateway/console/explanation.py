@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
+from gateway.accounting.records import SENT
 from gateway.console import words
 from gateway.console.decisions import Seen
 
@@ -64,7 +65,7 @@ def explanation(seen: Seen) -> Document:
 
 def served_by(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The attempt that answers it, or did."""
-    if record["outcome"] not in ("served", "streaming") or not record["attempts"]:
+    if record["outcome"] not in ("served", SENT) or not record["attempts"]:
         return None
     found: Mapping[str, Any] = record["attempts"][-1]
     return found
@@ -83,7 +84,7 @@ def headline(record: Mapping[str, Any]) -> str:
     if last is None:
         why = words.why(words.NONE, reason) or reason
         return f"Not answered ({record['outcome']}): {why}."
-    doing = "Being answered" if record["outcome"] == "streaming" else "Answered"
+    doing = "Being answered" if record["outcome"] == SENT else "Answered"
     why = words.why(last["zone"], reason) or reason
     return f"{doing} {_ZONES[last['zone']]} by {last['endpoint']}: {why}."
 
@@ -145,8 +146,8 @@ def _foreseen(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _time(record: Mapping[str, Any]) -> str:
     budget, took = record["budget_s"], record["took_s"]
-    if record["outcome"] == "streaming":
-        return f"Its answer began within {_ms(took):g} ms of {_ms(budget):g} ms."
+    if record["outcome"] == SENT:
+        return f"It was sent {_ms(took):g} ms after it came, of {_ms(budget):g} ms."
     kept = "within" if took <= budget else "over"
     return f"It took {_ms(took):g} ms, {kept} its latency budget of {_ms(budget):g} ms."
 

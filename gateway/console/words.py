@@ -88,7 +88,7 @@ VERDICTS = {
 
 _RESULTS = {
     "served": "answered",
-    "streaming": "is answering",
+    "sent": "is answering",
     "cancelled": "was given up: the caller left, or another was faster",
     "egress_forbidden": "was stopped at the door to the cloud; nothing was sent",
     "down": "went down meanwhile",

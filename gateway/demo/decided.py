@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.audit.calls import Key, key_of
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:
@@ -15,7 +17,7 @@ class Decided:
 
     restricted: bool  # its verdict; a call that it never read counts as restricted
     reason: str
-    outcome: str  # "streaming" until a stream's end is on record
+    outcome: str  # "sent" until its end is on record
     end_reason: str
     latency_critical: bool
     tried: tuple[str, ...]  # the zones of its attempts
@@ -23,11 +25,11 @@ class Decided:
 
     @property
     def final(self) -> bool:
-        return self.outcome != "streaming"
+        return self.outcome != "sent"
 
     @property
     def served_in(self) -> str | None:
-        served = self.outcome in ("served", "streaming")
+        served = self.outcome in ("served", "sent")
         return self.tried[-1] if served and self.tried else None
 
     @property
@@ -43,7 +45,7 @@ class DecisionFeed:
         self._directory = directory
         self._offsets: dict[Path, int] = {}  # of each segment
         self._records: dict[str, dict[str, Any]] = {}
-        self._trace_of: dict[str, str] = {}
+        self._trace_of: dict[Key, str] = {}
         self.by_trace: dict[str, Decided] = {}
 
     def read(self) -> None:
@@ -60,10 +62,10 @@ class DecisionFeed:
         if record["kind"] not in ("call", "end"):  # the audit's own
             return
         if record["kind"] == "end":
-            trace = self._trace_of[record["id"]]
+            trace = self._trace_of[key_of(record)]
             record = {**self._records[trace], **record}
         else:
-            trace = self._trace_of[record["id"]] = record["trace"]
+            trace = self._trace_of[key_of(record)] = record["trace"]
         self._records[trace] = record
         self.by_trace[trace] = decided(record)
 

@@ -55,5 +55,5 @@ class Services:
     error_told: Callable[[str, str], None] = lambda protocol, reason: None
     """Counts an error that a caller is told: its protocol and reason, both of closed sets."""
     held: AbstractContextManager[object] = field(default_factory=nullcontext)
-    """Entered by each call, by many at once, for as long as it needs these services: others may
-    follow meanwhile."""
+    """Entered by each call, by many at once, while it needs these services and waits for anything
+    but `handle`, which knows its calls: others may follow meanwhile."""

@@ -27,6 +27,7 @@ from gateway.fronts.grpc_calls import (
     Context,
     Head,
     Unary,
+    answer_bytes,
     answered,
     bounded,
     only_answer,
@@ -38,7 +39,7 @@ from gateway.fronts.grpc_inspection import Inspections
 from gateway.fronts.grpc_stream import StreamSession
 from gateway.oip.grpc import decode_request
 from gateway.tls import TlsFiles
-from gateway.types import WireProtocol
+from gateway.types import OneFrame, WireProtocol
 
 log = logging.getLogger(__name__)
 
@@ -103,12 +104,13 @@ class InferenceService(_GenericHandler):
             head.remaining_s(),
         )
         try:
-            async with bounded(request.deadline.remaining_s()):
+            with bounded(request.deadline.remaining_s()):
                 reply = await services.handle(request)
-                try:
-                    answer = await only_answer(reply.frames)
-                finally:
-                    await asyncio.shield(reply.frames.aclose())
+                frames = reply.frames
+                if isinstance(frames, OneFrame):
+                    answer = answer_bytes(frames.take())
+                else:
+                    answer = await only_answer(frames)
         except TimeoutError:
             raise too_late() from None
         told = intake.placement_headers(head.arrival, reply.placement)
@@ -116,7 +118,7 @@ class InferenceService(_GenericHandler):
         return answer
 
     async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
-        head = Head.of(context, self._services)
+        head = Head(context, self._services)
         try:
             head.caller(self._services)
             session = StreamSession(lambda: self._services, head)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from gateway import patience
 from gateway.callers import Caller
 from gateway.errors import (
     DeadlineExceeded,
@@ -24,6 +24,7 @@ from gateway.errors import (
 from gateway.fronts import Services, intake
 from gateway.fronts.intake import Arrival
 from gateway.oip.grpc import grpc_from_rest
+from gateway.patience import Patience
 from gateway.types import Frame, GrpcMessage, ReplyStream, RestBody, WireProtocol
 
 _log = logging.getLogger("gateway.grpc")
@@ -41,26 +42,28 @@ Unary = Callable[["Head", bytes], Awaitable[bytes]]
 Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]
 
 
-@dataclass(frozen=True, slots=True)
 class Head:
     """A call of which only the metadata has been read."""
 
-    context: Context
-    headers: Mapping[str, str]
-    repeated: str  # a header of ours that came twice, or empty
-    arrival: Arrival
+    __slots__ = ("arrival", "context", "headers", "repeated")
 
-    @classmethod
-    def of(cls, context: Context, services: Services) -> Head:
-        headers: dict[str, str] = {}
-        repeated = ""
-        for name, value in context.invocation_metadata() or ():
+    def __init__(self, context: Context, services: Services) -> None:
+        given = context.invocation_metadata() or ()
+        self.context = context
+        self.headers: dict[str, str] = dict(given)
+        self.repeated = ""  # a header of ours that came twice
+        if len(self.headers) != len(given) or bytes in map(type, self.headers.values()):
+            self._read(given)
+        self.arrival = intake.arrive(self.headers, services)
+
+    def _read(self, given: Iterable[tuple[str, str | bytes]]) -> None:
+        self.headers = headers = {}
+        for name, value in given:
             if isinstance(value, bytes):
                 continue
             if name in headers and name.startswith(("x-", "authorization", "traceparent")):
-                repeated = name
+                self.repeated = name
             headers[name] = value
-        return cls(context, headers, repeated, intake.arrive(headers, services))
 
     def caller(self, services: Services) -> Caller:
         if self.repeated:
@@ -84,7 +87,7 @@ def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Aw
     """The one place where the failure of a unary call becomes its status."""
 
     async def handle(raw: bytes, context: Context) -> bytes:
-        head = Head.of(context, services)
+        head = Head(context, services)
         try:
             with services.held:
                 return await method(head, raw)
@@ -126,14 +129,17 @@ def parse(kind: Any, raw: bytes) -> Any:
 async def only_answer(frames: ReplyStream) -> bytes:
     """The answer of a unary call, read to the end so that the call settles as served."""
     first: Frame | None = None
-    async for frame in frames:
-        first = first or frame
+    try:
+        async for frame in frames:
+            first = first or frame
+    finally:
+        await asyncio.shield(frames.aclose())
     if first is None:
         raise UpstreamFailed("the endpoint ended the call without an answer")
     return answer_bytes(first)
 
 
-def answer_bytes(frame: Frame) -> bytes:
+def answer_bytes(frame: Frame | None) -> bytes:
     """A serialised ModelInferResponse, whatever protocol the endpoint spoke."""
     if isinstance(frame, GrpcMessage):
         return frame.message
@@ -142,9 +148,9 @@ def answer_bytes(frame: Frame) -> bytes:
     raise InternalError("a frame of another protocol came as the answer to a gRPC call")
 
 
-def bounded(remaining_s: float) -> asyncio.Timeout:
+def bounded(remaining_s: float) -> Patience:
     """No wait of a front outlives the deadline, even where the pipeline's own bound fails (D1)."""
-    return asyncio.timeout(max(0.0, remaining_s) + GRACE_S)
+    return patience.within(max(0.0, remaining_s) + GRACE_S)
 
 
 def too_late() -> DeadlineExceeded:

@@ -160,7 +160,7 @@ class StreamSession:
             self._room.release()
 
     async def _infer(self, services: Services, request: InferenceRequest, call: _Call) -> None:
-        async with bounded(request.deadline.remaining_s()):
+        with bounded(request.deadline.remaining_s()):
             reply = await services.handle(request)
             try:
                 self.placement = reply.placement

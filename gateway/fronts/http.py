@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway import budget
 from gateway.callers import Caller
+from gateway.catalog import CatalogModel
 from gateway.config import LimitSettings
 from gateway.errors import (
     BodyTooLarge,
@@ -30,10 +31,11 @@ from gateway.errors import (
     RouteNotFound,
 )
 from gateway.fronts import Services, compression, intake
-from gateway.fronts.intake import Arrival
+from gateway.fronts.intake import Arrival, Terms
 from gateway.http import ClientLeft, asgi
 from gateway.http.exchange import ClosableBytes, Exchange
 from gateway.http.head import check
+from gateway.types import InferenceReply, InferenceRequest, WireProtocol
 
 _log = logging.getLogger("gateway.http")
 _IDS = ("x-request-id", "traceparent")
@@ -42,8 +44,46 @@ _LASTING = "/console"  # who looks at it does so for hours, and whatever the set
 ErrorResponse = Callable[[GatewayError, Arrival], Response]
 """A failure in the shape of one protocol."""
 
-Call = Callable[[Exchange, Arrival], Awaitable[None]]
-"""Answers one inference call."""
+
+class Opening:
+    """What the head of an inference call says, whatever body comes with it. It is kept with the
+    head: one that comes again on its connection is not looked into again, as long as the same
+    services answer and it is the same caller. Fronts say what is asked for and how the answer is
+    told. Each step gives what has still to be waited for, if anything."""
+
+    __slots__ = ("_terms", "bare", "caller", "headers", "lasting", "services")
+
+    def __init__(self, exchange: Exchange, services: Services) -> None:
+        """Raises Unauthenticated, Unverifiable."""
+        self.services = services
+        self.headers = exchange.headers
+        self.caller = caller_of(exchange, services)
+        self.lasting = services.callers.lasting  # or who calls is to be asked each time
+        self.bare = "content-encoding" not in exchange.headers
+        self._terms: Terms | None = None  # of the model that was asked for last
+
+    def terms(self, protocol: WireProtocol, model: CatalogModel) -> Terms:
+        """Raises RequestRejected, Forbidden."""
+        terms = self._terms
+        if terms is None or terms.model is not model:
+            self._terms = terms = Terms(self.services, self.caller, self.headers, protocol, model)
+        return terms
+
+    def asked(
+        self, body: bytes, arrival: Arrival
+    ) -> InferenceRequest | Awaitable[InferenceRequest]:
+        """Raises GatewayError."""
+        raise NotImplementedError
+
+    def answer(
+        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        """Closes the frames on every exit."""
+        raise NotImplementedError
+
+
+Call = Callable[[Exchange], Opening]
+"""Looks into the head of one inference call. Raises GatewayError."""
 
 
 def arrival_of(exchange: Exchange, services: Services) -> Arrival:
@@ -111,7 +151,8 @@ class ClosingResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[asgi.EXCHANGE]
-        await exchange.stream(self.status_code, self._told, self._content, self._stall_s)
+        lines = "".join([f"{name}: {told}\r\n" for name, told in self._told.items()])
+        await exchange.stream(self.status_code, lines, self._content, self._stall_s)
 
 
 def no_call(path: str) -> Call | None:
@@ -145,24 +186,33 @@ class App:
         )
 
     async def __call__(self, exchange: Exchange) -> None:
-        head, services = exchange.head, self._services
-        if not head.plain:
-            try:
-                check(head)
-            except RequestRejected as error:
-                exchange.is_last()
-                self._refuse(error, exchange)
-                return
+        services = self._services
         try:
-            for calls in self._calls:
-                if (call := calls(head.path)) is not None:
-                    if head.method != "POST":
-                        raise _other_methods({"POST"})
-                    with services.held:
-                        exchange.arrival = arrival = intake.arrive(exchange.headers, services)
-                        await call(exchange, arrival)
-                    return
-            await self._other(exchange)
+            opening: Opening | None = exchange.head.known
+            if (
+                opening is None
+                or opening.services is not services
+                or (not opening.lasting and caller_of(exchange, services) is not opening.caller)
+            ):
+                opening = self._opening(exchange)
+            if opening is None:
+                await self._other(exchange)
+                return
+            exchange.arrival = arrival = intake.arrive(opening.headers, services)
+            if opening.bare and exchange.complete:
+                body = exchange.whole(services.limits.max_body_bytes)
+            else:
+                with services.held:
+                    body = await read_body(exchange, services.limits)
+            request = opening.asked(body, arrival)
+            if not isinstance(request, InferenceRequest):
+                with services.held:
+                    request = await request
+            reply = await services.handle(request)
+            telling = opening.answer(exchange, request, reply)
+            if telling is not None:
+                with services.held:
+                    await telling
         except ClientLeft:
             return
         except GatewayError as error:
@@ -171,6 +221,26 @@ class App:
             # Its text could quote a call (C12).
             _log.error("unhandled %s at %s", type(exc).__name__, _place(exc))
             self._refuse(InternalError("internal error"), exchange)
+        finally:
+            if not exchange.ended:
+                exchange.cut()
+
+    def _opening(self, exchange: Exchange) -> Opening | None:
+        """None: it is no inference call. Raises GatewayError."""
+        head = exchange.head
+        if not head.plain:
+            try:
+                check(head)
+            except RequestRejected:
+                exchange.is_last()
+                raise
+        for calls in self._calls:
+            if (call := calls(head.path)) is not None:
+                if head.method != "POST":
+                    raise _other_methods({"POST"})
+                head.known = found = call(exchange)
+                return found
+        return None
 
     async def _other(self, exchange: Exchange) -> None:
         if exchange.head.path.startswith(_LASTING):
@@ -180,7 +250,7 @@ class App:
             await asgi.serve(self._others, exchange)
 
     def _refuse(self, error: GatewayError, exchange: Exchange) -> None:
-        if exchange.started:  # to return without its end cuts the connection
+        if exchange.started:  # what has begun can only be cut
             return
         path = exchange.head.path
         front = next((f for f in self._fronts if _below(path, f.prefix)), self._fronts[-1])

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 
 from gateway import ambient, budget
 from gateway.callers import Caller
@@ -40,6 +41,8 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 _MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}"
 _TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
 _LONGEST_TRACESTATE = 512
+_TRACE_DIGITS = 32
+_IDS = frozenset({"x-request-id", "traceparent"})
 _STATED = frozenset(
     {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", _LABEL}
     | {"x-latency-budget-ms", "x-stainless-read-timeout"}
@@ -58,21 +61,103 @@ class Arrival:
 
 def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
     """Ids are taken over only in forms that cannot carry content (C12): a UUID, a traceparent."""
-    given, parent = headers.get("x-request-id"), headers.get("traceparent")
-    if given is None or not _UUID.fullmatch(given):
-        given = services.new_id()
-    trace = span = stated = ""
-    if parent is not None and _TRACEPARENT.fullmatch(parent):
+    sampler = services.sampler
+    if _IDS.isdisjoint(headers):
+        ids = ambient.new_trace()
+        sampled = sampler.ratio == 1.0 or sampler.samples(ids[:_TRACE_DIGITS])
+        own = f"00-{ids}-01" if sampled else f"00-{ids}-00"
+        return Arrival(services.new_id(), own, services.clock())
+    given, parent, span = headers.get("x-request-id", ""), headers.get("traceparent", ""), ""
+    given = given.lower() if _UUID.fullmatch(given) else services.new_id()
+    if _TRACEPARENT.fullmatch(parent):
         _, trace, span, stated = parent.split("-")
-    trace = trace or ambient.random_hex(16)
-    flags = "01" if services.sampler.samples(trace, stated) else "00"
-    own = f"00-{trace}-{ambient.random_hex(8)}-{flags}"  # with a span of this hop
-    return Arrival(given.lower(), own, services.clock(), span)
+        ids, sampled = f"{trace}-{ambient.random_hex(8)}", sampler.samples(trace, stated)
+    else:
+        ids = ambient.new_trace()
+        sampled = sampler.samples(ids[:_TRACE_DIGITS])
+    own = f"00-{ids}-01" if sampled else f"00-{ids}-00"  # with a span of this hop
+    return Arrival(given, own, services.clock(), span)
 
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
     """`names`: those in the certificate of the connection."""
     return services.callers.identify(headers.get("authorization", ""), names)
+
+
+class Terms:
+    """What its head, its caller and its model make of a call, whatever stands in its body."""
+
+    __slots__ = (
+        "_budget_s", "_caller", "_labelled", "_priority", "_protocol", "_pseudonymise",
+        "_services", "_tracestate", "_zones", "model",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        services: Services,
+        caller: Caller,
+        headers: Mapping[str, str],
+        protocol: WireProtocol,
+        model: CatalogModel,
+    ) -> None:
+        """Raises RequestRejected (400), Forbidden (403)."""
+        if caller.models is not None and model.name not in caller.models:
+            raise Forbidden("this key may not use this model")
+        limits = services.limits
+        zones, priority, labelled, tracestate = caller.zones, caller.most_urgent, False, ""
+        budget_s = model.latency_budget_s
+        if budget_s is None:
+            budget_s = limits.default_latency_budget_ms / 1000
+        if caller.latency_budget_s is not None:
+            budget_s = min(budget_s, caller.latency_budget_s)
+        if not _STATED.isdisjoint(headers):
+            zones = caller.zones & _zones(headers)
+            priority = max(caller.most_urgent, _priority(headers.get("x-spillway-priority")))
+            labelled = _restricts(_LABEL, headers.get(_LABEL))
+            tracestate = _tracestate(headers)
+            budget_s = min(budget_s, _of_headers_s(headers, limits))
+        self.model = model
+        self._services, self._caller, self._protocol = services, caller, protocol
+        self._budget_s, self._zones, self._priority = budget_s, zones, priority
+        self._labelled, self._tracestate = labelled, tracestate
+        self._pseudonymise = caller.pseudonymise and model.pseudonymise
+
+    def request(
+        self, arrival: Arrival, payload: Payload, grpc_remaining_s: float | None = None
+    ) -> InferenceRequest:
+        """The neutral request. Raises RequestRejected (400), UnknownModel (404)."""
+        services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
+        budget_s, labelled = self._budget_s, self._labelled
+        if isinstance(payload, TensorCall):
+            if payload.version:
+                services.catalog.refuse_other_versions(model, payload.version)
+            if payload.parameters:
+                labelled = _labelled(payload) or labelled
+                budget_s = min(budget_s, _of_parameters_s(payload, services.limits))
+        if grpc_remaining_s is not None:
+            budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, services.limits))
+        received_s, traceparent = arrival.received_s, arrival.traceparent
+        if services.new_trace is not None and traceparent.endswith("1"):
+            trace = services.new_trace(traceparent, arrival.caller_span, received_s)
+        return InferenceRequest(
+            arrival.request_id,
+            self._protocol,
+            caller.tenant,
+            model.name,
+            payload,
+            Deadline(received_s + budget_s, services.clock),
+            self._priority,
+            self._zones,
+            caller.tightening,
+            labelled,
+            self._pseudonymise,
+            caller.quotas,
+            False,
+            traceparent,
+            self._tracestate,
+            trace,
+            received_s,
+        )
 
 
 def build(
@@ -86,69 +171,56 @@ def build(
     grpc_remaining_s: float | None = None,
 ) -> InferenceRequest:
     """The neutral request. Raises RequestRejected (400), Forbidden (403), UnknownModel (404)."""
-    if caller.models is not None and model.name not in caller.models:
-        raise Forbidden("this key may not use this model")
-    limits, trace = services.limits, UNTRACED
-    zones, priority, labelled, tracestate = caller.zones, caller.most_urgent, False, ""
-    budget_s = model.latency_budget_s
-    if budget_s is None:
-        budget_s = limits.default_latency_budget_ms / 1000
-    if caller.latency_budget_s is not None:
-        budget_s = min(budget_s, caller.latency_budget_s)
-    if isinstance(payload, TensorCall):
-        if payload.version:
-            services.catalog.refuse_other_versions(model, payload.version)
-        if payload.parameters:
-            labelled = _labelled(headers, payload)
-            budget_s = min(budget_s, _of_parameters_s(payload, limits))
-    if grpc_remaining_s is not None:
-        budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, limits))
-    if not _STATED.isdisjoint(headers):
-        zones = caller.zones & _zones(headers)
-        priority = max(caller.most_urgent, _priority(headers.get("x-spillway-priority")))
-        labelled = _labelled(headers, payload)
-        tracestate = _tracestate(arrival, headers)
-        budget_s = min(budget_s, _of_headers_s(headers, limits))
-    if services.new_trace is not None and arrival.traceparent.endswith("1"):
-        trace = services.new_trace(arrival.traceparent, arrival.caller_span, arrival.received_s)
-    return InferenceRequest(
-        id=arrival.request_id,
-        protocol=protocol,
-        tenant=caller.tenant,
-        model=model.name,
-        payload=payload,
-        deadline=Deadline(arrival.received_s + budget_s, services.clock),
-        priority=priority,
-        zones=zones,
-        tightening=caller.tightening,
-        labelled=labelled,
-        pseudonymise=caller.pseudonymise and model.pseudonymise,
-        quotas=caller.quotas,
-        traceparent=arrival.traceparent,
-        tracestate=tracestate,
-        trace=trace,
-        received_s=arrival.received_s,
+    terms = Terms(services, caller, headers, protocol, model)
+    return terms.request(arrival, payload, grpc_remaining_s)
+
+
+_FORMS = {
+    "x-request-id": "%s",
+    "traceparent": "%s",
+    "x-spillway-zone": "%s",
+    "x-spillway-endpoint": "%s",
+    "x-spillway-reason": "%s",
+    "x-spillway-attempts": "%d",
+    "x-spillway-sensitivity": "%s",
+    "x-spillway-classify-ms": "%.3f",
+}
+_PLACED = "".join([f"{name}: {form}\r\n" for name, form in _FORMS.items()])
+
+
+def placement_lines(request_id: str, traceparent: str, placement: Placement) -> str:
+    """What the caller is told of where its call went, as lines of a head of HTTP (S7, C9)."""
+    lines = _PLACED % (
+        request_id,
+        traceparent,
+        placement.zone.word,
+        placement.endpoint,
+        placement.reason,
+        placement.attempts,
+        placement.sensitivity.word,
+        placement.classify_s * 1000,
     )
+    if placement.pseudonymised or placement.limits:
+        lines += "".join([f"{name}: {told}\r\n" for name, told in _more(placement).items()])
+    return lines
 
 
 def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:
-    """What the caller is told, the same as HTTP headers and as gRPC trailing metadata (S7, C9)."""
+    """The same as gRPC trailing metadata; or the headers of an answer that is no call's."""
     if placement is None:
         return {"x-request-id": arrival.request_id, "traceparent": arrival.traceparent}
-    told = {
-        "x-request-id": arrival.request_id,
-        "traceparent": arrival.traceparent,
-        "x-spillway-zone": placement.zone.word,
-        "x-spillway-endpoint": placement.endpoint,
-        "x-spillway-reason": placement.reason,
-        "x-spillway-attempts": str(placement.attempts),
-        "x-spillway-sensitivity": placement.sensitivity.word,
-        "x-spillway-classify-ms": f"{placement.classify_s * 1000:.3f}",
-    }
+    lines = placement_lines(arrival.request_id, arrival.traceparent, placement)
+    return dict(map(_parted, lines[:-2].split("\r\n")))
+
+
+_parted: Callable[[str], list[str]] = methodcaller("split", ": ", 1)
+
+
+def _more(placement: Placement) -> dict[str, str]:
+    """Of few calls."""
+    told = dict(placement.limits)
     if placement.pseudonymised:
         told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
-    if placement.limits:
-        told.update(placement.limits)
     return told
 
 
@@ -194,18 +266,16 @@ def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:
     return ONPREM_ONLY if placement == "onprem" or spill == "never" else frozenset(Zone)
 
 
-def _labelled(headers: Mapping[str, str], payload: Payload) -> bool:
-    """Whether the caller says that its call is restricted; the one thing that it can say of it. A
-    stream has one set of metadata for many calls, hence the request parameter."""
-    stated: dict[str, Parameter | None] = {_LABEL: headers.get(_LABEL)}
-    if isinstance(payload, TensorCall):
-        stated[f"parameter {_LABEL_PARAMETER}"] = payload.parameters.get(_LABEL_PARAMETER)
-    for name, label in stated.items():
-        if label is not None and str(label).lower() != Sensitivity.RESTRICTED.value:
-            raise RequestRejected(
-                f"{name}: can only be restricted; leave it out to have the call read"
-            )
-    return any(label is not None for label in stated.values())
+def _labelled(call: TensorCall) -> bool:
+    """By a parameter, since a stream has one set of metadata for many calls."""
+    return _restricts(f"parameter {_LABEL_PARAMETER}", call.parameters.get(_LABEL_PARAMETER))
+
+
+def _restricts(name: str, label: Parameter | None) -> bool:
+    """Whether the caller says that its call is restricted; the one thing that it can say of it."""
+    if label is not None and str(label).lower() != Sensitivity.RESTRICTED.value:
+        raise RequestRejected(f"{name}: can only be restricted; leave it out to have the call read")
+    return label is not None
 
 
 def _priority(raw: str | None) -> int:
@@ -216,8 +286,8 @@ def _priority(raw: str | None) -> int:
     return int(raw)
 
 
-def _tracestate(arrival: Arrival, headers: Mapping[str, str]) -> str:
+def _tracestate(headers: Mapping[str, str]) -> str:
     """It goes with a traceparent that was taken over, and only in its own form."""
-    given = headers.get("tracestate", "")
-    taken = bool(arrival.caller_span) and len(given) <= _LONGEST_TRACESTATE
+    given, parent = headers.get("tracestate", ""), headers.get("traceparent", "")
+    taken = _TRACEPARENT.fullmatch(parent) and len(given) <= _LONGEST_TRACESTATE
     return given if taken and _TRACESTATE.fullmatch(given) else ""

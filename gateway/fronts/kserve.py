@@ -7,7 +7,6 @@ change a server (its models, shared memory, logging, tracing) is refused.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -32,17 +31,20 @@ from gateway.fronts import Services, compression, intake
 from gateway.fronts.http import (
     Call,
     Front,
+    Opening,
     arrival_of,
     exchange_of,
-    read_body,
 )
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
 from gateway.http.exchange import Exchange
 from gateway.oip import grpc, rest
+from gateway.oip.known_heads import KnownHeads
 from gateway.types import (
     Frame,
     GrpcMessage,
+    InferenceReply,
+    InferenceRequest,
     OneFrame,
     ReplyStream,
     RestBody,
@@ -50,6 +52,7 @@ from gateway.types import (
     WireProtocol,
 )
 
+_PROTOCOL = WireProtocol.KSERVE_REST
 _JSON, _BINARY = "application/json", "application/octet-stream"
 _MEDIA = frozenset({_JSON, _BINARY})
 _HEADER_LENGTH = "inference-header-content-length"
@@ -63,7 +66,7 @@ Answer = Callable[[Request, Arrival], Awaitable[Response]]
 def front(services: Services) -> Front:
     return Front(
         "/v2",
-        WireProtocol.KSERVE_REST.value,
+        _PROTOCOL.value,
         routes(services),
         error_response,
         Inferring(services).call,
@@ -106,6 +109,7 @@ def error_response(error: GatewayError, arrival: Arrival) -> Response:
 class Inferring:
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._heads = KnownHeads()
 
     def call(self, path: str) -> Call | None:
         """`/v2/models/NAME[/versions/VERSION]/infer`; a name may have slashes."""
@@ -116,45 +120,81 @@ class Inferring:
             before, _, behind = model.rpartition("/versions/")
             if before and behind and "/" not in behind:
                 model, version = before, behind
-        return partial(self.infer, model, version)
+        return partial(_Opening, self._services, self._heads, model, version)
 
-    async def infer(self, name: str, version: str, exchange: Exchange, arrival: Arrival) -> None:
-        services, headers = self._services, exchange.headers
-        limits = services.limits
-        caller = services.callers.identify(headers.get("authorization", ""), exchange.peer_names)
-        model, version = known(services, caller, name), checked_version(version)
-        media = headers.get("content-type", _JSON)
-        if media not in _MEDIA and media.partition(";")[0].strip().lower() not in _MEDIA:
+
+class _Opening(Opening):
+    __slots__ = ("_header_length", "_heads", "_name", "_version")
+
+    def __init__(
+        self, services: Services, heads: KnownHeads, name: str, version: str, exchange: Exchange
+    ) -> None:
+        """Raises GatewayError."""
+        super().__init__(exchange, services)
+        self._heads = heads
+        known(services, self.caller, name)
+        self._name, self._version = name, checked_version(version)
+        media = exchange.headers.get("content-type", _JSON)
+        if media.partition(";")[0].strip().lower() not in _MEDIA:
             raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
-        header_length = _header_length(headers.get(_HEADER_LENGTH))
-        if exchange.complete and "content-encoding" not in headers:
-            body = exchange.whole(limits.max_body_bytes)
-        else:
-            body = await read_body(exchange, limits)
-        if (header_length or len(body)) <= _AT_ONCE_BYTES:
-            call = rest.decode_request(body, header_length, limits.max_json_depth)
-        else:
-            call = await asyncio.to_thread(
-                rest.decode_request, body, header_length, limits.max_json_depth
-            )
-        if version:
-            call = dataclasses.replace(call, version=version)
-        inference = intake.build(
-            services, arrival, caller, headers, WireProtocol.KSERVE_REST, model, call
+        self._header_length = _header_length(exchange.headers.get(_HEADER_LENGTH))
+
+    def asked(
+        self, body: bytes, arrival: Arrival
+    ) -> InferenceRequest | Awaitable[InferenceRequest]:
+        length, depth = self._header_length, self.services.limits.max_json_depth
+        if (length or len(body)) > _AT_ONCE_BYTES:
+            return self._asked_at_length(body, arrival, depth)
+        return self._request(self._heads.decode(body, length, depth, self._version), arrival)
+
+    async def _asked_at_length(self, body: bytes, arrival: Arrival, depth: int) -> InferenceRequest:
+        call = await asyncio.to_thread(
+            rest.decode_request, body, self._header_length, depth, self._version
         )
-        reply = await services.handle(inference)
+        return self._request(call, arrival)
+
+    def _request(self, call: TensorCall, arrival: Arrival) -> InferenceRequest:
+        model = known(self.services, self.caller, self._name)
+        return self.terms(WireProtocol.KSERVE_REST, model).request(arrival, call)
+
+    def answer(
+        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
         frames = reply.frames
-        frame = frames.take() if isinstance(frames, OneFrame) else await _only_frame(frames)
+        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        if isinstance(frames, OneFrame):
+            frame = frames.take()
+            if isinstance(frame, RestBody) and "accept-encoding" not in self.headers:
+                _tell(exchange, told, frame, frame.body)
+                return None
+            return self._tell_later(exchange, request, told, frame)
+        return self._read_on(exchange, request, told, frames)
+
+    async def _read_on(
+        self, exchange: Exchange, request: InferenceRequest, told: str, frames: ReplyStream
+    ) -> None:
+        await self._tell_later(exchange, request, told, await _only_frame(frames))
+
+    async def _tell_later(
+        self, exchange: Exchange, request: InferenceRequest, told: str, frame: Frame | None
+    ) -> None:
+        call = request.payload
+        assert isinstance(call, TensorCall)
         answer = frame if isinstance(frame, RestBody) else await _rest_of(frame, call)
-        told = intake.placement_headers(arrival, reply.placement)
-        content, media = answer.body, _JSON
-        if answer.header_length is not None:
-            media, told[_HEADER_LENGTH] = _BINARY, str(answer.header_length)
-        accepted = headers.get("accept-encoding")
-        if accepted and (encoding := compression.chosen(accepted)):
+        content = answer.body
+        if encoding := compression.chosen(self.headers.get("accept-encoding", "")):
             content = await compression.deflated(content, encoding)
-            told["content-encoding"] = encoding
-        exchange.reply(200, told, content, media)
+            told += f"content-encoding: {encoding}\r\n"
+        _tell(exchange, told, answer, content)
+
+
+def _tell(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> None:
+    media, length = _JSON, answer.header_length
+    if length is not None:
+        media = f"{_BINARY}\r\n{_HEADER_LENGTH}: {length}"
+    exchange.reply(
+        200, f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{told}", content
+    )
 
 
 async def _only_frame(stream: ReplyStream) -> Frame:

@@ -22,10 +22,10 @@ from gateway.fronts import Services, intake
 from gateway.fronts.http import (
     Call,
     Front,
+    Opening,
     arrival_of,
     caller_of,
     exchange_of,
-    read_body,
 )
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
@@ -34,6 +34,8 @@ from gateway.fronts.openai_events import EventBytes
 from gateway.http.exchange import Exchange
 from gateway.types import (
     Frame,
+    InferenceReply,
+    InferenceRequest,
     JsonBody,
     JsonDocument,
     OneFrame,
@@ -43,11 +45,13 @@ from gateway.types import (
 )
 
 _JSON = "application/json"
-_EVENTS = {
+_WHOLE = f"content-type: {_JSON}\r\ncontent-length: %d\r\n%s"
+_STREAMED = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
     "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
 }
+_EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
 CALLS = {
     "/v1/chat/completions": Operation.CHAT,
     "/v1/completions": Operation.COMPLETIONS,
@@ -60,7 +64,7 @@ Answer = Callable[[Request, Arrival], Awaitable[Response]]
 
 def front(services: Services) -> Front:
     ours = OpenAiFront(services)
-    calls: dict[str, Call] = {path: partial(ours.infer, op) for path, op in CALLS.items()}
+    calls: dict[str, Call] = {path: partial(_Opening, services, op) for path, op in CALLS.items()}
     return Front("/v1", WireProtocol.OPENAI.value, _routes(ours), error_response, calls.get)
 
 
@@ -88,33 +92,6 @@ class OpenAiFront:
 
         return answered
 
-    async def infer(self, operation: Operation, exchange: Exchange, arrival: Arrival) -> None:
-        services, headers = self._services, exchange.headers
-        limits = services.limits
-        caller = services.callers.identify(headers.get("authorization", ""), exchange.peer_names)
-        media = headers.get("content-type", "")
-        if media != _JSON and media.partition(";")[0].strip().lower() != _JSON:
-            raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
-        if exchange.complete and "content-encoding" not in headers:
-            body = exchange.whole(limits.max_body_bytes)
-        else:
-            body = await read_body(exchange, limits)
-        document = strictjson.load_object(body, limits.max_json_depth)
-        model, call = read(operation, document, services.catalog)
-        inference = intake.build(
-            services, arrival, caller, headers, WireProtocol.OPENAI, model, call
-        )
-        reply = await services.handle(inference)
-        told = intake.placement_headers(arrival, reply.placement)
-        if call.streamed:
-            await exchange.stream(200, {**told, **_EVENTS}, EventBytes(reply.frames, operation))
-            return
-        frames = reply.frames
-        frame = frames.take() if isinstance(frames, OneFrame) else await _only_frame(frames)
-        if not isinstance(frame, JsonBody):
-            raise InternalError("an answer came in other frames than this protocol has")
-        exchange.reply(200, told, frame.body, _JSON)
-
     async def models(self, request: Request, arrival: Arrival) -> Response:
         caller = caller_of(exchange_of(request), self._services)
         listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
@@ -126,6 +103,46 @@ class OpenAiFront:
         if not _shown(model, caller):
             raise UnknownModel("this API has no model of that name for this key")
         return _document_response(_entry(model), arrival)
+
+
+class _Opening(Opening):
+    __slots__ = ("_operation",)
+
+    def __init__(self, services: Services, operation: Operation, exchange: Exchange) -> None:
+        """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
+        super().__init__(exchange, services)
+        self._operation = operation
+        media = exchange.headers.get("content-type", "")
+        if media.partition(";")[0].strip().lower() != _JSON:
+            raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
+
+    def asked(self, body: bytes, arrival: Arrival) -> InferenceRequest:
+        services, terms = self.services, self._terms
+        document = strictjson.load_object(body, services.limits.max_json_depth)
+        model, call = read(self._operation, document, services.catalog)
+        if terms is None or terms.model is not model:
+            terms = self.terms(WireProtocol.OPENAI, model)
+        return terms.request(arrival, call)
+
+    def answer(
+        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        frames = reply.frames
+        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        if request.payload.streamed:
+            return exchange.stream(200, told + _EVENTS, EventBytes(frames, self._operation))
+        frame = frames.take() if isinstance(frames, OneFrame) else None
+        if not isinstance(frame, JsonBody):
+            return _read_on(exchange, told, frames)
+        exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
+        return None
+
+
+async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
+    frame = await _only_frame(frames)
+    if not isinstance(frame, JsonBody):
+        raise InternalError("an answer came in other frames than this protocol has")
+    exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
 
 
 async def _only_frame(frames: ReplyStream) -> Frame | None:

@@ -7,6 +7,7 @@ personal data like the rest, and the endpoint judges it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from gateway.catalog import Catalog, CatalogModel
@@ -26,20 +27,25 @@ def read(
     operation: Operation, document: JsonDocument, catalog: Catalog
 ) -> tuple[CatalogModel, DocumentCall]:
     """The model, and the call. Raises InvalidField or UnknownModel."""
-    if (name := document.get("model")) is None:
-        raise InvalidField("model", "is required; GET /v1/models lists the names", MISSING)
+    name = document.get("model")
     if not isinstance(name, str):
-        raise InvalidField("model", "must be a string", WRONG_TYPE)
+        raise _no_name(name)
     model = catalog.find(name)
     if model.task != TASKS[operation]:
         raise InvalidField(
             "model", f"is a model of task {model.task}, which /v1/{_route(operation)} cannot serve"
         )
-    streamed = document.get("stream")
-    if streamed is not None and streamed is not False:
+    streamed = document.get("stream", False)
+    if streamed is not False and streamed is not None:
         _check_stream(streamed, operation)
     _REQUIRED[operation](document)
     return model, DocumentCall(operation, document, streamed is True)
+
+
+def _no_name(name: object) -> InvalidField:
+    if name is None:
+        return InvalidField("model", "is required; GET /v1/models lists the names", MISSING)
+    return InvalidField("model", "must be a string", WRONG_TYPE)
 
 
 def _route(operation: Operation) -> str:
@@ -55,15 +61,23 @@ def _check_stream(streamed: Any, operation: Operation) -> None:
 
 def _chat(document: JsonDocument) -> None:
     messages = document.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise _no_messages(messages)
+    try:
+        "".join(map(_role, messages))  # takes objects that have one, and strings alone
+    except (KeyError, TypeError):
+        raise _no_message(messages) from None
+
+
+_role: Callable[[Any], str] = itemgetter("role")
+
+
+def _no_messages(messages: object) -> InvalidField:
     if messages is None:
-        raise InvalidField("messages", "is required", MISSING)
+        return InvalidField("messages", "is required", MISSING)
     if not isinstance(messages, list):
-        raise InvalidField("messages", "must be a list of messages", WRONG_TYPE)
-    if not messages:
-        raise InvalidField("messages", "must hold at least one message")
-    for message in messages:
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise _no_message(messages)
+        return InvalidField("messages", "must be a list of messages", WRONG_TYPE)
+    return InvalidField("messages", "must hold at least one message")
 
 
 def _no_message(messages: list[Any]) -> InvalidField:

@@ -66,11 +66,10 @@ class LaneHealth:
     usual_s: float = 0.0  # median service time before it became slow
     unanswered_since_s: float | None = None
     heard_count: int = 0
-    waiting: dict[int, float] = field(default_factory=dict)  # for an answer to begin, since when
+    waiting: dict[object, float] = field(default_factory=dict)  # for an answer, since when
     silent: bool = False  # the last canary was not answered, nor any call since
     stalled: bool = False  # by its server's statistics, calls wait there and none is executed
     hopeful: bool = False  # out, and all that is known since it came up or passed is good
-    _tickets: int = 0
     _cleared_s: float = -math.inf
     _failed: int = 0  # of the model's own errors, in a row
     _slow: int = 0
@@ -87,33 +86,31 @@ class LaneHealth:
 
     # What calls tell
 
-    def asked(self) -> int:
-        """A call begins to wait for its answer; `left` is told with what this returns."""
-        ticket = self._tickets = self._tickets + 1
-        now_s = self.waiting[ticket] = self.clock()
+    def asked(self, who: object, now_s: float) -> None:
+        """A call begins to wait for its answer, or for more of it, until it was `heard` or
+        `gave_up`."""
+        self.waiting[who] = now_s
         if self.unanswered_since_s is None:
             self.unanswered_since_s = now_s
-        return ticket
 
-    def heard(self) -> None:
-        """Any answer is a sign of life, also one that says no."""
+    def heard(self, who: object = None) -> None:
+        """Any answer is a sign of life, also one that says no. `who` had waited for it."""
+        self.waiting.pop(who, None)
         self._heard_s = now_s = self.clock()
         self.heard_count += 1
         self.silent = False
         self.unanswered_since_s = now_s if self.waiting else None
 
-    def heard_from(self, ticket: int, now_s: float) -> None:
+    def heard_from(self, who: object, now_s: float) -> None:
         """A call has an answer, and waits for more of it."""
-        del self.waiting[ticket]
-        self.waiting[ticket] = self._heard_s = self.unanswered_since_s = now_s
+        del self.waiting[who]
+        self.waiting[who] = self._heard_s = self.unanswered_since_s = now_s
         self.heard_count += 1
         self.silent = False
 
-    def left(self, ticket: int, *, answered: bool) -> None:
-        """A call waits no more. One that gave up has heard nothing: the silence goes on."""
-        del self.waiting[ticket]
-        if answered:
-            self.heard()
+    def gave_up(self, who: object) -> None:
+        """Waits no more, and has heard nothing: the silence goes on."""
+        del self.waiting[who]
 
     def silent_since(self, sent_s: float) -> bool:
         """Whether nobody was answered since a call that was sent then."""
@@ -121,6 +118,9 @@ class LaneHealth:
 
     def served(self, took_s: float, found: Figures) -> None:
         self._failed = 0
+        if took_s <= self.settings.slow_ms / 1000:  # as mostly
+            self._slow = 0
+            return
         slow = found.sample >= self.settings.least_sample and took_s > self.slow_s(found.usual_s)
         self._slow = self._slow + 1 if slow else 0
 

@@ -24,16 +24,21 @@ _MOST_TOKENS = 1 << 20
 _EMBEDDINGS: Final = Operation.EMBEDDINGS  # to look a member up takes longer than to compare
 
 
-class Figures(Protocol):
-    """What is known of service times: median and a high quantile of `sample` answers, or the
-    settings' expectation while there are none."""
+class Spread(Protocol):
+    """What is known of service times: a high quantile of `sample` answers, or the settings'
+    expectation while there are none."""
 
-    @property
-    def usual_s(self) -> float: ...
     @property
     def high_s(self) -> float: ...
     @property
     def sample(self) -> int: ...
+
+
+class Figures(Spread, Protocol):
+    """And the median."""
+
+    @property
+    def usual_s(self) -> float: ...
 
 
 def doubt_s(found: Figures, settings: HealthSettings) -> float:
@@ -41,8 +46,8 @@ def doubt_s(found: Figures, settings: HealthSettings) -> float:
     return max(_floor_s(settings.doubt_ms, found, settings), _DOUBT_FACTOR * found.high_s)
 
 
-def give_up_s(found: Figures, settings: HealthSettings, request: InferenceRequest) -> float:
-    """Seconds that one try may wait for its answer to begin."""
+def give_up_s(found: Spread, settings: HealthSettings, request: InferenceRequest) -> float:
+    """Seconds that one try may wait for its answer to begin: `response_floor_ms` at the least."""
     floor_s = _floor_s(settings.response_floor_ms, found, settings)
     base_s = max(floor_s, settings.response_factor * found.high_s)
     return base_s + _tokens(request) * settings.response_per_token_ms / 1000
@@ -59,7 +64,7 @@ def parting_s(gap_s: float) -> float:
     return max(_PARTING_S, _PARTING_FACTOR * gap_s)
 
 
-def _floor_s(floor_ms: float, found: Figures, settings: HealthSettings) -> float:
+def _floor_s(floor_ms: float, found: Spread, settings: HealthSettings) -> float:
     cold = found.sample < settings.least_sample
     return floor_ms / 1000 * (_COLD_FACTOR if cold else 1.0)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, cast
 
 import httptools
@@ -22,7 +22,8 @@ from gateway.http.exchange import Exchange
 from gateway.http.head import MAX_HEAD_BYTES, MAX_PATH_BYTES, Field, Head
 from gateway.http.plain import Reader
 
-App = Callable[[Exchange], Awaitable[None]]
+App = Callable[[Exchange], Coroutine[Any, Any, None]]
+"""It ends each exchange: by an answer, or by `cut`."""
 
 LINGER_S = 1.0
 LINGER_BYTES = 16 * 1024 * 1024
@@ -81,6 +82,18 @@ class HttpConnection(asyncio.Protocol):
         if not self._lost:
             self._transport.write(data)
 
+    def put(self, data: bytes, count: int = 1) -> bool:
+        """Of a stream. Whether the caller takes more."""
+        self.write(data)
+        return self._writable is None and not self._lost
+
+    def put_chunk(self, data: bytes, count: int = 1) -> bool:
+        """The same as a chunk of its own."""
+        if self._lost:
+            return False
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return self._writable is None
+
     @property
     def full(self) -> bool:
         """The caller takes less than it is sent."""
@@ -100,10 +113,17 @@ class HttpConnection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
 
-    def answered(self, exchange: Exchange, close: bool) -> None:
+    def cut(self) -> None:
+        self._serving = None
+        self._transport.close()
+
+    def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None:
+        """`rest`: of the answer, to be sent."""
         self._serving = None
         if self._lost:
             return
+        if rest:
+            self._transport.write(rest)
         if close:
             self._behind.clear()
             if exchange.complete:
@@ -129,6 +149,10 @@ class HttpConnection(asyncio.Protocol):
     @property
     def task(self) -> asyncio.Task[None] | None:
         return None if self._serving is None else self._serving.task
+
+    def forget(self) -> None:
+        """What is known of its last head: others answer its calls now."""
+        self._plain = Reader()
 
     def close_if_idle(self, since: float = float("inf")) -> None:
         """If no call has been on it since then (time of the loop)."""
@@ -169,7 +193,9 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.idle_since is not None and not self._parses and (whole := self._plain.read(data)):
-            self._serve(Exchange(self, whole[0], True, whole[1]))
+            self.idle_since = None
+            self._serving = exchange = Exchange(self, whole[0], True, whole[1])
+            exchange.task = self._loop.create_task(self.host.app(exchange))
             if self._patience is not None:
                 self._stop_waiting()
             return
@@ -269,18 +295,7 @@ class HttpConnection(asyncio.Protocol):
     def _serve(self, exchange: Exchange) -> None:
         self.idle_since = None
         self._serving = exchange
-        exchange.task = self._loop.create_task(self._answer(exchange))
-
-    async def _answer(self, exchange: Exchange) -> None:
-        try:
-            await self.host.app(exchange)
-        except asyncio.CancelledError:
-            if not exchange.left:
-                raise
-        finally:
-            if not exchange.ended:  # no client can take what it has for the whole
-                self._serving = None
-                self._transport.close()
+        exchange.task = self._loop.create_task(self.host.app(exchange))
 
     def _rebuilt_head(self) -> bytes:
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()

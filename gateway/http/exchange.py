@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Protocol
 
 from gateway.errors import BodyTooLarge
@@ -16,8 +16,6 @@ _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in http.HTTPStatu
 _HELD_BYTES = 64 * 1024  # of a body that nobody reads yet: reading pauses
 _DRAINED_BYTES = 1024 * 1024  # an unread body up to this is worth the connection
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
-
-_field = ": ".join
 
 
 class ClosableBytes(Protocol):
@@ -46,12 +44,15 @@ class Line(Protocol):
     @property
     def host(self) -> Host: ...
     def write(self, data: bytes) -> None: ...
+    def put(self, data: bytes, count: int = 1) -> bool: ...
+    def put_chunk(self, data: bytes, count: int = 1) -> bool: ...
     @property
     def full(self) -> bool: ...
     async def written(self) -> None: ...
     def hold(self) -> None: ...
     def go_on(self) -> None: ...
-    def answered(self, exchange: Exchange, close: bool) -> None: ...
+    def cut(self) -> None: ...
+    def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None: ...
 
 
 class _Incoming:
@@ -72,40 +73,31 @@ class _Incoming:
 
 class Exchange:
     """The task that answers it is cancelled when the caller leaves (A3). Answered once, by `reply`
-    or by `stream`; what ends without an answer cuts the connection."""
+    or by `stream`, or cut. Headers of an answer are lines, each with its end."""
 
-    __slots__ = (
-        "_body",
-        "_incoming",
-        "_keeps",
-        "_line",
-        "arrival",
-        "complete",
-        "ended",
-        "head",
-        "headers",
-        "left",
-        "peer_names",
-        "started",
-        "task",
-    )
+    task: asyncio.Task[None] | None = None
+    arrival: Any = None  # what the fronts found out of this call
+    left: bool = False  # the caller has
+    started: bool = False  # the answer is on its way
+    ended: bool = False
+    _incoming: _Incoming | None = None  # of a body that did not come with the head
 
     def __init__(self, line: Line, head: Head, keeps: bool, body: bytes | None = None) -> None:
         """`keeps`: whether the caller takes another answer on this connection. `body`: the whole of
         it, where it came with the head."""
         self._line = line
-        self.peer_names = line.peer_names  # in the certificate of the connection
         self.head = head
         self.headers = head.headers
         self._keeps = keeps
-        self.task: asyncio.Task[None] | None = None
-        self.arrival: Any = None  # what the fronts found out from the head
-        self.complete = body is not None  # the whole body has come
-        self.left = False  # the caller has
-        self.started = False  # the answer is on its way
-        self.ended = False
         self._body = body
-        self._incoming = _Incoming() if body is None else None
+        self.complete = body is not None  # the whole body has come
+        if body is None:
+            self._incoming = _Incoming()
+
+    @property
+    def peer_names(self) -> tuple[str, ...]:
+        """In the certificate of the connection."""
+        return self._line.peer_names
 
     @property
     def peer(self) -> str | None:
@@ -126,12 +118,11 @@ class Exchange:
 
     def whole(self, max_bytes: int) -> bytes:
         """What `body` gives, of one that is `complete`, or too large already; once."""
-        body, incoming = self._body, self._incoming
+        body, self._body = self._body, None
         if body is None:
-            body = b"" if incoming is None else incoming.taken()
+            body = b"" if self._incoming is None else self._incoming.taken()
         if len(body) > max_bytes:
             raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
-        self._body = None
         return body
 
     async def _more(self, incoming: _Incoming) -> None:
@@ -181,21 +172,18 @@ class Exchange:
         """Nothing more is read from a connection whose head is refused."""
         self._keeps = False
 
-    def reply(
-        self, status: int, told: Mapping[str, str], body: bytes, media: str = "application/json"
-    ) -> None:
-        """The whole answer. Does nothing when the caller has left."""
-        lines = f"content-length: {len(body)}\r\ncontent-type: {media}\r\n"
-        if told:
-            lines += "\r\n".join(map(_field, told.items())) + "\r\n"
-        self._whole(status, lines, body)
+    def cut(self) -> None:
+        """End it as it is: no client can take what it has for the whole."""
+        self._line.cut()
 
     def reply_fields(self, status: int, fields: Iterable[Field], body: bytes) -> None:
-        """The same, with headers as bytes, `content-length` among them."""
+        """A `reply` with headers as pairs of bytes, to whatever method."""
         lines = b"".join([b"%b: %b\r\n" % field for field in fields])
-        self._whole(status, lines.decode("latin-1"), body)
+        self.reply(status, lines.decode("latin-1"), b"" if self.head.method == "HEAD" else body)
 
-    def _whole(self, status: int, lines: str, body: bytes) -> None:
+    def reply(self, status: int, lines: str, body: bytes) -> None:
+        """The whole answer to a POST. `content-length` is among the `lines`. Does nothing when the
+        caller has left."""
         if self.left:
             return
         line = self._line
@@ -203,18 +191,15 @@ class Exchange:
         if not self._keeps or host.stopping or (not self.complete and self._leaves_much_unread()):
             close, end = True, "connection: close\r\n\r\n"
         head = f"{_STATUS[status]}{host.date}{lines}{end}".encode("latin-1")
-        if self.head.method == "HEAD":
-            line.write(head)
-        elif len(body) < _ONE_WRITE_BYTES:
-            line.write(head + body)
+        self.started = self.ended = True
+        if len(body) < _ONE_WRITE_BYTES:
+            line.answered(self, close, head + body)
         else:
             line.write(head)
-            line.write(body)
-        self.started = self.ended = True
-        line.answered(self, close)
+            line.answered(self, close, body)
 
     async def stream(
-        self, status: int, told: Mapping[str, str], content: ClosableBytes, stall_s: float = 30.0
+        self, status: int, lines: str, content: ClosableBytes, stall_s: float = 30.0
     ) -> None:
         """An answer as its bytes come. They are closed on every exit: at the end, on an error, when
         the caller leaves, and on cancellation. When they fail midway the connection is cut, which
@@ -226,18 +211,13 @@ class Exchange:
             line, chunked = self._line, self.head.version != "1.0"
             close = not (self._keeps and chunked) or line.host.stopping
             close = close or (not self.complete and self._leaves_much_unread())
-            fields = "".join([f"{name}: {value}\r\n" for name, value in told.items()])
             if chunked:
-                fields += "transfer-encoding: chunked\r\n"
+                lines += "transfer-encoding: chunked\r\n"
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
-            line.write(f"{_STATUS[status]}{line.host.date}{fields}{end}".encode("latin-1"))
+            line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
             flow = flow_of(content)
-
-            def put(chunk: bytes, count: int = 1) -> bool:
-                line.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
-                return not (line.full or self.left)
-
+            put = line.put_chunk if chunked else line.put
             async for chunk in content:
                 if chunk and not put(chunk):
                     await self._taken(stall_s)

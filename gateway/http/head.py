@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote
 
 import httptools
@@ -47,7 +48,9 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 class Head:
     """What came before the body. Names of headers are in lower case."""
 
-    __slots__ = ("_fields", "_raw_path", "headers", "method", "path", "plain", "query", "version")
+    __slots__ = (
+        "_fields", "_raw_path", "headers", "known", "method", "path", "plain", "query", "version",
+    )  # fmt: skip
 
     def __init__(self, method: str, target: bytes, version: str, fields: Sequence[Field]) -> None:
         """Raises httptools.HttpParserError when the target is no URL."""
@@ -64,6 +67,7 @@ class Head:
         path = self._raw_path.decode("latin-1")
         self.path = unquote(path) if "%" in path else path
         self.plain = False  # of a form that needs no check
+        self.known: Any = None  # what the fronts found out from it, for when it comes again
 
     @property
     def fields(self) -> Sequence[Field]:

@@ -15,13 +15,16 @@ from collections.abc import Mapping
 from gateway.http.head import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PATH_BYTES, Head
 
 _REQUEST = re.compile(r"POST ((?:/[A-Za-z0-9_~@:-][A-Za-z0-9._~@:-]*)+) HTTP/1\.1")
-_FIELD = re.compile(r"\r\n([A-Za-z0-9_-]+): ?(?! )([\x20-\x7e]*)(?<! )(?=\r\n)")
+_FIELD = re.compile(r"\r\n([A-Za-z0-9_-]+): ?(?! )([\x20-\x7e]*)(?<! )(?=\r\n|\Z)")
 _HOST = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
-_LENGTH = re.compile(rb"(?i:\r\ncontent-length): ?([0-9]+)\r\n")
+_LENGTH = re.compile(rb"(?i:\r\ncontent-length): ?([0-9]+)(?=\r\n|\Z)")
+_END = b"\r\n\r\n"
 _OF_CONNECTIONS = frozenset({"connection", "transfer-encoding", "upgrade", "proxy-connection"})
 
 
 class PlainHead(Head):
+    """Without `content-length`: the body has come with it, and is as long as it said."""
+
     __slots__ = ()
 
     def __init__(self, path: str, headers: Mapping[str, str]) -> None:
@@ -30,52 +33,51 @@ class PlainHead(Head):
         self.headers = headers
         self.plain = True
         self._fields = None
+        self.known = None
 
 
 class Reader:
-    """Of one connection, where most requests are like the one before but for their length."""
+    """Of one connection, where most requests are like the one before but for their length: those
+    have its very head."""
 
     __slots__ = ("_before", "_behind", "_last")
 
     def __init__(self) -> None:
-        self._last: Head | None = None
-        self._before = self._behind = b""  # of the length in the last head
+        self._last: Head
+        self._before = _END  # of the length in the last head; no head has this
+        self._behind = b""
 
     def read(self, data: bytes) -> tuple[Head, bytes] | None:
         """The head and the body, if that is all there is and it is of the form above."""
-        end = data.find(b"\r\n\r\n") + 4
-        size, last = len(data) - end, self._last
-        if last is None or not data.startswith(b"%b%d%b" % (self._before, size, self._behind)):
-            return self._read_anew(data, end)
-        headers = dict(last.headers)
-        headers["content-length"] = str(size)
-        return PlainHead(last.path, headers), data[end:]
-
-    def _read_anew(self, data: bytes, end: int) -> tuple[Head, bytes] | None:
-        raw = data[:end]
-        head = _plain(raw, len(data) - end)
+        raw, end, body = data.partition(_END)
+        if not end:
+            return None
+        if raw == b"%b%d%b" % (self._before, len(body), self._behind):
+            return self._last, body
+        head = _plain(raw, len(body))
         if head is None:
             return None
         length = _LENGTH.search(raw)
         assert length is not None
-        self._last, self._before, self._behind = head, raw[: length.start(1)], raw[length.end(1) :]
-        return head, data[end:]
+        self._last = head
+        self._before, self._behind = raw[: length.start(1)], raw[length.end(1) :]
+        return head, body
 
 
 def _plain(raw: bytes, size: int) -> Head | None:
-    """`size`: of what is behind it."""
-    if not 4 < len(raw) < MAX_HEAD_BYTES:
+    """`raw`: without its end. `size`: of what is behind it."""
+    if len(raw) >= MAX_HEAD_BYTES:
         return None
-    line, *fields = _FIELD.split(raw[:-2].decode("latin-1"))
+    line, *fields = _FIELD.split(raw.decode("latin-1"))
     names = "\n".join(fields[0::3]).lower().split("\n")
     headers = dict(zip(names, fields[1::3], strict=False))
     request = _REQUEST.fullmatch(line)
     if (
         request is None
         or len(request[1]) > MAX_PATH_BYTES
-        or "".join(fields[2::3]) != "\r\n"  # what is left between the fields, and behind the last
+        or any(fields[2::3])  # what is left between the fields, and behind the last
         or not len(names) == len(headers) <= MAX_HEADERS
-        or headers.get("content-length") != str(size)
+        or headers.pop("content-length", None) != str(size)
         or (not _OF_CONNECTIONS.isdisjoint(headers) and not _only_stays(headers))
         or not _HOST.fullmatch(headers.get("host", ""))
     ):

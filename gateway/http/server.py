@@ -19,8 +19,6 @@ _CUT_S = 1.0  # for calls that are cut to give back what they hold
 
 
 class HttpServer:
-    """`app` may be put in another's place: each exchange is begun with the one that is there."""
-
     def __init__(
         self,
         app: App,
@@ -48,6 +46,12 @@ class HttpServer:
             for each in sockets
         ]
         self._looking = loop.create_task(self._look_after())
+
+    def serve(self, app: App) -> None:
+        """Each exchange is begun with the one that is there."""
+        self.app = app
+        for connection in self._connections:
+            connection.forget()
 
     def stop(self) -> None:
         """Take nobody any more. Connections close once they have no call."""

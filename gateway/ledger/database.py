@@ -22,6 +22,12 @@ class Database(Protocol):
     """One connection, used by one thread at a time. All of it raises LedgerDown."""
 
     serial_key: str  # how a column that numbers the rows is declared
+    documents: str  # the elements of `commits.entries` as rows, in a FROM
+    place: str  # of such a row, its number
+
+    def element(self, at: int, kind: str) -> str:
+        """Of such a row, one of its own elements."""
+        ...
 
     @property
     def shared(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 class Entry(NamedTuple):
     """A tuple: there is one for each attempt, and it costs a tenth of a frozen class. Its fields
-    are the columns of the table `entries`, in their order, as databases take them."""
+    are the columns of the view `attempts`, in their order."""
 
     at_s: float  # seconds since 1970
     call: str  # the call's id, as in its decision record
@@ -29,6 +29,16 @@ class Entry(NamedTuple):
     cloud_nano_usd: int | None = None  # of an on-prem answer, had it come from the cloud
     estimated: int = 0  # 1 or 0
 
+
+COLUMNS: Final = {
+    name: "DOUBLE PRECISION"
+    if name == "at_s"
+    else "TEXT"
+    if name in ("call", "tenant", "model", "endpoint", "zone", "reason", "result")
+    else "BIGINT"
+    for name in Entry._fields
+}
+"""What an entry's fields are in a database."""
 
 entry_of: Final[Callable[[tuple[Any, ...]], Entry]] = partial(tuple.__new__, Entry)
 """Of a value for each field: what `Entry` does, without a Python function in between."""

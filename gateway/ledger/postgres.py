@@ -17,6 +17,10 @@ that was granted before has been seen."""
 
 class PostgresDatabase:
     serial_key = "BIGSERIAL PRIMARY KEY"
+    documents = (
+        "jsonb_array_elements(commits.entries::jsonb) WITH ORDINALITY AS found (value, place)"
+    )
+    place = "found.place"
     shared = True
 
     def __init__(self, dsn: str) -> None:
@@ -44,6 +48,9 @@ class PostgresDatabase:
             application_name="spillway",
             options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={_STATEMENT_MS}",
         )
+
+    def element(self, at: int, kind: str) -> str:
+        return f"(found.value ->> {at})::{kind}"
 
     @contextmanager
     def writing(self, lasting: bool = True) -> Iterator[None]:

@@ -316,10 +316,11 @@ def _another(
 def _hours(database: Database, first: date, last: date, now_s: float) -> float:
     """Of the days that are asked for, those in which there was a ledger: from its first entry on,
     and until now."""
-    begun = database.read("SELECT MIN(at_s) FROM entries")[0][0]
+    firsts = database.read("SELECT MIN(at_s) FROM entries UNION ALL SELECT MIN(at_s) FROM commits")
+    begun = min((float(at_s) for (at_s,) in firsts if at_s is not None), default=None)
     from_s, until_s = _midnight_s(first), min(now_s, _midnight_s(last + timedelta(days=1)))
     if begun is not None and database.read("SELECT MIN(day) FROM days")[0][0] == first.isoformat():
-        from_s = max(from_s, float(begun))
+        from_s = max(from_s, begun)
     return max(until_s - from_s, 1.0) / 3600
 
 

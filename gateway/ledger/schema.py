@@ -1,12 +1,14 @@
 """The tables, and how those of older versions become today's.
 
 A version is a list of statements that is never changed once it was released; what changes comes as
-one more. `{serial}` numbers the rows.
+one more. `{serial}` numbers the rows; `{elements}` are the fields of entries that are read out of
+`{documents}`, and `{place}` their order.
 """
 
 from __future__ import annotations
 
 from gateway.ledger.database import Database, LedgerError, integer
+from gateway.ledger.entry import COLUMNS
 
 _ENTRIES = (
     """CREATE TABLE entries (
@@ -76,7 +78,24 @@ _BUDGETS = (
     # the middle of a commit, a group counts once.
     "CREATE TABLE batches (owner TEXT NOT NULL PRIMARY KEY, number BIGINT NOT NULL)",
 )
-VERSIONS: tuple[tuple[str, ...], ...] = (_ENTRIES, _BUDGETS)
+_COMMITS = (
+    # What one process wrote at once, in one quarter of an hour: the fields of its entries as JSON,
+    # and what they spent in the cloud, by tenant. `entries` has what older versions wrote.
+    """CREATE TABLE commits (
+        id {serial},
+        at_s DOUBLE PRECISION NOT NULL,
+        owner TEXT NOT NULL,
+        spent TEXT NOT NULL,
+        entries TEXT NOT NULL
+    )""",
+    "CREATE INDEX commits_by_time ON commits (at_s)",
+    # Single entries of both, for people and for tests.
+    f"""CREATE VIEW attempts AS
+        SELECT id, 0 AS place, owner, {", ".join(COLUMNS)} FROM entries
+        UNION ALL SELECT commits.id, {{place}}, commits.owner, {{elements}}
+        FROM commits, {{documents}}""",
+)
+VERSIONS: tuple[tuple[str, ...], ...] = (_ENTRIES, _BUDGETS, _COMMITS)
 NEWEST = len(VERSIONS)
 
 
@@ -107,9 +126,23 @@ def migrate(database: Database, upto: int = NEWEST) -> None:
         with database.writing():
             if version_of(database) >= version:  # by another process, meanwhile
                 continue
+            told = _told(database)
             for statement in VERSIONS[version - 1]:
-                database.write(statement.format(serial=database.serial_key))
+                database.write(statement.format_map(told))
             database.write("INSERT INTO ledger_version VALUES (?)", [version])
+
+
+def _told(database: Database) -> dict[str, str]:
+    elements = [
+        database.element(at, kind) + f" AS {name}"
+        for at, (name, kind) in enumerate(COLUMNS.items())
+    ]
+    return {
+        "serial": database.serial_key,
+        "elements": ", ".join(elements),
+        "documents": database.documents,
+        "place": database.place,
+    }
 
 
 def _refuse_newer(found: int) -> None:

@@ -19,6 +19,8 @@ _BUSY_MS = 5000  # for another process that writes
 
 class SqliteDatabase:
     serial_key = "INTEGER PRIMARY KEY AUTOINCREMENT"
+    documents = "json_each(commits.entries) AS found"
+    place = "found.key"
 
     def __init__(self, path: Path | None, read_only: bool = False) -> None:
         """`path` None: in memory, for as long as this object lives. Raises LedgerError."""
@@ -35,6 +37,9 @@ class SqliteDatabase:
             raise _unusable(path, exc) from None
         if found != "ok":
             raise _damaged(path, found)
+
+    def element(self, at: int, kind: str) -> str:
+        return f"json_extract(found.value, '$[{at}]')"
 
     @property
     def shared(self) -> bool:

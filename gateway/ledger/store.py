@@ -6,12 +6,12 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
+from gateway import strictjson
 from gateway.ledger import schema
-from gateway.ledger.database import Database, Value, integer
+from gateway.ledger.database import Database, Row, Value, integer
 from gateway.ledger.entry import Entry
 from gateway.ledger.limits import (
     EVERYBODY,
@@ -25,12 +25,7 @@ from gateway.ledger.limits import (
 )
 from gateway.types import Zone
 
-_ROW = f"({', '.join('?' * 18)})"
-_ADD_ENTRY = f"""INSERT INTO entries (owner, at_s, call, tenant, model, endpoint, zone, reason,
-    result, restricted, nano_usd, input_tokens, output_tokens, cached_tokens, moved_bytes, gpu_ns,
-    cloud_nano_usd, estimated) VALUES {_ROW}"""
-_ROWS = 50  # in one statement: a quarter cheaper than each in its own
-_ADD_ENTRIES = _ADD_ENTRY + f", {_ROW}" * (_ROWS - 1)
+_ADD_COMMIT = "INSERT INTO commits (at_s, owner, spent, entries) VALUES (?, ?, ?, ?)"
 _SUMS = (
     "attempts", "served", "nano_usd", "unserved_nano_usd", "estimated", "tokens", "moved_bytes",
     "gpu_ns", "compared", "compared_nano_usd", "compared_gpu_ns", "cloud_nano_usd",
@@ -44,6 +39,7 @@ _ADD_TO_DAY = (
 )
 _ADD_SPENT = """INSERT INTO spent (scope, kind, at, nano_usd) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope, kind, at) DO UPDATE SET nano_usd = spent.nano_usd + excluded.nano_usd"""
+_AT_S: Final = itemgetter(0)
 _REPORTED_BY: Final = itemgetter(
     *map(Entry._fields.index, ("tenant", "model", "endpoint", "zone", "reason", "restricted"))
 )
@@ -104,7 +100,7 @@ class Store:
         with database.writing():
             if self._last_batch() >= number:
                 return spent
-            self._add(entries)
+            database.write_many(_ADD_COMMIT, self._rows(entries, groups))
             database.write_many(_ADD_TO_DAY, _days(groups))
             self._spend(groups)
             self._lower_leases(spent)
@@ -115,14 +111,20 @@ class Store:
             )
         return spent
 
-    def _add(self, entries: Sequence[Entry]) -> None:
-        owner = self._owner
-        rows = [(owner, *entry) for entry in entries]
-        whole = len(rows) - len(rows) % _ROWS
-        if whole:
-            many = [list(chain(*rows[at : at + _ROWS])) for at in range(0, whole, _ROWS)]
-            self._database.write_many(_ADD_ENTRIES, many)
-        self._database.write_many(_ADD_ENTRY, rows[whole:])
+    def _rows(self, entries: Sequence[Entry], groups: _Groups) -> list[Row]:
+        """One for each quarter of an hour, mostly one: a document of all that was posted in it."""
+        by_step: dict[int, dict[str, int]] = {}  # what was spent abroad, by tenant
+        for (step, tenant, *_), some in groups.items():
+            spent = by_step.setdefault(step, {})
+            if nano_usd := _abroad(some):
+                spent[tenant] = spent.get(tenant, 0) + nano_usd
+        rows: list[Row] = []
+        for step, spent in sorted(by_step.items()):
+            its = entries if len(by_step) == 1 else [e for e in entries if _step(e) == step]
+            document = strictjson.dumps(list(map(tuple, its)))
+            told = strictjson.dumps(spent)
+            rows.append((min(map(_AT_S, its)), self._owner, told.decode(), document.decode()))
+        return rows
 
     def _last_batch(self) -> int:
         found = self._database.read("SELECT number FROM batches WHERE owner = ?", [self._owner])
@@ -205,7 +207,7 @@ class Store:
         """What was spent by anybody, until now."""
         now_s = self._wall_s()
         with self._database.writing():  # so that the number and the sums are of one moment
-            last = self._database.read("SELECT MAX(id) FROM entries")[0][0]
+            last = self._database.read("SELECT MAX(id) FROM commits")[0][0]
             found = self._database.read(
                 "SELECT scope, kind, at, nano_usd FROM spent WHERE kind = 'total'"
                 " OR (kind = 'month' AND at = ?) OR (kind = 'step' AND at > ?)",
@@ -223,18 +225,24 @@ class Store:
     def others_since(self, last_id: int) -> tuple[int, Mapping[str, int]]:
         """By tenant, what other processes have committed after this entry; and the newest one."""
         found = self._database.read(
-            "SELECT MAX(id), CASE WHEN owner = ? OR zone <> ? THEN NULL ELSE tenant END AS who,"
-            " SUM(nano_usd) FROM entries WHERE id > ? GROUP BY 2",
-            [self._owner, Zone.CLOUD.value, last_id],
+            "SELECT id, CASE WHEN owner = ? THEN '{}' ELSE spent END FROM commits WHERE id > ?",
+            [self._owner, last_id],
         )
         newest = max((integer(row[0]) for row in found), default=last_id)
-        return newest, {str(who): integer(sum_) for _, who, sum_ in found if who is not None}
+        spent: dict[str, int] = defaultdict(int)
+        for _, told in found:
+            for tenant, nano_usd in strictjson.loads(str(told).encode()).items():
+                spent[tenant] += nano_usd
+        return newest, spent
 
     def forget(self, keep_days: int) -> None:
         """Single entries that are older; the sums of their days stay."""
         now_s = self._wall_s()
+        until_s = now_s - keep_days * 86400
         with self._database.writing():
-            self._database.write("DELETE FROM entries WHERE at_s < ?", [now_s - keep_days * 86400])
+            self._database.write("DELETE FROM entries WHERE at_s < ?", [until_s])
+            # what was written with the oldest of them is at most a quarter of an hour younger
+            self._database.write("DELETE FROM commits WHERE at_s < ?", [until_s - STEP_S])
             self._database.write(
                 "DELETE FROM spent WHERE kind = 'step' AND at < ?", [step_of(now_s) - 2 * STEPS]
             )
@@ -301,8 +309,12 @@ class _Sharing:
 def _grouped(entries: Iterable[Entry]) -> _Groups:
     found: dict[_Key, list[Entry]] = defaultdict(list)
     for entry in entries:
-        found[(int(entry[0] // STEP_S), *_REPORTED_BY(entry))].append(entry)
+        found[(_step(entry), *_REPORTED_BY(entry))].append(entry)
     return found
+
+
+def _step(entry: Entry) -> int:
+    return int(entry[0] // STEP_S)
 
 
 def _abroad(some: Sequence[Entry]) -> int:

@@ -7,9 +7,9 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
-from gateway.errors import MalformedBody
+from gateway.errors import MalformedBody, RequestRejected
 
 MAX_RANK = 64
 MAX_ELEMENTS = 1 << 40  # far beyond any body, and its product with a size stays a small integer
@@ -51,68 +51,78 @@ DATATYPES = {
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 _DIGITS = re.compile(r"[0-9]{5}")
+_WHOLE = frozenset({int})
+_NOT_WHOLE = "shape must hold whole numbers that are not negative"
 
 
 def label(kind: str, at: int, name: object) -> str:
     """How messages call a tensor. A name is free text of the caller: only one that looks like
     an identifier is repeated (C12)."""
-    if isinstance(name, str) and _IDENTIFIER.fullmatch(name) and not _DIGITS.search(name):
-        return f"{kind}[{at}] '{name}'"
-    return f"{kind}[{at}]"
+    return f"{kind}[{at}] '{name}'" if is_identifier(name) else f"{kind}[{at}]"
 
 
-def find(name: object, where: str) -> Datatype:
+def is_identifier(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and _IDENTIFIER.fullmatch(name) is not None
+        and not _DIGITS.search(name)
+    )
+
+
+def of_tensor(error: RequestRejected, kind: str, at: int, name: object) -> RequestRejected:
+    """What is wrong with a tensor, said of the one that it is wrong with: the checks below do not
+    know which that is."""
+    return type(error)(f"{label(kind, at, name)}: {error.message}")
+
+
+def find(name: object) -> Datatype:
     datatype = DATATYPES.get(name) if isinstance(name, str) else None
     if datatype is None:
-        raise MalformedBody(f"{where}: datatype must be one of {', '.join(DATATYPES)}")
+        raise MalformedBody(f"datatype must be one of {', '.join(DATATYPES)}")
     return datatype
 
 
-def element_count(shape: Sequence[object], where: str) -> int:
+def element_count(shape: Sequence[Any]) -> int:
     """Elements of a tensor. Every dimension must be a whole number that is not negative."""
     if len(shape) > MAX_RANK:
-        raise MalformedBody(
-            f"{where}: shape has {len(shape)} dimensions, at most {MAX_RANK} can be"
-        )
-    whole = {*map(type, shape)} <= {int}  # true and false are none
-    sizes = cast(Sequence[int], shape)
-    if not whole or (sizes and not 0 <= min(sizes) <= max(sizes) <= MAX_ELEMENTS):
-        raise MalformedBody(f"{where}: shape must hold whole numbers that are not negative")
-    count = math.prod(sizes)
+        raise MalformedBody(f"shape has {len(shape)} dimensions, at most {MAX_RANK} can be")
+    if not _WHOLE.issuperset(map(type, shape)):  # true and false are none
+        raise MalformedBody(_NOT_WHOLE)
+    if shape and not 0 <= min(shape) <= max(shape) <= MAX_ELEMENTS:
+        raise MalformedBody(_NOT_WHOLE)
+    count: int = math.prod(shape)
     if count > MAX_ELEMENTS:
-        raise MalformedBody(f"{where}: shape has too many elements")
+        raise MalformedBody("shape has too many elements")
     return count
 
 
-def check_bytes(data: bytes, datatype: Datatype, count: int, where: str) -> None:
+def check_bytes(data: bytes, datatype: Datatype, count: int) -> None:
     """Raises MalformedBody unless `data` is exactly `count` elements in raw form."""
     if not datatype.size:
-        split(data, count, where)
+        split(data, count)
     elif len(data) != count * datatype.size:
         raise MalformedBody(
-            f"{where}: byte size mismatch: its shape and datatype {datatype.name} "
+            f"byte size mismatch: its shape and datatype {datatype.name} "
             f"expect {count * datatype.size} bytes, got {len(data)}"
         )
 
 
-def split(data: bytes, count: int, where: str) -> list[bytes]:
+def split(data: bytes, count: int) -> list[bytes]:
     """The elements of a BYTES tensor, each behind its 4-byte little-endian length."""
     found: list[bytes] = []
     at, end = 0, len(data)
     while at < end and len(found) <= count:
         if at + 4 > end:
-            raise MalformedBody(f"{where}: element {len(found)} has an incomplete length")
+            raise MalformedBody(f"element {len(found)} has an incomplete length")
         (size,) = _LENGTH.unpack_from(data, at)
         at += 4
         if size > end - at:
-            raise MalformedBody(
-                f"{where}: element {len(found)} says {size} bytes, only {end - at} are left"
-            )
+            raise MalformedBody(f"element {len(found)} says {size} bytes, only {end - at} are left")
         found.append(data[at : at + size])
         at += size
     if len(found) != count:
         more = "more" if len(found) > count else str(len(found))
-        raise MalformedBody(f"{where}: its shape expects {count} BYTES elements, got {more}")
+        raise MalformedBody(f"its shape expects {count} BYTES elements, got {more}")
     return found
 
 

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
-from gateway.errors import MalformedBody, NotOffered, UpstreamFailed
+from gateway.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
 from gateway.oip import rest_reply
-from gateway.oip.datatypes import Datatype, check_bytes, element_count, find, join, label
+from gateway.oip.datatypes import (
+    Datatype,
+    check_bytes,
+    element_count,
+    find,
+    join,
+    label,
+    of_tensor,
+)
 from gateway.oip.reply import TensorReply
-from gateway.oip.rest import BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE
+from gateway.oip.rest import BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE, NO_PARAMETERS
 from gateway.types import GrpcMessage, Parameter, RequestedOutput, RestBody, Tensor, TensorCall
 
 _VERSION = re.compile(r"[0-9]{0,18}")
@@ -28,38 +36,41 @@ _REST_ONLY = frozenset({BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE})
 
 def decode_request(message: Any, *, streamed: bool = False) -> TensorCall:
     """The call in a `ModelInferRequest`. Raises MalformedBody or NotOffered."""
-    if not _VERSION.fullmatch(message.model_version):
+    version = message.model_version
+    if version and not _VERSION.fullmatch(version):
         raise MalformedBody("model_version: must be at most 18 decimal digits, or empty")
-    inputs = tuple(_tensors(message.inputs, message.raw_input_contents, "inputs"))
-    outputs = tuple(
-        RequestedOutput(
-            _named(output.name, "outputs", at),
-            _parameters(output.parameters, label("outputs", at, output.name)),
-        )
-        for at, output in enumerate(message.outputs)
-    )
-    for kind, names in (
-        ("inputs", [t.name for t in inputs]),
-        ("outputs", [o.name for o in outputs]),
-    ):
-        if len(set(names)) != len(names):
+    inputs = _tensors(message.inputs, message.raw_input_contents, "inputs")
+    outputs = tuple([_output(output, at) for at, output in enumerate(message.outputs)])
+    for kind, named in (("inputs", inputs), ("outputs", outputs)):
+        if len(named) > 1 and len({each.name for each in named}) != len(named):
             raise MalformedBody(f"{kind}: two tensors have the same name")
-    return TensorCall(
-        inputs,
-        outputs,
-        _parameters(message.parameters, "parameters"),
-        message.id,
-        message.model_version,
-        streamed,
-    )
+    asked = message.parameters
+    found = _parameters(asked, "parameters: ") if asked else NO_PARAMETERS
+    return TensorCall(inputs, outputs, found, message.id, version, streamed)
+
+
+def _output(output: Any, at: int) -> RequestedOutput:
+    name = _named(output.name, "outputs", at)
+    try:
+        return RequestedOutput(name, _parameters(output.parameters))
+    except RequestRejected as error:
+        raise of_tensor(error, "outputs", at, name) from None
 
 
 def encode_request(
-    call: TensorCall, model: str, version: str = "", *, timeout_us: int | None = None
+    call: TensorCall,
+    model: str,
+    version: str = "",
+    *,
+    timeout_us: int | None = None,
+    without: Container[str] = (),
 ) -> Any:
-    """A `ModelInferRequest` with every input in `raw_input_contents`."""
+    """A `ModelInferRequest` with every input in `raw_input_contents`, and all parameters of the
+    request but those."""
     message = service_pb2.ModelInferRequest(model_name=model, model_version=version, id=call.id)
-    _set(message.parameters, call.parameters)
+    if call.parameters:
+        kept = {name: value for name, value in call.parameters.items() if name not in without}
+        _set(message.parameters, kept)
     if timeout_us is not None:
         _set(message.parameters, {"timeout": timeout_us})
     _add(message.inputs, message.raw_input_contents, call.inputs)
@@ -77,9 +88,9 @@ def decode_response(message: GrpcMessage) -> TensorReply:
         return TensorReply(
             model=found.model_name,
             version=found.model_version,
-            outputs=tuple(_tensors(found.outputs, found.raw_output_contents, "outputs")),
+            outputs=_tensors(found.outputs, found.raw_output_contents, "outputs"),
             id=found.id,
-            parameters=_parameters(found.parameters, "parameters"),
+            parameters=_parameters(found.parameters),
         )
     except (DecodeError, MalformedBody, NotOffered):
         raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
@@ -104,59 +115,58 @@ def grpc_from_rest(body: RestBody) -> GrpcMessage:
     return encode_response(rest_reply.decode_response(body))
 
 
-def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> list[Tensor]:
+def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> tuple[Tensor, ...]:
     """Tensors with their elements in `raw`, one each; or all of them in typed contents."""
     if raw and len(raw) != len(given):
         for at, item in enumerate(given):  # a reference into shared memory has no raw contents
-            _parameters(item.parameters, label(kind, at, item.name))
+            _parameters(item.parameters, f"{label(kind, at, item.name)}: ")
         raise MalformedBody(
             f"{kind}: {len(given)} tensors, but raw_{kind[:-1]}_contents has {len(raw)} entries"
         )
     found = []
     for at, item in enumerate(given):
         name = _named(item.name, kind, at)
-        where = label(kind, at, name)
-        datatype = find(item.datatype, where)
-        count = element_count(item.shape, where)
-        asked = _parameters(item.parameters, where)
-        typed = [field.name for field, _ in item.contents.ListFields()]
-        if not raw:
-            data = _from_contents(item.contents, typed, datatype, count, where)
-        elif typed:
-            raise MalformedBody(f"{where}: has both contents and raw contents; send one of them")
-        else:
-            data = raw[at]
-            check_bytes(data, datatype, count, where)
-        found.append(Tensor(name, datatype.name, tuple(item.shape), data, asked))
-    return found
+        try:
+            datatype, shape = find(item.datatype), tuple(item.shape)
+            count = element_count(shape)
+            asked = _parameters(item.parameters) if item.parameters else NO_PARAMETERS
+            typed: Sequence[str] = ()
+            if item.HasField("contents"):
+                typed = [field.name for field, _ in item.contents.ListFields()]
+            if not raw:
+                data = _from_contents(item.contents, typed, datatype, count)
+            elif typed:
+                raise MalformedBody("has both contents and raw contents; send one of them")
+            else:
+                data = raw[at]
+                check_bytes(data, datatype, count)
+        except RequestRejected as error:
+            raise of_tensor(error, kind, at, name) from None
+        found.append(Tensor(name, datatype.name, shape, data, asked))
+    return tuple(found)
 
 
-def _from_contents(
-    contents: Any, typed: Sequence[str], datatype: Datatype, count: int, where: str
-) -> bytes:
+def _from_contents(contents: Any, typed: Sequence[str], datatype: Datatype, count: int) -> bytes:
     if not datatype.contents and (typed or count):
-        raise MalformedBody(f"{where}: {datatype.name} must be sent in raw contents")
+        raise MalformedBody(f"{datatype.name} must be sent in raw contents")
     if any(name != datatype.contents for name in typed):
-        raise MalformedBody(f"{where}: {datatype.name} belongs into {datatype.contents} alone")
+        raise MalformedBody(f"{datatype.name} belongs into {datatype.contents} alone")
     values = getattr(contents, datatype.contents) if datatype.contents else ()
     if len(values) != count:
-        raise MalformedBody(
-            f"{where}: its shape expects {count} elements, contents have {len(values)}"
-        )
+        raise MalformedBody(f"its shape expects {count} elements, contents have {len(values)}")
     if not datatype.size:
         return join(values)
     try:
         return struct.pack(f"<{count}{datatype.code or 'B'}", *values)
     except (struct.error, OverflowError):
-        raise MalformedBody(
-            f"{where}: contents have a number that {datatype.name} cannot hold"
-        ) from None
+        raise MalformedBody(f"contents have a number that {datatype.name} cannot hold") from None
 
 
 def _add(messages: Any, raw: Any, tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         item = messages.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
-        _set(item.parameters, tensor.parameters)
+        if tensor.parameters:
+            _set(item.parameters, tensor.parameters)
         raw.append(tensor.data)
 
 
@@ -166,14 +176,14 @@ def _named(name: str, kind: str, at: int) -> str:
     return name
 
 
-def _parameters(given: Any, where: str) -> Mapping[str, Parameter]:
+def _parameters(given: Any, of: str = "") -> Mapping[str, Parameter]:
     found: dict[str, Parameter] = {}
     for name, parameter in given.items():
         if name.startswith(_SHARED_MEMORY):
-            raise NotOffered(f"{where}: shared memory is not offered; send the tensor itself")
+            raise NotOffered(f"{of}shared memory is not offered; send the tensor itself")
         choice = parameter.WhichOneof("parameter_choice")
         if choice is None:
-            raise MalformedBody(f"{where}: a parameter has no value")
+            raise MalformedBody(f"{of}a parameter has no value")
         found[name] = getattr(parameter, choice)
     return found
 

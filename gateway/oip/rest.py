@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway import strictjson
-from gateway.errors import MalformedBody, NotOffered
+from gateway.errors import MalformedBody, NotOffered, RequestRejected
 from gateway.oip import elements
-from gateway.oip.datatypes import check_bytes, element_count, find, label
+from gateway.oip.datatypes import Datatype, check_bytes, element_count, find, label, of_tensor
 from gateway.types import Parameter, RequestedOutput, Tensor, TensorCall
 
 _REQUEST_KEYS = frozenset({"id", "inputs", "outputs", "parameters", "model_name", "model_version"})
@@ -22,29 +22,33 @@ _SHARED_MEMORY = "shared_memory"
 BINARY_SIZE, BINARY_DATA, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
 
 NO_PARAMETERS: Mapping[str, Parameter] = {}
+_FREE = (str, bool)  # types of parameters of which any value will do
 
 
 def decode_request(
-    body: bytes, header_length: int | None = None, max_depth: int = 64
+    body: bytes, header_length: int | None = None, max_depth: int = 64, version: str = ""
 ) -> TensorCall:
     """`header_length` is the value of `inference-header-content-length`; None when the body is
-    JSON alone. Raises MalformedBody (400) or NotOffered (400)."""
-    text, tail = divide(body, header_length)
+    JSON alone. The path has the `version`. Raises MalformedBody (400) or NotOffered (400)."""
+    text, tail = (body, b"") if header_length is None else divide(body, header_length)
     document = strictjson.load_object(text, max_depth)
-    _only(document, _REQUEST_KEYS, "the request")
+    if not _REQUEST_KEYS.issuperset(document):
+        raise _unknown_field(_REQUEST_KEYS, "the request")
     given = document.get("inputs")
     if not isinstance(given, list):
         raise MalformedBody("inputs: must be a list of tensors")
-    inputs = tuple(Tensors(tail, "inputs", _INPUT_KEYS).read(given))
-    outputs = tuple(
-        _output(item, at) for at, item in enumerate(_list(document.get("outputs"), "outputs"))
-    )
-    _unique([tensor.name for tensor in inputs], "inputs")
-    _unique([output.name for output in outputs], "outputs")
-    found = parameters(document.get("parameters"), "the request")
+    inputs = read_tensors(given, tail, "inputs", of_caller=True)
+    _unique(inputs, "inputs")
+    outputs: tuple[RequestedOutput, ...] = ()
+    asked = document.get("outputs")
+    if asked is not None:
+        outputs = tuple([_output(item, at) for at, item in enumerate(_list(asked, "outputs"))])
+        _unique(outputs, "outputs")
+    found = document.get("parameters")
+    found = NO_PARAMETERS if found is None else parameters(found, "the request")
     if not isinstance(found.get(BINARY_OUTPUT, False), bool):
         raise MalformedBody(f"parameters: {BINARY_OUTPUT} must be true or false")
-    return TensorCall(inputs, outputs, found, _string(document.get("id", ""), "id"))
+    return TensorCall(inputs, outputs, found, _string(document.get("id", ""), "id"), version)
 
 
 def encode_request(
@@ -53,21 +57,27 @@ def encode_request(
     """The body, and the length of its JSON part; every input goes as raw bytes. With
     `binary_outputs` the answer comes in raw bytes too, whatever the caller asked for (for a
     caller that reads no JSON); `timeout_us` takes the place of the caller's `timeout`."""
-    document: dict[str, Any] = {}
-    if call.id:
-        document["id"] = call.id
-    asked = dict(call.parameters)
-    if timeout_us is not None:
-        asked["timeout"] = timeout_us
-    if binary_outputs:
-        asked[BINARY_OUTPUT] = True
-    if asked:
+    document: dict[str, Any] = {"id": call.id} if call.id else {}
+    if call.parameters or timeout_us is not None or binary_outputs:
+        asked = dict(call.parameters)
+        if timeout_us is not None:
+            asked["timeout"] = timeout_us
+        if binary_outputs:
+            asked[BINARY_OUTPUT] = True
         document["parameters"] = asked
-    document["inputs"] = [_announced(tensor) for tensor in call.inputs]
+    document["inputs"] = [
+        {
+            "name": tensor.name,
+            "shape": tensor.shape,
+            "datatype": tensor.datatype,
+            "parameters": {**tensor.parameters, BINARY_SIZE: len(tensor.data)},
+        }
+        for tensor in call.inputs
+    ]
     if call.outputs:
         document["outputs"] = [_requested(output, binary_outputs) for output in call.outputs]
     text = strictjson.dumps(document)
-    return b"".join((text, *(tensor.data for tensor in call.inputs))), len(text)
+    return b"".join([text, *[tensor.data for tensor in call.inputs]]), len(text)
 
 
 def wants_binary(call: TensorCall, name: str) -> bool:
@@ -79,10 +89,8 @@ def wants_binary(call: TensorCall, name: str) -> bool:
     return bool(call.parameters.get(BINARY_OUTPUT, False))
 
 
-def divide(body: bytes, header_length: int | None) -> tuple[bytes, bytes]:
+def divide(body: bytes, header_length: int) -> tuple[bytes, bytes]:
     """The JSON part, and the raw bytes behind it."""
-    if header_length is None:
-        return body, b""
     if header_length == 0:
         raise NotOffered(
             "inference-header-content-length: raw requests without a JSON part are not offered"
@@ -94,79 +102,94 @@ def divide(body: bytes, header_length: int | None) -> tuple[bytes, bytes]:
     return body[:header_length], body[header_length:]
 
 
-class Tensors:
-    """Reads a list of tensors, and hands each its slice of the raw bytes, in order."""
-
-    def __init__(self, tail: bytes, kind: str, keys: frozenset[str] | None) -> None:
-        self._tail = tail
-        self._kind = kind
-        self._keys = keys
-        self._at = 0
-
-    def read(self, items: Sequence[object]) -> list[Tensor]:
-        found = [self._tensor(item, at) for at, item in enumerate(items)]
-        if self._at != len(self._tail):
-            raise MalformedBody(
-                f"{self._kind}: the tensors announce {self._at} bytes of binary data, "
-                f"the body has {len(self._tail)}"
-            )
-        return found
-
-    def _tensor(self, item: object, at: int) -> Tensor:
+def read_tensors(
+    items: Sequence[object], tail: bytes, kind: str, *, of_caller: bool
+) -> tuple[Tensor, ...]:
+    """A list of tensors, each with its slice of the raw bytes, in order. Of a caller only the
+    fields that are known are taken, and of JSON only what Triton takes."""
+    found, begin = [], 0
+    for at, item in enumerate(items):
         if not isinstance(item, dict):
-            raise MalformedBody(f"{self._kind}[{at}]: must be an object")
-        name = _string(item.get("name"), f"{self._kind}[{at}].name", needed=True)
-        where = label(self._kind, at, name)
-        if self._keys is not None:
-            _only(item, self._keys, where)
-        datatype = find(item.get("datatype"), where)
-        shape = _list(item.get("shape"), f"{where}: shape", needed=True)
-        count = element_count(shape, where)
-        asked = dict(parameters(item.get("parameters"), where))
-        size = asked.pop(BINARY_SIZE, None)
-        if size is not None:
-            if "data" in item:
-                raise MalformedBody(f"{where}: has both data and {BINARY_SIZE}; send one of them")
-            data = self._slice(size, where)
-            check_bytes(data, datatype, count, where)
-        elif "data" not in item:
-            raise MalformedBody(f"{where}: has neither data nor {BINARY_SIZE}")
-        else:
-            if self._keys is not None and datatype.name in elements.BINARY_ONLY:
-                raise MalformedBody(
-                    f"{where}: receiving {datatype.name} data via JSON is not supported. "
-                    "Please use the binary data format"
-                )
-            data = elements.read(item["data"], datatype, count, where)
-        return Tensor(name, datatype.name, tuple(shape), data, asked)
-
-    def _slice(self, size: Parameter, where: str) -> bytes:
-        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise MalformedBody(f"{where}: {BINARY_SIZE} must be a number of bytes")
-        left = len(self._tail) - self._at
-        if size > left:
-            raise MalformedBody(
-                f"{where}: expects {size} bytes of binary data, the body has {left} left"
-            )
-        found = self._tail[self._at : self._at + size]
-        self._at += size
-        return found
+            raise MalformedBody(f"{kind}[{at}]: must be an object")
+        name = item.get("name")
+        if not isinstance(name, str) or not name:
+            raise MalformedBody(f"{kind}[{at}].name: must be a string")
+        try:
+            if of_caller and not _INPUT_KEYS.issuperset(item):
+                raise _unknown_field(_INPUT_KEYS)
+            datatype = find(item.get("datatype"))
+            shape = item.get("shape")
+            if not isinstance(shape, list):
+                raise MalformedBody("shape: must be a list")
+            count = element_count(shape)
+            asked, size = item.get("parameters"), None
+            if asked is None:
+                asked = NO_PARAMETERS
+            else:
+                asked, size = _without_size(parameters(asked))
+            if size is None:
+                data = _of_json(item, datatype, count, of_caller)
+            else:
+                end = begin + _size(item, size, len(tail) - begin)
+                data, begin = tail[begin:end], end
+                check_bytes(data, datatype, count)
+        except RequestRejected as error:
+            raise of_tensor(error, kind, at, name) from None
+        found.append(Tensor(name, datatype.name, tuple(shape), data, asked))
+    if begin != len(tail):
+        raise MalformedBody(
+            f"{kind}: the tensors announce {begin} bytes of binary data, the body has {len(tail)}"
+        )
+    return tuple(found)
 
 
-def parameters(given: object, where: str) -> Mapping[str, Parameter]:
+def _of_json(item: dict[str, Any], datatype: Datatype, count: int, of_caller: bool) -> bytes:
+    if "data" not in item:
+        raise MalformedBody(f"has neither data nor {BINARY_SIZE}")
+    if of_caller and datatype.name in elements.BINARY_ONLY:
+        raise MalformedBody(
+            f"receiving {datatype.name} data via JSON is not supported. "
+            "Please use the binary data format"
+        )
+    return elements.read(item["data"], datatype, count)
+
+
+def _without_size(
+    asked: Mapping[str, Parameter],
+) -> tuple[Mapping[str, Parameter], Parameter | None]:
+    """Parameters of a tensor but for the one that says how many raw bytes it has, and that one."""
+    size = asked.get(BINARY_SIZE)
+    if size is None or len(asked) == 1:
+        return asked if size is None else NO_PARAMETERS, size
+    return {name: value for name, value in asked.items() if name != BINARY_SIZE}, size
+
+
+def _size(item: dict[str, Any], size: Parameter, left: int) -> int:
+    if "data" in item:
+        raise MalformedBody(f"has both data and {BINARY_SIZE}; send one of them")
+    if type(size) is int and 0 <= size <= left:
+        return size
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise MalformedBody(f"{BINARY_SIZE} must be a number of bytes")
+    raise MalformedBody(f"expects {size} bytes of binary data, the body has {left} left")
+
+
+def parameters(given: object, where: str = "") -> Mapping[str, Parameter]:
     """Checked parameters of a request, a tensor or an answer."""
     if given is None:
         return NO_PARAMETERS
+    of = where and f"{where}: "
     if not isinstance(given, dict):
-        raise MalformedBody(f"{where}: parameters must be an object")
+        raise MalformedBody(f"{of}parameters must be an object")
     for name, value in given.items():
         if name.startswith(_SHARED_MEMORY):
-            raise NotOffered(f"{where}: shared memory is not offered; send the tensor itself")
-        if isinstance(value, int):
+            raise NotOffered(f"{of}shared memory is not offered; send the tensor itself")
+        kind = type(value)
+        if kind is int:
             if not -(1 << 63) <= value < 1 << 64:
-                raise MalformedBody(f"{where}: a parameter is beyond 64 bits")
-        elif not isinstance(value, str) and not (isinstance(value, float) and math.isfinite(value)):
-            raise MalformedBody(f"{where}: parameters must be strings, numbers, true or false")
+                raise MalformedBody(f"{of}a parameter is beyond 64 bits")
+        elif kind not in _FREE and not (kind is float and math.isfinite(value)):
+            raise MalformedBody(f"{of}parameters must be strings, numbers, true or false")
     return given
 
 
@@ -175,7 +198,8 @@ def _output(item: object, at: int) -> RequestedOutput:
         raise MalformedBody(f"outputs[{at}]: must be an object")
     name = _string(item.get("name"), f"outputs[{at}].name", needed=True)
     where = label("outputs", at, name)
-    _only(item, _OUTPUT_KEYS, where)
+    if not _OUTPUT_KEYS.issuperset(item):
+        raise _unknown_field(_OUTPUT_KEYS, where)
     asked = parameters(item.get("parameters"), where)
     if not isinstance(asked.get(BINARY_DATA, False), bool):
         raise MalformedBody(f"{where}: {BINARY_DATA} must be true or false")
@@ -185,15 +209,6 @@ def _output(item: object, at: int) -> RequestedOutput:
     return RequestedOutput(name, asked)
 
 
-def _announced(tensor: Tensor) -> dict[str, Any]:
-    return {
-        "name": tensor.name,
-        "shape": tensor.shape,
-        "datatype": tensor.datatype,
-        "parameters": {**tensor.parameters, BINARY_SIZE: len(tensor.data)},
-    }
-
-
 def _requested(output: RequestedOutput, binary: bool) -> dict[str, Any]:
     asked = dict(output.parameters)
     if binary:
@@ -201,13 +216,13 @@ def _requested(output: RequestedOutput, binary: bool) -> dict[str, Any]:
     return {"name": output.name, "parameters": asked} if asked else {"name": output.name}
 
 
-def _only(document: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-    if len(document.keys() - known) > 0:
-        raise NotOffered(f"{where}: has a field other than {', '.join(sorted(known))}")
+def _unknown_field(known: frozenset[str], where: str = "") -> NotOffered:
+    words = f"has a field other than {', '.join(sorted(known))}"
+    return NotOffered(f"{where}: {words}" if where else words)
 
 
-def _unique(names: Sequence[str], kind: str) -> None:
-    if len(set(names)) != len(names):
+def _unique(tensors: Sequence[Tensor] | Sequence[RequestedOutput], kind: str) -> None:
+    if len(tensors) > 1 and len({tensor.name for tensor in tensors}) != len(tensors):
         raise MalformedBody(f"{kind}: two tensors have the same name")
 
 
@@ -217,9 +232,7 @@ def _string(value: object, where: str, *, needed: bool = False) -> str:
     return value
 
 
-def _list(value: object, where: str, *, needed: bool = False) -> list[Any]:
-    if value is None and not needed:
-        return []
+def _list(value: object, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise MalformedBody(f"{where}: must be a list")
     return value

@@ -8,23 +8,24 @@ from typing import Any
 from gateway import strictjson
 from gateway.errors import GatewayError, NotOffered, UpstreamFailed
 from gateway.oip import elements
-from gateway.oip.datatypes import DATATYPES, element_count, label
+from gateway.oip.datatypes import DATATYPES, element_count
 from gateway.oip.reply import TensorReply
-from gateway.oip.rest import BINARY_SIZE, Tensors, divide, parameters, wants_binary
+from gateway.oip.rest import BINARY_SIZE, divide, parameters, read_tensors, wants_binary
 from gateway.types import RestBody, Tensor, TensorCall
 
 
 def decode_response(body: RestBody) -> TensorReply:
     """Raises UpstreamFailed for what is not an answer of the protocol."""
     try:
-        text, tail = divide(body.body, body.header_length)
+        length = body.header_length
+        text, tail = (body.body, b"") if length is None else divide(body.body, length)
         document = json.loads(text)  # servers write NaN, which is none of ours to refuse
         if not isinstance(document, dict) or not isinstance(document.get("outputs"), list):
             raise UpstreamFailed("the endpoint's answer has no outputs")
         return TensorReply(
             model=str(document.get("model_name") or ""),
             version=str(document.get("model_version") or ""),
-            outputs=tuple(Tensors(tail, "outputs", None).read(document["outputs"])),
+            outputs=read_tensors(document["outputs"], tail, "outputs", of_caller=False),
             id=str(document.get("id") or ""),
             parameters=parameters(document.get("parameters"), "parameters"),
         )
@@ -38,9 +39,9 @@ def encode_response(reply: TensorReply, call: TensorCall) -> RestBody:
     """The answer in the bytes that Triton would have written for this call."""
     heads: list[bytes] = []
     tail: list[bytes] = []
-    for at, tensor in enumerate(reply.outputs):
+    for tensor in reply.outputs:
         binary = wants_binary(call, tensor.name)
-        heads.append(_output(tensor, binary, label("outputs", at, tensor.name)))
+        heads.append(_output(tensor, binary))
         if binary:
             tail.append(tensor.data)
     head = _head(reply)
@@ -58,7 +59,7 @@ def _head(reply: TensorReply) -> bytes:
     return strictjson.dumps(found)[:-1] + b","
 
 
-def _output(tensor: Tensor, binary: bool, where: str) -> bytes:
+def _output(tensor: Tensor, binary: bool) -> bytes:
     found: dict[str, Any] = {
         "name": tensor.name,
         "datatype": tensor.datatype,
@@ -70,14 +71,14 @@ def _output(tensor: Tensor, binary: bool, where: str) -> bytes:
     if asked:
         found["parameters"] = asked
     text = strictjson.dumps(found)
-    return text if binary else b'%b,"data":%b}' % (text[:-1], _data(tensor, where))
+    return text if binary else b'%b,"data":%b}' % (text[:-1], _data(tensor))
 
 
-def _data(tensor: Tensor, where: str) -> bytes:
+def _data(tensor: Tensor) -> bytes:
     datatype = DATATYPES[tensor.datatype]
     if datatype.name in elements.BINARY_ONLY:
         raise NotOffered(
             f"sending {datatype.name} data via JSON is not supported. "
             "Please use the binary data format for output"
         )
-    return elements.write(tensor.data, datatype, element_count(tensor.shape, where), where)
+    return elements.write(tensor.data, datatype, element_count(tensor.shape))

@@ -26,8 +26,8 @@ class ServiceTimes:
     """
 
     __slots__ = (
-        "_clock", "_expected_s", "_recent", "_renewed_s", "_size", "_sorted",
-        "high_s", "sample", "slow_s", "usual_s",
+        "_clock", "_expected_s", "_high_at", "_recent", "_renewed_s", "_size", "_slow_at",
+        "_sorted", "_usual_at", "high_s", "sample", "slow_s", "usual_s",
     )  # fmt: skip
 
     def __init__(self, expected_s: float, clock: Clock, size: int = 128) -> None:
@@ -41,12 +41,16 @@ class ServiceTimes:
 
     def observe(self, took_s: float) -> None:
         recent, ordered = self._recent, self._sorted
-        if len(recent) == self._size:
-            del ordered[bisect_left(ordered, recent.popleft())]
         self._renewed_s = self._clock()
         recent.append(took_s)
         insort(ordered, took_s)
-        self._draw()
+        if self.sample < self._size:
+            self._draw()
+            return
+        del ordered[bisect_left(ordered, recent.popleft())]
+        self.usual_s = ordered[self._usual_at]
+        self.slow_s = ordered[self._slow_at]
+        self.high_s = ordered[self._high_at]
 
     def forget_over(self, took_s: float) -> None:
         """What took longer was of a spell that is over."""
@@ -57,10 +61,15 @@ class ServiceTimes:
     def _draw(self) -> None:
         ordered = self._sorted
         count = self.sample = len(ordered)
+        self._usual_at, self._slow_at, self._high_at = (
+            count // 2,
+            count * 95 // 100,
+            count * 99 // 100,
+        )
         if count:
-            self.usual_s = ordered[count // 2]
-            self.slow_s = ordered[count * 95 // 100]
-            self.high_s = ordered[count * 99 // 100]
+            self.usual_s = ordered[self._usual_at]
+            self.slow_s = ordered[self._slow_at]
+            self.high_s = ordered[self._high_at]
         else:
             self.usual_s = self.slow_s = self.high_s = self._expected_s
 

@@ -47,10 +47,9 @@ class Batcher:
             del self._places[call.id]
         return tuple(calls)
 
-    def whole(self, call: Call) -> None:
-        """It goes alone, as nobody else waits."""
-        if call.rows >= self.max_batch:
-            self._sent(1.0)
+    def went_full(self) -> None:
+        """A call alone, and no other would have had room beside it."""
+        self.fill += _FADE * (1.0 - self.fill)
 
     def _take(self, instance: Instance, count: int) -> list[Call]:
         """The first of the line that may go to this instance."""

@@ -42,11 +42,13 @@ class BatchError:
 class BatchModel:
     """Seconds of one batch on one server, by the sum of its calls' work."""
 
-    def __init__(self, fixed_s: float, per_work_s: float) -> None:
-        """What is expected until batches have been seen."""
+    def __init__(self, fixed_s: float, per_work_s: float, fits_every: int = 1) -> None:
+        """What is expected until batches have been seen. `fits_every`: so many batches, once the
+        window is full of them."""
         if not (fixed_s >= 0 and per_work_s >= 0 and fixed_s + per_work_s > 0):
             raise ValueError("a batch takes time")
         self._prior_a, self._prior_b = fixed_s, per_work_s
+        self._fits_every = fits_every
         self._n = self._w = self._t = self._ww = self._wt = 0.0
         self._seen = 0
         self._recent = _Recent()
@@ -97,15 +99,16 @@ class BatchModel:
     def observe(self, work: float, took_s: float) -> None:
         if not (work > 0 and took_s > 0 and math.isfinite(took_s)):
             return
-        self._told.append((self.predict_s(work), took_s))
-        self._seen += 1
+        self._told.append((self.fixed_s + self.per_work_s * work, took_s))
+        self._seen = seen = self._seen + 1
         self._recent.add(work, took_s)
         self._n = self._n * _FADE + 1
         self._w = self._w * _FADE + work
         self._t = self._t * _FADE + took_s
         self._ww = self._ww * _FADE + work * work
         self._wt = self._wt * _FADE + work * took_s
-        self._fit()
+        if seen <= _WINDOW or not seen % self._fits_every:
+            self._fit()
 
     def adopt(self, other: BatchModel) -> None:
         """What was learnt elsewhere takes the place of what was learnt here; how far predictions

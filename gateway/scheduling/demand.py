@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from math import exp, log2
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CLASSES: Final = 64
+_MIDDLE: Final = _CLASSES // 2
 _PER_OCTAVE: Final = 3
+_NEVER_S: Final = -math.inf
 _MOST: Final = 0.95  # of the capacity: something is left for everybody
 _SCARCE: Final = 0.3  # above the capacity: so much is asked for when all of the reserve counts
 _PLENTY: Final = 0.999  # of the capacity is asked for at most: all calls wait alike
@@ -56,32 +59,33 @@ class Demand:
         """Which of the classes a call belongs to that is worth so much per second of GPU."""
         if density <= 0.0:
             return 0
-        octaves = math.log2(density)
+        octaves = log2(density)
         if self._anchor is None:
             self._anchor = octaves
-        place = _CLASSES // 2 + math.floor((octaves - self._anchor) * _PER_OCTAVE)
-        return min(max(place, 0), _CLASSES - 1)
+        place = _MIDDLE + math.floor((octaves - self._anchor) * _PER_OCTAVE)
+        return place if 0 < place < _CLASSES else 0 if place <= 0 else _CLASSES - 1
 
     def arrived(self, density_class: int, gpu_s: float, now_s: float, memory_s: float) -> None:
-        if self._last_s > -math.inf:
-            self._aged += (now_s - self._last_s) / memory_s
-        if self._aged > _FADED_AT:
-            fade = math.exp(-self._aged)
-            self._offered = [offered * fade for offered in self._offered]
-            self._aged = 0.0
-        self._offered[density_class] += gpu_s / memory_s * math.exp(self._aged)
-        self._last_s = now_s
+        aged = self._aged
+        if self._last_s > _NEVER_S:
+            aged += (now_s - self._last_s) / memory_s
+            if aged > _FADED_AT:
+                fade = exp(-aged)
+                self._offered = [offered * fade for offered in self._offered]
+                aged = 0.0
+        self._offered[density_class] += gpu_s / memory_s * exp(aged)
+        self._aged, self._last_s = aged, now_s
 
     def share_above(self, density_class: int, servers: int) -> float:
         """The share of so many servers' capacity that dearer classes took lately."""
-        return sum(self._offered[density_class + 1 :]) * math.exp(-self._aged) / servers
+        return sum(self._offered[density_class + 1 :]) * exp(-self._aged) / servers
 
     def stretch(
         self, servers: int, reserve: float, margin: float, now_s: float, memory_s: float
     ) -> Stretch:
         if now_s - self._drawn_s > memory_s * _REDRAWN:
             self._drawn_s = now_s
-            fade = math.exp((self._last_s - now_s) / memory_s - self._aged) / servers
+            fade = exp((self._last_s - now_s) / memory_s - self._aged) / servers
             if sum(self._offered) * fade < _PLENTY:
                 self._stretch = _unreserved(margin)
                 return self._stretch

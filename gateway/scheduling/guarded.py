@@ -157,6 +157,10 @@ class Guarded:
                 actions = event(of, now_s)
                 if not actions:
                     return actions
+                first = actions[0]
+                if len(actions) == 1 and type(first) is Release and len(first.calls) == 1:
+                    self._goes(first.calls[0], first.server)  # as mostly
+                    return actions
                 self._check(actions)
             except Exception as exc:  # noqa: BLE001 - whatever it is, the calls that wait go on
                 actions = self._replace(exc, now_s)
@@ -164,13 +168,13 @@ class Guarded:
             self._note(action)
         return actions
 
+    def _goes(self, call: Call, server: str) -> None:
+        if self._waiting.pop(call.id, None) is None:
+            raise UnknownCall
+        self._sent[call.id] = (server, call)
+
     def _check(self, actions: list[Action]) -> None:
         """What is decided on is decided once, of those who wait."""
-        first = actions[0]
-        if len(actions) == 1 and type(first) is Release and len(first.calls) == 1:  # as mostly
-            if first.calls[0].id not in self._waiting:
-                raise UnknownCall
-            return
         decided = [
             call.id
             for action in actions

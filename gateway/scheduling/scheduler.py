@@ -116,7 +116,8 @@ class Scheduler:
         instance = servers.at_once(now_s, self.lead_s != 0.0)
         if instance is None:
             return None
-        self._batcher.whole(call)
+        if call.rows >= self._max_batch:
+            self._batcher.went_full()
         calls = (call,)
         servers.send(instance, calls, now_s)
         self._put_off.served(call.id)
@@ -195,6 +196,8 @@ class Scheduler:
             return math.inf
         model = up[0].model
         start_s = self._servers.start_s(now_s) - now_s
+        if not self._places:
+            return start_s + (model.fixed_s + model.per_work_s * size.work)
         if not self._line.calls:
             return start_s + model.predict_s(size.work)
         ahead = self._line.works()[self._line.dues_s() <= deadline_s]
@@ -236,10 +239,10 @@ class Scheduler:
         self._wake_s = math.inf
 
     def _stretch(self, now_s: float) -> Stretch:
-        reserve, margin = self.tuning.reserve, self.tuning.margin
-        return self._servers.stretch(reserve, margin, now_s) or self._demand.stretch(
-            max(1, len(self._servers.up)), reserve, margin, now_s, self._memory_s
-        )
+        servers, reserve, margin = self._servers, self.tuning.reserve, self.tuning.margin
+        if servers.in_turns:
+            return servers.stretch(reserve, margin, now_s)
+        return self._demand.stretch(len(servers.up) or 1, reserve, margin, now_s, self._memory_s)
 
     def _choose(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Until nobody in the line would be late, the least worthy before the first who would be
@@ -353,7 +356,8 @@ class Scheduler:
 
     @property
     def _memory_s(self) -> float:
-        return self.tuning.reserve_batches * self._model.predict_s(self._max_batch)
+        model = self._model
+        return self.tuning.reserve_batches * (model.fixed_s + model.per_work_s * self._max_batch)
 
     @property
     def _calls_a_batch(self) -> int:
@@ -365,23 +369,25 @@ class Scheduler:
         return self._model.fixed_s / self._calls_a_batch
 
     def _gpu_s(self, call: Call) -> float:
-        share = min(1.0, call.rows / self._max_batch)
-        return self._model.fixed_s * share + self._model.per_work_s * call.work
+        model, rows, most = self._model, call.rows, self._max_batch
+        fixed_s = model.fixed_s if rows >= most else model.fixed_s * (rows / most)
+        return fixed_s + model.per_work_s * call.work
 
     def _place_of(self, call: Call, now_s: float) -> Place:
         """Where a call belongs that comes now, which counts as asked for from here on."""
-        t = self.tuning
+        t, servers, memory_s = self.tuning, self._servers, self._memory_s
         if call.rows != self._rows:
             self._rows += _ROWS_SHARE * (call.rows - self._rows)
-        budget_s = call.deadline_s - call.arrived_s
-        due_s = call.arrived_s + budget_s * (t.restricted_budget if call.restricted else 1.0)
+        due_s = call.arrived_s + (call.deadline_s - call.arrived_s) * (
+            t.restricted_budget if call.restricted else 1.0
+        )
         worth, gpu_s = call.penalty, self._gpu_s(call)
         if self._may_spill(call):
             worth = min(worth, self._cloud_cost(call, now_s))
-        density_class = self._servers.demand.class_of(worth / gpu_s)
-        self._demand.arrived(density_class, gpu_s, now_s, self._memory_s)
-        if self._servers.shared:
-            self._servers.asked(worth / gpu_s, gpu_s, now_s, self._memory_s)
+        density_class = servers.demand.class_of(worth / gpu_s)
+        self._demand.arrived(density_class, gpu_s, now_s, memory_s)
+        if servers.shared:
+            servers.asked(worth / gpu_s, gpu_s, now_s, memory_s)
         key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
         return Place(key, due_s, density_class)
 
@@ -396,6 +402,9 @@ class Scheduler:
 
     def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
         if not self._servers.gone(call_id, now_s, answered):
+            return []
+        if not self._places:
+            self._rest()
             return []
         self._room_made = True
         return self._decide(now_s)

@@ -75,18 +75,21 @@ class Standing:
         return int(left) if left > 0.0 else 0
 
 
-@dataclass(slots=True)
 class Burst:
     """Calls that went to a server together, which makes them one batch there."""
 
-    work: float
-    earliest_s: float  # when an idle server would begin it
-    calls: int
-    left: set[int | str]
-    ahead: bool  # sent while another was running
-    late: bool  # sent when that had just ended: those who waited could have been sent ahead
-    first_end_s: float = math.inf
-    whole: bool = True  # every call was answered: its time can be learnt from
+    __slots__ = ("ahead", "calls", "earliest_s", "first_end_s", "late", "left", "whole", "work")
+
+    def __init__(
+        self, work: float, earliest_s: float, left: set[int | str], ahead: bool, late: bool
+    ) -> None:
+        self.work, self.left = work, left
+        self.earliest_s = earliest_s  # when an idle server would begin it
+        self.calls = len(left)
+        self.ahead = ahead  # sent while another was running
+        self.late = late  # sent when that had just ended: those who waited could have been before
+        self.first_end_s = math.inf
+        self.whole = True  # every call was answered: its time can be learnt from
 
 
 @dataclass(slots=True)
@@ -130,18 +133,19 @@ class Instance:
         return self.model.predict_s(work) if sure else 0.0
 
     def send(self, calls: tuple[Call, ...], now_s: float) -> None:
-        standing = self.standing
-        earliest_s = now_s + standing.round_trip_s
+        standing, bursts = self.standing, self.bursts
+        gpu, earliest_s = standing.gpu, now_s + standing.round_trip_s
         if len(calls) == 1:
-            work, ids = calls[0].work, {calls[0].id}
+            call = calls[0]
+            burst = Burst(call.work, earliest_s, {call.id}, bool(bursts), now_s == self.ended_s)
         else:
             work, ids = sum([call.work for call in calls]), {call.id for call in calls}
-        idle = not self.bursts
-        late = now_s == self.ended_s
-        self.bursts.append(Burst(work, earliest_s, len(ids), ids, not idle, late))
+            burst = Burst(work, earliest_s, ids, bool(bursts), now_s == self.ended_s)
+        bursts.append(burst)
         standing.in_flight += len(calls)
-        standing.gpu.sent()
-        if idle:
+        if gpu.shared:
+            gpu.sent()
+        if not burst.ahead:
             standing.running += 1
             if standing.idle[0] == self.number:
                 heapq.heappop(standing.idle)
@@ -149,7 +153,7 @@ class Instance:
                 standing.idle.remove(self.number)
                 heapq.heapify(standing.idle)
             self._begin(earliest_s, now_s)
-        elif standing.gpu.shared:
+        elif gpu.shared:
             self._tell(now_s)
 
     def _begin(self, at_s: float, now_s: float) -> None:
@@ -222,13 +226,15 @@ class Instance:
     def _ended(self, at: int, burst: Burst, now_s: float) -> None:
         """Batches are executed in turn: what came before one that has ended is not running any
         more, whatever became of the calls that were not answered."""
-        if burst.whole and at == 0:
+        bursts = self.bursts
+        if at:
+            for earlier in bursts[:at]:
+                self.overtaken |= earlier.left
+        elif burst.whole:
             self._learn(burst, now_s)
-        for earlier in self.bursts[:at] if at else ():
-            self.overtaken |= earlier.left
-        del self.bursts[: at + 1]
-        if self.bursts:
-            self._begin(max(now_s, self.bursts[0].earliest_s), now_s)
+        del bursts[: at + 1]
+        if bursts:
+            self._begin(max(now_s, bursts[0].earliest_s), now_s)
             return
         self.ended_s = now_s
         standing = self.standing
@@ -337,10 +343,14 @@ class Servers:
             if standing.up and standing.gpu.shared:
                 standing.gpu.asked(standing.number, density, share_s, now_s, memory_s)
 
-    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch | None:
-        """By the arrivals of all models of the first server, where they take turns."""
-        gpu = self._first.gpu
-        return gpu.stretch(reserve, margin, now_s) if gpu.turns and self._first.up else None
+    @property
+    def in_turns(self) -> bool:
+        """Whether the models of the first server take turns."""
+        return self._first.gpu.turns and self._first.up
+
+    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch:
+        """By the arrivals of all of these."""
+        return self._first.gpu.stretch(reserve, margin, now_s)
 
     def want_nothing(self) -> None:
         """Nobody waits."""
@@ -368,8 +378,9 @@ class Servers:
 
     def send(self, instance: Instance, calls: tuple[Call, ...], now_s: float) -> None:
         instance.send(calls, now_s)
+        sent = self._with
         for call in calls:
-            self._with[call.id] = instance
+            sent[call.id] = instance
 
     def adopt(self, name: str, call: Call, now_s: float) -> None:
         """A server has this call already."""
@@ -389,11 +400,12 @@ class Servers:
 
     def idle(self) -> Instance | None:
         """The first of those that could begin a batch now, if no other model has its turn."""
-        if len(self._standings_up) == 1:
-            standing = self._standings_up[0]
+        up = self._standings_up
+        if len(up) == 1:
+            standing = up[0]
             return self._instances[standing.idle[0]] if standing.idle and standing.alone else None
         found = _NONE
-        for standing in self._standings_up:
+        for standing in up:
             if not standing.alone:
                 return None
             if standing.idle and standing.idle[0] < found:
@@ -403,12 +415,14 @@ class Servers:
     def at_once(self, now_s: float, ahead: bool) -> Instance | None:
         """Which one a call that meets nobody is sent to, idle by what `idle` says: the first to
         end a batch of one. None where batches that are sent `ahead` may stand before it."""
-        found, least_s = None, math.inf
-        for standing in self._standings_up:
+        found, least_s, up = None, math.inf, self._standings_up
+        for standing in up:
             if ahead and standing.running:
                 return None
-            if standing.idle and standing.room:
+            if standing.idle and standing.most - standing.in_flight >= 1.0:
                 instance = self._instances[standing.idle[0]]
+                if len(up) == 1:
+                    return instance
                 end_s = now_s + instance.model.predict_s(1.0)
                 first = found is None or instance.number < found.number
                 if end_s < least_s or (end_s == least_s and first):

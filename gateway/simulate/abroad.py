@@ -48,7 +48,7 @@ class Ending:
     after_s: float
     error: GatewayError | None
     epoch: int
-    ticket: int
+    waiting: object  # as which its lane knows it
     sent_s: float
 
 
@@ -90,7 +90,8 @@ class Abroad:
             return None
         now_s = self.clock()
         epoch = self.fleet.started(self._endpoint, self._model)
-        ticket = self._lane.health.asked()
+        waiting = object()
+        self._lane.health.asked(waiting, now_s)
         self.counts.attempts += 1
         after_s, error = self._fate(now_s, takes_s)
         self._there += 1
@@ -100,7 +101,7 @@ class Abroad:
             after_s, error = left_s, DeadlineExceeded("the budget ran out")
         elif after_s >= given_up_s:
             after_s, error = given_up_s, UpstreamSilent("nothing came")
-        return Ending(after_s, error, epoch, ticket, now_s)
+        return Ending(after_s, error, epoch, waiting, now_s)
 
     def _fate(self, now_s: float, takes_s: float) -> tuple[float, GatewayError | None]:
         weather, fails_s = self.weather, _FAILS_IN_S * takes_s
@@ -121,8 +122,10 @@ class Abroad:
         """As an attempt tells of its end."""
         self._there -= 1
         error, fleet, model = ending.error, self.fleet, self._model
-        in_time = not isinstance(error, DeadlineExceeded | UpstreamSilent)
-        self._lane.health.left(ending.ticket, answered=in_time)
+        if isinstance(error, DeadlineExceeded | UpstreamSilent):
+            self._lane.health.gave_up(ending.waiting)
+        else:
+            self._lane.health.heard(ending.waiting)
         was_closed = self._lane.breaker.closed
         if error is None:
             fleet.succeeded(self._endpoint, self._request, ending.epoch, took_s)

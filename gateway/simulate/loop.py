@@ -181,7 +181,7 @@ class Simulation:
 
     def _arrives(self, call: Call, now_s: float) -> None:
         if self._abroad is not None:
-            self._abroad.retries.called()
+            self._abroad.retries.calls += 1
             if not self._abroad.open:
                 call = _staying(call)
         self._do(self._scheduler.arrive(call, now_s), now_s)

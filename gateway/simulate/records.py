@@ -31,6 +31,7 @@ from gateway.simulate.workload import (
 ONPREM, CLOUD, NOWHERE = "onprem", "cloud", "nowhere"
 PLACES: Final = (ONPREM, CLOUD, NOWHERE)
 _PROMPT_SHARE = 0.7  # records keep a call's tokens as one number; this part is taken for its prompt
+_SERVED: Final = ("served", "streaming", "sent")
 _LAST_PRIORITY: Final = 9
 _WORK: Final = (0.05, 50.0)  # as the live gateway bounds it
 
@@ -77,9 +78,9 @@ class _Line:
 
     @property
     def place(self) -> str:
-        """Of a stream whose end was not recorded, where it was begun."""
-        served = [zone for zone, result, _ in self.attempts if result in ("served", "streaming")]
-        return served[-1] if self.outcome in ("served", "streaming") and served else NOWHERE
+        """Of a call whose end was not recorded, where it was sent."""
+        served = [zone for zone, result, _ in self.attempts if result in _SERVED]
+        return served[-1] if self.outcome in _SERVED and served else NOWHERE
 
     @property
     def met(self) -> bool:
@@ -183,11 +184,12 @@ def _take(
     if not line.strip():
         return skipped
     record = _parsed(line)
-    key = str(record.get("id") or number)
-    if record["kind"] == "end":
-        if key in found:
-            found[key] = _ended(found[key], record)
-        return skipped
+    key = f"{record.get('id') or number} {record.get('number', '')}"  # ids may come twice
+    if record["kind"] == "end" and key in found:
+        found[key] = ended = _ended(found[key], record)
+        if ended.outcome == "rejected":
+            del found[key]
+            return replace(skipped, rejected=skipped.rejected + 1)
     if record["kind"] != "call":
         return skipped
     call = _call(record)

@@ -34,28 +34,47 @@ class Leased(Protocol):
 class Reservation:
     """Money put aside for one attempt. Settled exactly once."""
 
-    __slots__ = ("_expected", "_of", "_settled", "_tenant", "leases")
+    __slots__ = ("_of", "_settled", "expected", "leased", "leases", "tenant")
 
     def __init__(self, of: tuple[_Budget, ...], tenant: str, expected: int) -> None:
         self._of = of
-        self._tenant, self._expected = tenant, expected
+        self.tenant, self.expected = tenant, expected
         self._settled = False
+        self.leased = True  # nothing has to be asked of the ledger any more
         self.leases: Leased | None = None
         """Where it was taken of as well."""
         for budget in of:
-            budget.put_aside(expected)
+            budget.reserved += expected
+            budget.left_now -= expected
 
     def settle(self, nano_usd: int) -> None:
         """What it cost in the end, in nano-dollars; 0 for an attempt that never went."""
         if self._settled:
             return
         self._settled = True
-        of, expected = self._of, self._expected
+        of, expected = self._of, self.expected
         now_s = of[0].clock()
         for budget in of:
             budget.settle(expected, nano_usd, now_s)
         if self.leases is not None:
-            self.leases.settle(self._tenant, expected, nano_usd)
+            self.leases.settle(self.tenant, expected, nano_usd)
+
+
+class Unlimited(Reservation):
+    """In the place of one, for all calls, where nobody's money can be used up: what they cost is
+    counted, and nothing has to be put aside."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self, budget: _Budget) -> None:
+        super().__init__((), EVERYBODY, 0)
+        self._budget = budget
+
+    def settle(self, nano_usd: int) -> None:
+        budget = self._budget
+        if budget.clock() >= budget._step_ends_s:
+            budget._pass_time(budget.clock())
+        budget._unbooked += nano_usd
 
 
 class SpillBudgets:
@@ -77,11 +96,15 @@ class SpillBudgets:
         }
         self._others = (self._everybody,)  # what pays for a tenant without a budget of its own
         self._of = {tenant: (self._everybody, own) for tenant, own in self._own.items()}
+        self.limited = any(self.limits.values())
+        """Whether anybody's money can be used up at all."""
+        self.unlimited = Unlimited(self._everybody)
 
     def allow(self, limits: Mapping[str, Limits]) -> None:
         """Other amounts for the same; what was spent stays spent."""
         for scope, budget in self._scopes():
             budget.allow(limits.get(scope, budget.limits))
+        self.limited = any(self.limits.values())
 
     @property
     def limits(self) -> Mapping[str, Limits]:
@@ -111,7 +134,7 @@ class SpillBudgets:
         return self._everybody.day
 
     def reserved(self) -> int:
-        """For calls under way."""
+        """For calls under way; nothing where nobody's money is limited."""
         return self._everybody.reserved + sum(own.reserved for own in self._own.values())
 
     def left(self) -> int | None:
@@ -140,11 +163,12 @@ class SpillBudgets:
 
 class _Budget:
     """What is left of it is kept, and drawn anew only where time has passed: whatever is put aside
-    or spent, counts against its day, its month and its total alike."""
+    or spent, counts against its day, its month and its total alike. What was spent is booked there
+    when somebody asks."""
 
     __slots__ = (
-        "_again", "_at", "_in_day", "_in_month", "_left", "_month", "_step_ends_s", "_steps",
-        "_total", "_wall_s", "_was_open", "clock", "limits", "reserved", "why",
+        "_at", "_in_day", "_in_month", "_month", "_step_ends_s", "_steps", "_total", "_unbooked",
+        "_wall_s", "_was_open", "clock", "left_now", "limits", "reserved", "why",
     )  # fmt: skip
 
     def __init__(self, why: str, limits: Limits, clock: Clock, wall_s: Callable[[], float]) -> None:
@@ -158,8 +182,8 @@ class _Budget:
         self._month, self._in_month, self._total = month_of(wall_s()), 0, 0
         self._was_open = True
         self.reserved = 0
-        self._left: float = math.inf  # until the first of its limits; an int where it has one
-        self._again: float = math.inf  # ten times what is left of nine tenths of them
+        self._unbooked = 0  # spent in this step
+        self.left_now: float = math.inf  # until the first of its limits; an int where it has one
         self._draw()
 
     def allow(self, limits: Limits) -> None:
@@ -169,37 +193,35 @@ class _Budget:
     @property
     def day(self) -> int:
         self._pass_time(self.clock())
+        self._book()
         return self._in_day
 
     @property
     def left(self) -> int | None:
         self._pass_time(self.clock())
-        return None if self._left == math.inf else int(self._left)
+        return None if self.left_now == math.inf else int(self.left_now)
 
     def opens(self, now_s: float) -> bool:
         """Whether it lets calls out; one that did not does so when a tenth of it is free."""
         if now_s >= self._step_ends_s:
             self._pass_time(now_s)
-        found = self._was_open = (self._left if self._was_open else self._again) > 0
+        found = self._was_open = (self.left_now if self._was_open else self._again()) > 0
         return found
 
     def affords(self, nano_usd: int, now_s: float) -> bool:
         """Whether so much may be put aside; nothing is while it lets nobody out."""
-        return self.opens(now_s) and nano_usd <= self._left
-
-    def put_aside(self, nano_usd: int) -> None:
-        self.reserved += nano_usd
-        self._left -= nano_usd
-        self._again -= 10 * nano_usd
+        return self.opens(now_s) and nano_usd <= self.left_now
 
     def settle(self, expected: int, nano_usd: int, now_s: float) -> None:
         """So much of what was put aside is spent."""
         if now_s >= self._step_ends_s:
             self._pass_time(now_s)
         self.reserved -= expected
-        freed = expected - nano_usd
-        self._left += freed
-        self._again += 10 * freed
+        self.left_now += expected - nano_usd
+        self._unbooked += nano_usd
+
+    def _book(self) -> None:
+        nano_usd, self._unbooked = self._unbooked, 0
         if nano_usd:
             if self._steps is None:
                 self._steps = [0] * STEPS
@@ -221,20 +243,28 @@ class _Budget:
         self._draw()
 
     def _draw(self) -> None:
+        self.left_now = min((most - used for most, used in self._used()), default=math.inf)
+
+    def _again(self) -> float:
+        """Ten times what is left of nine tenths of its limits."""
+        return min((most * 9 - used * 10 for most, used in self._used()), default=math.inf)
+
+    def _used(self) -> list[tuple[int, int]]:
+        """Each of its limits, and what is spent and put aside of it."""
+        self._book()
         limits = self.limits
         stated = (limits.day, limits.month, limits.total)
         spent = (self._in_day, self._in_month, self._total)
-        used = [
+        return [
             (most, some + self.reserved)
             for most, some in zip(stated, spent, strict=True)
             if most is not None
         ]
-        self._left = min((most - some for most, some in used), default=math.inf)
-        self._again = min((most * 9 - some * 10 for most, some in used), default=math.inf)
 
     def _pass_time(self, now_s: float) -> None:
         if now_s < self._step_ends_s:
             return
+        self._book()
         now = int(now_s // STEP_S)
         if self._steps is not None:
             for step in range(self._at + 1, min(now, self._at + STEPS) + 1):

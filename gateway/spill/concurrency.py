@@ -26,27 +26,30 @@ class AdaptiveLimit:
 
     def __init__(self, most: int, clock: Clock) -> None:
         self._most = float(most)
-        self._limit = float(most)
         self._clock = clock
         self._decreased_s = -1.0
-        self._closed_until_s = 0.0
+        self.closed_until_s = 0.0  # 0 once it is over
+        self._let(self._most)
         self._refused_at = math.inf
 
-    @property
-    def limit(self) -> int:
-        return int(self._limit)
+    def _let(self, calls: float) -> None:
+        self._limit, self.limit = calls, int(calls)
 
     @property
     def closed_s(self) -> float:
         """Seconds for which the endpoint takes nothing; 0 when it does."""
-        if not self._closed_until_s:
+        if not self.closed_until_s:
             return 0.0
-        return max(0.0, self._closed_until_s - self._clock())
+        left_s = self.closed_until_s - self._clock()
+        if left_s > 0.0:
+            return left_s
+        self.closed_until_s = 0.0
+        return 0.0
 
     def room(self, in_flight: int) -> bool:
-        if in_flight + 1 > self._limit:
+        if in_flight >= self.limit:
             return False
-        return not self._closed_until_s or not self.closed_s
+        return not self.closed_until_s or not self.closed_s
 
     def answered(self, in_flight: int) -> None:
         """One call was served while `in_flight` were there, itself included. A limit that nobody
@@ -54,18 +57,19 @@ class AdaptiveLimit:
         if in_flight >= self._limit / 2:
             near = abs(self._limit + 1.0 - self._refused_at) <= _NEAR
             step = (_SLOWLY if near else 1.0) / self._limit
-            self._limit = min(self._most, self._limit + step)
+            self._let(min(self._most, self._limit + step))
 
     def restart(self) -> None:
         """The endpoint was out and is back: what made it slow is over, and how many calls it takes
         is found out anew."""
-        self._limit, self._refused_at = self._most, math.inf
+        self._refused_at = math.inf
+        self._let(self._most)
 
     def refused(self, started_s: float, in_flight: int, retry_after_s: float | None) -> None:
         """It said that it takes no more, to a call that began at `started_s`."""
         wait_s = _CLOSED_UNASKED_S if retry_after_s is None else retry_after_s
         wait_s = min(max(0.0, wait_s), _CLOSED_AT_MOST_S)
-        self._closed_until_s = max(self._closed_until_s, self._clock() + wait_s)
+        self.closed_until_s = max(self.closed_until_s, self._clock() + wait_s)
         if started_s > self._decreased_s:
             self._refused_at = float(in_flight)
         self.slowed(started_s, in_flight)
@@ -75,4 +79,4 @@ class AdaptiveLimit:
         if started_s <= self._decreased_s:
             return
         self._decreased_s = self._clock()
-        self._limit = max(1.0, min(self._limit, float(in_flight)) * _DECREASE)
+        self._let(max(1.0, min(self._limit, float(in_flight)) * _DECREASE))

@@ -40,34 +40,48 @@ class SpillControl:
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""
-        return self._stopped() or self.budgets.closed(tenant)
+        why = self._stopped()
+        if why or not self.budgets.limited:
+            return why
+        return self.budgets.closed(tenant)
 
     def _stopped(self) -> str:
         """Why no call at all may leave."""
-        if self._stop.on:
+        if self._stop.file is not None and self._stop.on:
             return "spill_stopped"
         if self.leases is not None and self.leases.down:
             return "ledger_down"
         return ""
 
-    async def reserve(self, tenant: str, expected: int, deadline: Deadline) -> Reservation:
-        """Asked when a call is about to leave: much may have happened since it was decided on.
-        Raises SpillClosed."""
+    def reserve(self, tenant: str, expected: int) -> Reservation:
+        """Asked when a call is about to leave: much may have happened since it was decided on. One
+        that is not `leased` has to wait for that. Raises SpillClosed."""
         why = self._stopped()
+        if not why and not self.budgets.limited:
+            return self.budgets.unlimited
         reserved = None if why else self.budgets.reserve(tenant, expected)
         if reserved is None:
             raise _closed(why or self.budgets.closed(tenant) or "spill_budget")
         if self.leases is not None and not self.leases.has(tenant, expected):
-            try:
-                why = await self._leased(self.leases, tenant, expected, deadline)
-            except BaseException:  # to release, on cancellation too
-                reserved.settle(0)
-                raise
-            if why:
-                reserved.settle(0)
-                raise _closed(why)
-        reserved.leases = self.leases
+            reserved.leased = False
+        else:
+            reserved.leases = self.leases
         return reserved
+
+    async def lease(self, reserved: Reservation, deadline: Deadline) -> None:
+        """Of the ledger, what this process has not got. Raises SpillClosed."""
+        leases = self.leases
+        if reserved.leased or leases is None:
+            return
+        try:
+            why = await self._leased(leases, reserved.tenant, reserved.expected, deadline)
+        except BaseException:  # to release, on cancellation too
+            reserved.settle(0)
+            raise
+        if why:
+            reserved.settle(0)
+            raise _closed(why)
+        reserved.leased, reserved.leases = True, leases
 
     async def _leased(self, leases: Leased, tenant: str, expected: int, deadline: Deadline) -> str:
         try:

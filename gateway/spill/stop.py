@@ -17,34 +17,29 @@ class SpillStop:
     """Looks at most ten times a second, so that a busy gateway does not live in stat(2)."""
 
     def __init__(self, file: Path | None, clock: Clock) -> None:
-        self._file = file
+        self.file = file  # None: there is no switch
         self._clock = clock
         self._looked_s = float("-inf")
         self._there = False
 
     @property
     def on(self) -> bool:
-        if self._file is None:
+        if self.file is None:
             return False
         now_s = self._clock()
         if now_s - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = now_s
-            self._there = _exists(self._file)
+            self._there = _exists(self.file)
         return self._there
-
-    @property
-    def file(self) -> Path | None:
-        """None: there is no switch."""
-        return self._file
 
     def turn(self, on: bool) -> None:
         """By hand, as `touch` and `rm` would. Raises OSError; then it is as it was."""
-        if self._file is None:
+        if self.file is None:
             raise FileNotFoundError("routing.spill_stop_file names no file")
         if on:
-            self._file.touch()
+            self.file.touch()
         else:
-            self._file.unlink(missing_ok=True)
+            self.file.unlink(missing_ok=True)
         self._looked_s = float("-inf")
 
 

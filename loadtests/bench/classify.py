@@ -24,7 +24,7 @@ from gateway import strictjson
 from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
-from gateway.classify.extract import extract
+from gateway.classify.extract import texts_of
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.profile import Profile
 from gateway.classify.recognizers import FirstVerdict
@@ -196,7 +196,7 @@ def _parts(
             lambda d: openai_documents.read(Operation.CHAT, d, among),
             documents,
         ),
-        "2 KB: extraction": (lambda call: extract(call, model, _MOST), calls),
+        "2 KB: extraction": (lambda call: texts_of(call, model, _MOST), calls),
         "2 KB: taint": (made.taint.of, requests),
         "2 KB: gate": (gate.clear, said),
         "2 KB: the verdict (classify_now)": (made.classify_now, requests),
@@ -232,7 +232,7 @@ def _shapes(texts: Texts, among: Catalog) -> Iterator[tuple[str, Step]]:
             call = DocumentCall(Operation.CHAT, {"model": "m", **shape})
             yield (
                 f"{size:,} B in {name}: extraction",
-                functools.partial(extract, call, model, _MOST),
+                functools.partial(texts_of, call, model, _MOST),
             )
 
 

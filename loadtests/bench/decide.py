@@ -2,7 +2,7 @@
 
     python -m loadtests.bench.decide [--json] [--quick]
 
-`decide` is the snapshot of the fleet and the decision; `queue` is the call as its scheduler sees it
+`decide` is the decision, as live calls meet it; `queue` is the call as its scheduler sees it
 and the turn at a server; `end` is what its answer tells, and the place given back. Sixteen calls
 are in flight, none waits. `cloud` is the same for a model that only the cloud has: the decision,
 the money put aside, the place there, the end. Each is the median of several rounds, `least` that of
@@ -141,7 +141,7 @@ class Stage:
             self.costs.add(part, sum(seen) / len(seen) / 1e6, 1)
 
     def _decide(self, request: InferenceRequest) -> Decision:
-        return self.policy.decide(request, _CLEAR, self.fleet.snapshot(request, False))
+        return self.fleet.decide(request, _CLEAR, self.policy)
 
     async def _enter(self, request: InferenceRequest) -> Turn:
         """A decision, and a turn at a server."""
@@ -180,7 +180,7 @@ class Stage:
         kept = []
         for request in requests:
             endpoint = self._decide(request).attempts[0]
-            reserved = await fleet.reserve(request, endpoint.models[request.model])
+            reserved = fleet.reserve(request, endpoint.models[request.model])
             if fleet.refuses(endpoint, "abroad") or not fleet.takes_another(_AWAY, "abroad"):
                 raise AssertionError("the cloud is closed")
             kept.append((request, endpoint, reserved, fleet.started(endpoint, "abroad")))

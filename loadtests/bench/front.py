@@ -136,7 +136,7 @@ async def measured() -> dict[str, float]:
 
     async def keep(exchange: Exchange) -> None:
         seen.append(exchange)
-        exchange.reply(200, {}, b"")
+        exchange.reply(200, "content-length: 0\r\n", b"")
 
     parser = HttpConnection(_Host(keep))
     parser.connection_made(cast(Any, _Transport()))
@@ -148,7 +148,8 @@ async def measured() -> dict[str, float]:
     caller = given.callers.identify(head.headers["authorization"], ())
     document = strictjson.load_object(body, 64)
     model, call = read(openai.CALLS[head.path], document, given.catalog)
-    placement = (await _answer(cast(Any, None))).placement
+    request = intake.build(given, arrival, caller, head.headers, WireProtocol.OPENAI, model, call)
+    placement = (await _answer(request)).placement
 
     async def nothing() -> None:
         return
@@ -175,7 +176,9 @@ async def measured() -> dict[str, float]:
         ),
         "json": await _least(plain(lambda: strictjson.load_object(body, 64))),
         "request": await _least(build),
-        "told": await _least(plain(lambda: intake.placement_headers(arrival, placement))),
+        "told": await _least(
+            plain(lambda: intake.placement_lines(request.id, request.traceparent, placement))
+        ),
     }
 
 

@@ -1,6 +1,7 @@
 """What a call costs inside a running gateway, counted and not timed: the same on a noisy machine.
 
     python -m loadtests.bench.live [--model inspected] [--kind chat] [--calls 100] [--top 60]
+    python -m loadtests.bench.live --model onprem --text "card 4111 1111 1111 1111 "
     python -m loadtests.bench.live --instructions      # needs valgrind
 
 Without --instructions: the bytecodes and the calls of Python functions that the gateway's loop
@@ -26,6 +27,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
+
 from loadtests.load.messages import Messages, Shape, messages
 from loadtests.peers import Running, Site
 from loadtests.peers.process import Process, free_port
@@ -36,17 +39,20 @@ _WARM_UP = 40  # calls
 _SETTLES_S = 0.5  # what goes on behind the last answer
 _TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
+_INFER = "/inference.GRPCInferenceService/ModelInfer"
 _LEAST = 0.01  # of all instructions: a thread with less is not shown
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="inspected", help="inspected, public or onprem")
-    parser.add_argument("--kind", default="chat", help="chat, stream, v2-json or v2-binary")
+    parser.add_argument("--kind", default="chat", help="chat, stream, v2-json, v2-binary or grpc")
+    parser.add_argument("--text", default="", help="in each prompt: a value that is found")
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
     parser.add_argument("--top", type=int, default=60, help="so many functions are listed")
     parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--compiled", action="store_true", help="what `make compiled` built")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -131,7 +137,9 @@ class _Gateway:
 
     def __init__(self, args: argparse.Namespace, scratch: Path, command: Sequence[str]) -> None:
         self._args, self._scratch = args, scratch
-        self._spillway = Spillway("gateway", args.model, "", tensors=True, command=command)
+        self._spillway = Spillway(
+            "gateway", args.model, "", tensors=True, command=command, compiled=args.compiled
+        )
 
     def __enter__(self) -> _Gateway:
         port, grpc_port = free_port(), free_port()
@@ -149,13 +157,27 @@ class _Gateway:
         self._echo.stop()
 
     def _source(self, at: Running) -> Messages:
-        tensors = self._args.kind.startswith("v2")
-        model = at.v2_model if tensors else at.chat_model
-        shape = Shape(kind=self._args.kind, model=model, headers=at.headers)
+        model = {"chat": at.chat_model, "stream": at.chat_model, "grpc": at.grpc_model}.get(
+            self._args.kind, at.v2_model
+        )
+        shape = Shape(kind=self._args.kind, model=model, text=self._args.text, headers=at.headers)
         return messages(shape, self._authority)
 
     def calls(self, count: int) -> None:
-        asyncio.run(self._calls(count))
+        asyncio.run(self._grpc_calls(count) if self._args.kind == "grpc" else self._calls(count))
+
+    async def _grpc_calls(self, count: int) -> None:
+        left = [self._messages.next() for _ in range(count)]
+        headers = tuple(self._running.headers.items())
+
+        async def some() -> None:
+            async with grpc.aio.insecure_channel(self._running.grpc_target or "") as opened:
+                channel: Any = opened  # its stubs ask for serialisers
+                infer = channel.unary_unary(_INFER)
+                while left:
+                    await infer(left.pop(), metadata=headers)
+
+        await asyncio.gather(*(some() for _ in range(_CONNECTIONS)))
 
     async def _calls(self, count: int) -> None:
         host, _, port = self._authority.partition(":")

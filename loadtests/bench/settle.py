@@ -30,6 +30,7 @@ import uvloop
 from gateway import ambient
 from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import kept
 from gateway.admission import Admission
 from gateway.audit.journal import Journal, Keeping
 from gateway.audit.writer import AuditWriter
@@ -47,8 +48,10 @@ from gateway.types import (
     Cost,
     Decision,
     DocumentCall,
+    Endpoint,
     InferenceRequest,
     Operation,
+    Outcome,
     Quota,
     Sensitivity,
     Usage,
@@ -63,6 +66,7 @@ _FOUND = Classification("", Sensitivity.CLEAR, "clear", {}, 0.000035, True)
 _DECISION = Decision(
     (), "onprem_room", EVERYWHERE, (), predicted_s={"local": 0.0012345, "away": 0.8}
 )
+_GPU = Endpoint("gpu", Zone.ONPREM, "triton")
 _SERVED = Attempt(
     "local", Zone.ONPREM, EVERYWHERE, "served", 0.0000123, 0.0012345, 0.0,
     Cost(0, Usage(400, 2), 0, 1_234_567, 1_000_000),
@@ -88,6 +92,7 @@ class _Quiet:
 class _Nowhere:
     def check(self) -> None: ...
     def append(self, record: Any) -> None: ...
+    def note(self, record: Any) -> None: ...
 
 
 @dataclass(slots=True)
@@ -154,9 +159,12 @@ class Desk:
         account = self.enters(n)
         account.classified(_FOUND)
         account.decision = _DECISION
+        told = account.starts(_GPU, _DECISION.zones, 0.0, "")
         account.attempted(_SERVED)
         account.total_tokens = 402
-        await account.settle_before_release("onprem_room")
+        if told is not None and not kept(told):
+            await account.on_record(told)
+        account.settle(Outcome.SERVED, "onprem_room")
 
 
 @dataclass(slots=True)
@@ -282,10 +290,10 @@ def _settled(desk: Desk) -> Callable[[int], None]:
         account = desk.enters(n)
         account.classified(_FOUND)
         account.decision = _DECISION
+        account.starts(_GPU, _DECISION.zones, 0.0, "")
         account.attempted(_SERVED)
         account.total_tokens = 402
-        with contextlib.suppress(StopIteration):
-            account.settle_before_release("onprem_room").send(None)
+        account.settle(Outcome.SERVED, "onprem_room")
 
     return work
 
@@ -318,7 +326,8 @@ async def _audit_us(where: Path | None, rounds: int) -> float:
     records: list[Any] = []
     desk = Desk(Size())
     desk.accounts.log = type("Kept", (), {"check": lambda s: None,
-                                          "append": lambda s, r: records.append(r)})()  # fmt: skip
+                                          "append": lambda s, r: records.append(r),
+                                          "note": lambda s, r: records.append(r)})()  # fmt: skip
     _settled(desk)(0)
     with tempfile.TemporaryDirectory(dir=where) as scratch:
         journal = Journal(Keeping(Path(scratch), "bench"))

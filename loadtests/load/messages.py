@@ -18,11 +18,13 @@ _MARK = "@@words@@"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of the calls of a run. `path` instead of the protocol's own; `body` instead of ours."""
+    """Of the calls of a run. `path` instead of the protocol's own; `text` stands before the words
+    of each prompt."""
 
     kind: str = "chat"
     model: str = "echo"
     prompt_bytes: int = 2048
+    text: str = ""
     max_tokens: int = 100
     tensor: str = "INPUT"
     tensor_shape: tuple[int, ...] = (1, 16)
@@ -77,7 +79,7 @@ def _chat(shape: Shape, authority: str) -> Messages:
     words = Words(shape.prompt_bytes, shape.seed)
     document = {
         "model": shape.model,
-        "messages": [{"role": "user", "content": _MARK}],
+        "messages": [{"role": "user", "content": shape.text + _MARK}],
         "max_tokens": shape.max_tokens,
         "stream": shape.kind == "stream",
     }

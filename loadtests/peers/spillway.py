@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 from loadtests.peers import Absent, Running, Site
 from loadtests.peers.process import Process
 
+COMPILED: Final = Path("var", "compiled")
+"""Where `make compiled` puts it."""
+
+_WITH_COMPILED = {
+    "PYTHONPATH": os.pathsep.join([str(COMPILED.resolve()), str(Path.cwd())]),
+    "PYTHONSAFEPATH": "1",  # or this folder's would be first
+}
 _KEY = "spillway-under-load"
 _START_S = 180.0
 
@@ -67,14 +77,17 @@ class Spillway:
         *,
         tensors: bool = False,
         command: Sequence[str] = (sys.executable, "-m", "gateway"),
+        compiled: bool = False,
     ) -> None:
         """`command` is what `serve` and its options are put behind."""
         self.name, self.note = name, note
-        self._command = command
+        self._command, self._compiled = command, compiled
         self._model, self._tensors = model, tensors
         self._process: Process | None = None
 
     def start(self, site: Site) -> Running:
+        if self._compiled and not COMPILED.exists():
+            raise Absent("not built: make compiled")
         scratch = site.scratch / self.name
         scratch.mkdir()
         public = ""
@@ -90,7 +103,7 @@ class Spillway:
         self._process = Process(
             [*self._command, "serve", "--config", settings, "--ready-file", ready],
             scratch / "log",
-            {"SPILLWAY_LOAD_KEY": _KEY},
+            {"SPILLWAY_LOAD_KEY": _KEY, **(_WITH_COMPILED if self._compiled else {})},
         )
         self._process.await_file(ready, _START_S)
         ports = json.loads(ready.read_text())
@@ -130,6 +143,13 @@ def peers() -> list[Spillway]:
             "inspected",
             "every call read by patterns, audit and ledger on disk, cloud endpoint",
             tensors=True,
+        ),
+        Spillway(
+            "spillway_compiled",
+            "inspected",
+            "the same, compiled as docs/compiled.md tells",
+            tensors=True,
+            compiled=True,
         ),
         Spillway("spillway_public", "public", "the same, for a model declared public"),
         Spillway("spillway_onprem", "onprem", "inspected, through the queue of an on-prem model"),

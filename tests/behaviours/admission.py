@@ -174,7 +174,7 @@ A2 = Behaviour(
             _CLOSED + "test_what_was_put_aside_is_there_again_when_calls_have_ended",
         ),
         guard(
-            "the place in the gateway", "admission.py", "            self.inside -= 1\n", "",
+            "the place in the gateway", "admission.py", "        self.inside -= 1\n", "",
             _KILLS,
         ),
         guard(
@@ -184,7 +184,7 @@ A2 = Behaviour(
         ),
         guard(
             "an account is settled once", "accounting/account.py",
-            "        if self._settled and not self._kept_back:\n            return\n", "",
+            "        if self._settled:\n            return\n", "",
             "unit/test_account.py::"
             "test_what_a_call_holds_is_given_back_once_however_often_it_settles",
         ),
@@ -214,10 +214,8 @@ A3 = Behaviour(
             "unit/http/test_exchange.py::test_a_stream_for_one_who_has_left_is_closed_unread",
         ),
         guard(
-            "a gRPC caller who leaves within the answer", "fronts/grpc.py",
-            "                finally:\n"
-            "                    await asyncio.shield(reply.frames.aclose())\n",
-            "                finally:\n                    pass\n",
+            "a gRPC caller who leaves within the answer", "fronts/grpc_calls.py",
+            "        await asyncio.shield(frames.aclose())\n", "        pass\n",
             "unit/fronts/test_grpc_front.py::"
             "test_a_caller_that_leaves_within_an_answer_closes_it",
         ),
@@ -235,7 +233,7 @@ A3 = Behaviour(
         ),
         guard(
             "a cancelled attempt is recorded and paid", "attempt.py",
-            "        log.attempted(attempt)\n", "",
+            "        self.log.attempted(attempt)\n", "",
             _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
             _HEDGE + "test_a_caller_who_leaves_ends_both_tries",
         ),

@@ -18,26 +18,35 @@ _FULL = _WRITER + "test_while_the_disk_is_full_nothing_is_taken_and_afterwards_i
 
 _RECORDED = (
     guard(
-        "an answer waits until its record is durable", "accounting/account.py",
-        "        await self._until(durable)\n        self._kept_back = False\n",
-        "        self._kept_back = False\n",
-        _ACCOUNT + "test_an_answer_waits_until_its_record_is_durable",
+        "an answer waits until its record is durable", "pipeline.py",
+        "                await account.on_record(told)\n", "                pass\n",
+        _PIPELINE + "test_an_answer_waits_until_its_record_is_durable",
     ),
     guard(
-        "a stream waits too", "accounting/account.py",
-        "        self._recorded = True\n        await self._until(durable)\n",
-        "        self._recorded = True\n",
-        _ACCOUNT + "test_an_answer_waits_until_its_record_is_durable",
+        "durable is what the disk has", "accounting/records.py",
+        "    return durable.done() and durable.result() is None\n", "    return True\n",
+        _PIPELINE + "test_an_answer_waits_until_its_record_is_durable",
+    ),
+    guard(
+        "each attempt is told of as it starts", "accounting/account.py",
+        "            record = self._intent(attempt)\n", "            return None\n",
+        _ACCOUNT + "test_an_attempt_after_the_first_is_told_as_it_starts_and_the_end_tells_all",
+    ),
+    guard(
+        "a verdict that changed meanwhile is told", "accounting/account.py",
+        "            or self.found is not self._told_of\n", "",
+        _ACCOUNT + "test_a_verdict_that_changed_after_the_only_attempt_is_in_the_end",
     ),
     guard(
         "it does not go when its record failed", "accounting/account.py",
-        "            raise failed\n", "            pass\n",
+        "            self._told = None\n            raise failed\n", "            pass\n",
         _ACCOUNT + "test_without_its_record_on_disk_no_answer_goes",
     ),
     guard(
         "nor when it could not even be handed over", "accounting/account.py",
-        "            self._accounts.metrics.record_failures.inc()\n            raise\n",
-        "            self._accounts.metrics.record_failures.inc()\n            return None\n",
+        "            self._told = None\n            self._accounts.metrics.record_failures.inc()\n"
+        "            raise\n",
+        "            return None\n",
         _PIPELINE + "test_without_its_record_no_answer_is_released",
     ),
     guard(
@@ -46,9 +55,9 @@ _RECORDED = (
         _ACCOUNT + "test_a_disk_that_hangs_holds_no_call_longer_than_its_budget",
     ),
     guard(
-        "what became of an answer that was kept back is recorded", "accounting/account.py",
-        "        if self._settled and not self._kept_back:\n", "        if self._settled:\n",
-        _ACCOUNT + "test_a_caller_who_leaves_while_the_record_is_written_is_recorded_so",
+        "what became of a call whose record failed is recorded", "accounting/account.py",
+        "            self._told = None\n            raise failed\n", "            raise failed\n",
+        _ACCOUNT + "test_without_its_record_on_disk_no_answer_goes",
     ),
     guard(
         "durable is what was synced", "audit/disk.py",
@@ -77,7 +86,8 @@ _RECORDED = (
     ),
     guard(
         "what is gathered goes at the end, too", "audit/writer.py",
-        "        self._hand_over_rest()\n", "",
+        "        self._hand_over()\n        self._groups.put(None)\n",
+        "        self._groups.put(None)\n",
         _WRITER + "test_what_is_gathered_at_the_end_is_durable_too",
     ),
     guard(
@@ -251,8 +261,8 @@ B5 = Behaviour(
             _QUERY + "test_a_call_that_was_not_read_counts_as_one_that_is_not_clear",
         ),
         guard(
-            "how a stream ended counts", "audit/calls.py",
-            '                yield _call({**known, **record, "seq": known["seq"]}, origin)\n',
+            "how it ended counts", "audit/calls.py",
+            "                yield _call(_ended(known, record), origin)\n",
             "                yield _call(known, origin)\n",
             _QUERY + "test_calls_are_found_by_what_is_asked",
         ),
@@ -262,6 +272,17 @@ B5 = Behaviour(
             "                pass\n            except ValueError",
             _VERIFY + "test_records_are_not_read_over_a_break",
             _COMMAND + "test_a_query_over_a_chain_that_was_changed_says_so",
+        ),
+        guard(
+            "what was sent stays told, whatever the end tells of", "audit/calls.py",
+            '"attempts": [*untold, *end["attempts"]]', '"attempts": end["attempts"]',
+            _QUERY + "test_what_was_told_as_sent_stays_so_whatever_the_end_tells_of",
+        ),
+        guard(
+            "a class can only become worse", "audit/calls.py",
+            '    worse = call if intent["sensitivity"] == "clear" else intent\n',
+            "    worse = call\n",
+            _QUERY + "test_a_killed_call_has_all_attempts_that_had_started_and_the_worst_class",
         ),
         guard(
             "the page shows them", "audit/figures.py",
@@ -376,19 +397,21 @@ B8 = Behaviour(
     (
         guard(
             "nothing leaves before it is on record", "attempt.py",
-            "                await self.log.leaves(endpoint.name, self.sent_as)\n", "",
+            "                    await self.log.on_record(told)\n", "                    pass\n",
             _LEAVING + "test_nothing_is_sent_to_the_cloud_before_it_is_on_record",
             "simulation/test_seeds.py::test_no_world_breaks_a_rule",
         ),
         guard(
-            "on record is what is durable", "accounting/account.py",
-            "        await self._until(self._write(record))\n", "        self._write(record)\n",
-            _LEAVING + "test_nothing_is_sent_to_the_cloud_before_it_is_on_record",
-            _LEAVING + "test_without_that_record_nothing_is_sent_and_the_caller_is_told",
+            "also a second one", "accounting/account.py",
+            "            record = self._intent(attempt)\n", "            return None\n",
+            _LEAVING + "test_every_try_in_the_cloud_has_a_record_of_its_own",
+            "simulation/test_seeds.py::test_no_world_breaks_a_rule",
         ),
         guard(
             "it is looked again whether the cloud takes it", "attempt.py",
-            "self.sent_as)\n                self._still_available()\n", "self.sent_as)\n",
+            "                    await self.log.on_record(told)\n"
+            "                self._still_available()\n",
+            "                    await self.log.on_record(told)\n",
             _LEAVING + "test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call",
         ),
         guard(

@@ -7,6 +7,7 @@ from tests.simulation.mutations import Change
 
 _ALIKE = "unit/fronts/test_credentials.py::test_every_front_knows_callers_alike"
 _FRONTS = "unit/fronts/test_credentials.py::"
+_OPENINGS = "unit/fronts/test_openings.py::"
 _ISSUED = "unit/callers/test_issued.py::"
 _FORM = "unit/callers/test_key_form.py::"
 _JWS = "unit/callers/test_jws.py::"
@@ -228,6 +229,23 @@ B6 = Behaviour(
             _ISSUED + "test_a_revoked_key_is_refused_after_the_next_look",
             _ISSUED + "test_a_key_ends_when_it_expires_though_nothing_is_looked_at",
             _FRONTS + "test_an_issued_key_is_known_and_refused_on_every_front",
+        ),
+        guard(
+            "a head that comes again is asked for its key", "fronts/http.py",
+            "(not opening.lasting and caller_of(exchange, services) is not opening.caller)",
+            "False",
+            _OPENINGS + "test_an_issued_key_is_looked_at_for_each_call",
+            _OPENINGS + "test_a_caller_that_has_become_another_has_its_own_terms",
+        ),
+        guard(
+            "unless it is one of the settings", "callers/__init__.py",
+            "self.lasting = self._only_keys", "self.lasting = True",
+            _OPENINGS + "test_an_issued_key_is_looked_at_for_each_call",
+        ),
+        guard(
+            "and after other settings for any", "fronts/http.py",
+            "                or opening.services is not services\n", "",
+            _OPENINGS + "test_what_is_known_of_a_head_ends_with_the_settings",
         ),
         guard(
             "what was seen counts for five seconds", "callers/issued.py",

@@ -19,7 +19,7 @@ C13 = Behaviour(
         guard(
             "a key that stands twice",
             "strictjson.py",
-            "    if again.count(b'\"') != len(pieces) - 1:\n        return False\n",
+            "    if marks != len(pieces) - 1:\n        return False\n",
             "",
             _JSON + "test_a_key_twice_is_seen_among_escaped_quotation_marks",
             _JSON + "test_a_body_that_two_parsers_could_read_apart_is_refused",
@@ -209,15 +209,15 @@ C17 = Behaviour(
         guard(
             "a field that is no word of the protocol",
             "classify/extract.py",
-            "    if not document.keys() <= PROTOCOL_WORDS:\n        return False\n",
+            "    if not document.keys() <= PROTOCOL_WORDS:\n        return None\n",
             "",
             _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
         ),
         guard(
             "a list that is not of messages",
             "classify/extract.py",
-            '            if field != "messages":\n                return False\n',
-            "",
+            'if field != "messages" or len(value) > _MOST_MESSAGES:',
+            "if len(value) > _MOST_MESSAGES:",
             _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
         ),
         guard(
@@ -230,22 +230,22 @@ C17 = Behaviour(
         guard(
             "a content that is no string",
             "classify/extract.py",
-            "    if not _STRINGS.issuperset(map(type, said)):\n        return False\n",
-            "",
+            "return said if _STRINGS.issuperset(map(type, said)) else None",
+            "return said",
             _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
         ),
         guard(
             "a number that may be a card's",
             "classify/extract.py",
-            "            if not LEAST_SHORT < value < LEAST_LONG:\n                return False\n",
+            "            if not LEAST_SHORT < value < LEAST_LONG:\n                return None\n",
             "            pass\n",
             _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
         ),
         guard(
             "the cap on bytes",
             "classify/collect.py",
-            "        if 4 * sum(map(len, texts)) > most and _bytes(texts) > most:\n"
-            "            raise OverCap\n",
+            "    if 4 * sum(map(len, texts)) > most_bytes and _bytes(texts) > most_bytes:\n"
+            "        raise Unscannable(OVER_CAP)\n",
             "",
             _SHORT + "test_a_call_may_hold_so_many_bytes_and_no_more",
         ),

@@ -21,8 +21,8 @@ B1 = Behaviour(
     (
         guard(
             "what a call can cost is put aside", "fleet.py",
-            "request.tenant, tariff.at_most(request, served), request.deadline",
-            "request.tenant, 0, request.deadline",
+            "request.tenant, tariff.at_most(request, served)",
+            "request.tenant, 0",
             "unit/test_closed_cloud.py::test_a_burst_cannot_overshoot_the_budget",
         ),
         guard(
@@ -157,13 +157,13 @@ B3 = Behaviour(
     (
         guard(
             "every attempt is entered", "accounting/account.py",
-            "            accounts.ledger.post(self._entry(attempt))\n", "            pass\n",
+            "        if accounts.ledger is None:\n            return\n", "        return\n",
             _ATTEMPTS + "test_both_of_two_tries_are_paid_for",
         ),
         guard(
             "with what it cost, whether it was answered or not", "attempt.py",
-            "_NOT_SENT if self.epoch is None else",
-            "_NOT_SENT if self.epoch is None or not self.answered else",
+            "        if self.epoch is not None:\n            usage",
+            "        if self.epoch is not None and self.answered:\n            usage",
             _ATTEMPTS + "test_an_attempt_in_the_cloud_is_paid_for_however_it_ends",
             _ATTEMPTS + "test_who_leaves_in_the_middle_has_used_the_cloud",
         ),

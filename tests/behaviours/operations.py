@@ -23,7 +23,7 @@ O2 = Behaviour(
         guard(
             "a new queue counts what that of before has at the server",
             "fleet.py",
-            "            most = max(0, min(most, window) - others)\n",
+            "            most = max(0.0, min(most, float(window)) - others)\n",
             "            pass\n",
             _VERSIONS + "test_two_versions_have_no_more_calls_with_a_server_than_one",
         ),
@@ -123,7 +123,7 @@ O2 = Behaviour(
         guard(
             "a call over HTTP comes to the newest",
             "app.py",
-            "            self._http.app = app\n",
+            "            self._http.serve(app)\n",
             "",
             _LIVE + "test_a_model_that_becomes_restricted_is_so_from_the_first_call_on",
         ),
@@ -138,6 +138,48 @@ O2 = Behaviour(
         _READ + "test_no_line_of_the_log_has_a_secret",
     ),
 )
+
+_STANDING = "properties/test_standing_decisions.py::test_what_stands_is_what_would_be_decided"
+_STANDS = tuple(
+    guard(name, "standing.py", text, instead, _STANDING)
+    for name, text, instead in (
+        (
+            "a decision that stands is for calls that are clear",
+            "            found.restricted\n            or policy", "            policy",
+        ),
+        (
+            "and may go everywhere",
+            "            or request.zones is not EVERYWHERE\n", "",
+        ),
+        (
+            "while its places are up",
+            "                not place.up\n                or place.drained\n",
+            "                place.drained\n",
+        ),
+        ("take new calls", "                or place.drained\n", ""),
+        ("are trusted", "                or lane.breaker.open_until_s\n", ""),
+        ("are as fast as ever", "                or lane.health.slow_since_s is not None\n", ""),
+        ("have room", "                or place.in_flight >= room.limit\n", ""),
+        ("were not asked to wait", "                or room.closed_until_s\n", ""),
+        ("are not just back", "                or lane.health.slow_start.going\n", ""),
+        (
+            "and the cloud is open to its tenant",
+            "(self._beside or self._spill.closed(request.tenant))", "self._beside",
+        ),
+        (
+            "where time decides it does not stand",
+            "self._timed and left_s < slow_s * self._margin", "False",
+        ),
+        (
+            "nor was it made by time",
+            "    return ranked == sorted(set(ranked))", "    return bool(ranked)",
+        ),
+        (
+            "a sequence has no part in it",
+            " or (type(payload) is TensorCall and not _plain(payload))", "",
+        ),
+    )
+)  # fmt: skip
 
 O3 = Behaviour(
     "O3",
@@ -193,6 +235,7 @@ O3 = Behaviour(
             "",
             "unit/test_pipeline.py::test_explain_has_the_call_read_as_one_that_is_not_served",
         ),
+        *_STANDS,
     ),
     (
         "unit/test_pipeline.py::test_explain_sends_nothing_and_says_what_is_then_done",

@@ -98,7 +98,7 @@ T3 = Behaviour(
         ),
         guard(
             "a caller's tracestate does not leave", "backends/egress.py",
-            "_TRACEPARENT], told[_TRACESTATE] = own, trace, \"\"", "_TRACEPARENT] = own, trace",
+            "        told[_TRACESTATE] = \"\"\n", "",
             _EGRESS + "test_a_callers_tracestate_does_not_leave",
         ),
     ),

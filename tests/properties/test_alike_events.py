@@ -26,6 +26,10 @@ def event(text: str, plain: bool) -> bytes:
     return json.dumps({"id": "c", "choices": [choice]}, ensure_ascii=plain).encode()
 
 
+def in_chunk(text: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(text), text)
+
+
 def progress_of(datas: list[bytes]) -> Progress:
     found = Progress(Operation.CHAT)
     for data in datas:
@@ -47,7 +51,7 @@ def test_what_is_alike_is_taken_whole_however_much_has_come(
     assert text.startswith(raw)
     if not cut:
         assert (raw, count) == (text, len(others))
-        assert alike.is_one(text) is (len(others) == 1)
+        assert alike.in_chunk(in_chunk(text)) == (text if len(others) == 1 else None)
     assert raw.count(b"\n\n") == count
 
 
@@ -62,7 +66,7 @@ def test_what_is_alike_is_json_and_changes_nothing(said: list[bytes], data: st.D
     taken = [each.removeprefix(b"data: ") for each in text[:end].split(b"\n\n")[:-1]]
     assert len(taken) == count
     assert progress_of([first, *taken]) == progress_of([first])
-    if alike.is_one(text):
+    if alike.in_chunk(in_chunk(text)) is not None:
         assert count == len(said) == 1
 
 

@@ -42,8 +42,8 @@ ZONES = Guard(
     "zones=request.zones",
 )
 DISPATCH = Guard("dispatch.py", "if zone not in decision.zones:", "if False:")
-VERDICT = Guard("backends/__init__.py", "found.sensitivity is not Sensitivity.CLEAR", "False")
-DECIDED = Guard("backends/__init__.py", "Zone.CLOUD not in decision.zones", "False")
+VERDICT = Guard("backends/__init__.py", "found.sensitivity is not CLEAR", "False")
+DECIDED = Guard("backends/__init__.py", "CLOUD not in decision.zones", "False")
 DOOR = Guard("pipeline.py", "if self.found.restricted:\n            raise NotCleared", "")
 ALL = (FILTER, ZONES, DISPATCH, VERDICT, DECIDED, DOOR)
 

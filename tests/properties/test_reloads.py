@@ -185,7 +185,7 @@ def test_whatever_is_reloaded_whenever(seed: int) -> None:
                 f"version {version}"
             }
         settled = Counter(
-            line["id"] for line in world.rigs[0].log.lines if line["outcome"] != "streaming"
+            line["id"] for line in world.rigs[0].log.lines if line["outcome"] != "sent"
         )
         assert set(settled.values()) == {1}
         assert len(settled) == CALLS

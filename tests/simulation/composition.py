@@ -153,7 +153,7 @@ class Composed:
         yield "waiting for the cloud", self.fleet.clouds.waiting
         yield "money put aside", self.budgets.reserved()
         for name, place in self.fleet.places.items():
-            yield f"{name} waited for", len(place.limits)
+            yield f"{name} waited for", sum(len(lane.waiting) for lane in place.lanes.values())
 
 
 def _log(plan: WorldPlan, witness: Witness) -> WitnessedLog:

@@ -49,7 +49,7 @@ class CallStory:
     running: int = 0  # at endpoints, now
     bug_met: bool = False
     given_whole: set[str] = field(default_factory=set)  # by endpoints, to the end
-    recorded: bool = False
+    on_record: set[str] = field(default_factory=set)  # endpoints that it was sent to, durably
     lost: bool = False  # a record of it could not be kept
     mappings: int = 0  # of surrogates to originals, still known
     committed: bool = False  # the answer began
@@ -90,6 +90,7 @@ class Witness:
         self._at_endpoint: Counter[tuple[str, str]] = Counter()
         self._spent_usd = 0.0
         self._attempts: dict[int, list[tuple[str, int]]] = {}  # as recorded: where, nano-dollars
+        self._classes: dict[int, str | None] = {}
         self.calls: dict[int, CallStory] = {}
         self.violations: list[Violation] = []
         self.shadowed = 0  # what records told of shadows
@@ -188,6 +189,8 @@ class Witness:
         number = int(record["id"])
         self.told("recorded", number, record["outcome"], record.get("end_reason"))
         self._zones_only_shrink(number, record["attempts"])
+        if "sensitivity" in record:
+            self._classes[number] = record["sensitivity"]
         known = self.calls[number].plan.known_at_first_look
         if (
             known
@@ -196,11 +199,9 @@ class Witness:
         ):
             self.broken("M2", f"call {number}: restricted, and decided on with the cloud")
         self._no_shadow_sends_away(number, record)
-        if record["outcome"] == "streaming":
+        if record["outcome"] == "sent":
             return
         story = self.calls[number]
-        if record["kind"] == "end" and not story.committed:
-            story.settled.clear()  # it was served, and its answer kept back until it was too late
         story.settled.append(record["outcome"])
         story.settled_s = self.now_s
         if len(story.settled) > 1:
@@ -214,7 +215,7 @@ class Witness:
         shadows = record.get("shadows", {}).items()
         self.shadowed += len(shadows)
         for name, its in shadows:
-            if its["zone"] == "cloud" and record["sensitivity"] == "restricted":
+            if its["zone"] == "cloud" and self._classes[number] == "restricted":
                 self.broken("O4", f"call {number}: restricted, and in the cloud for {name}")
             if its["reason"] == "shadow_failed":
                 self.broken("O4", f"call {number}: {name} failed")
@@ -235,7 +236,7 @@ class Witness:
         """Its answer begins."""
         story.committed, story.placement = True, placement
         self.told("released", story.plan.number, placement.endpoint, placement.reason)
-        if not story.recorded:
+        if placement.endpoint not in story.on_record:
             self.broken("B4", f"call {story.plan.number}: answered without its record")
 
     def ended(self, story: CallStory) -> None:
@@ -259,7 +260,7 @@ class Witness:
             self.broken("A4", f"call {number}: raised {error!r}")
 
     def _answer_is_whole(self, story: CallStory) -> None:
-        """No frame twice, none left out, none of another attempt, no end that was not one. A stream
+        """No frame twice, none left out, none of another attempt, no end that was not one. A call
         that began on record may end while nothing can be written."""
         number = story.plan.number
         told = story.placement
@@ -271,7 +272,7 @@ class Witness:
             self.broken("S7", f"call {number}: placed at {last}, sent to {story.opened}")
         if story.whole and last not in story.given_whole:
             self.broken("A4", f"call {number}: broke off and ended as if it were whole")
-        unwritten = story.plan.streamed and story.lost and not story.settled
+        unwritten = story.lost and not story.settled
         if story.whole and story.settled != [Outcome.SERVED.value] and not unwritten:
             self.broken("A2", f"call {number}: answered, and settled as {story.settled}")
 
@@ -351,53 +352,43 @@ class WitnessedLog:
         """That it is unwritable is found out when a record comes, not before."""
 
     def append(self, record: Mapping[str, Any]) -> asyncio.Future[RecordUnwritable | None] | None:
+        """That an attempt is about to be sent."""
+        attempt = record if record["kind"] == "intent" else record["attempts"][-1]
         number = int(record["id"])
-        if record["kind"] == "intent":
-            return self._intended(number)
-        if not self._takes_s:
-            if (failed := self._kept(number)) is not None:
-                raise failed
+        if record["kind"] == "call":
             self._witness.recorded(record)
+        if not self._takes_s:
+            if (failed := self._kept(number, attempt)) is not None:
+                raise failed
             return None
         loop = asyncio.get_running_loop()
         durable: asyncio.Future[RecordUnwritable | None] = loop.create_future()
-        loop.call_later(self._takes_s, self._durable, durable, number)
-        self._witness.recorded(record)
+        loop.call_later(self._takes_s, self._durable, durable, number, attempt)
         return durable
 
-    def _intended(self, number: int) -> asyncio.Future[RecordUnwritable | None] | None:
-        durable: asyncio.Future[RecordUnwritable | None] | None = None
-        story = self._witness.calls[number]
+    def note(self, record: Mapping[str, Any]) -> None:
+        story, failed = self._witness.calls[int(record["id"])], self._failure()
+        if failed is not None:
+            story.lost = True
+            story.settled_s = min(story.settled_s, self._witness.now_s)
+            raise failed
+        self._witness.recorded(record)
 
-        def settle() -> None:
-            failed = self._failure()
-            story.intents += failed is None
-            if durable is not None and not durable.done():
-                durable.set_result(failed)
-            elif durable is None and failed is not None:
-                raise failed
-
-        if self._takes_s:
-            loop = asyncio.get_running_loop()
-            durable = loop.create_future()
-            loop.call_later(self._takes_s, settle)
-            return durable
-        settle()
-        return None
-
-    def _durable(self, durable: asyncio.Future[RecordUnwritable | None], number: int) -> None:
-        failed = self._kept(number)
+    def _durable(
+        self,
+        durable: asyncio.Future[RecordUnwritable | None],
+        number: int,
+        attempt: Mapping[str, Any],
+    ) -> None:
+        failed = self._kept(number, attempt)
         if not durable.done():
             durable.set_result(failed)
 
-    def _kept(self, number: int) -> RecordUnwritable | None:
+    def _kept(self, number: int, attempt: Mapping[str, Any]) -> RecordUnwritable | None:
         story, failed = self._witness.calls[number], self._failure()
         if failed is None:
-            story.recorded = True
-            return None
-        story.lost = True
-        story.settled_s = min(story.settled_s, self._witness.now_s)
-        story.settled.clear()  # the call is told of again, as whatever it is without an answer
+            story.on_record.add(attempt["endpoint"])
+            story.intents += attempt["zone"] == "cloud"
         return failed
 
     def _failure(self) -> RecordUnwritable | None:

@@ -128,7 +128,7 @@ class World:
         await asyncio.wait((watching,))
         await asyncio.sleep(_QUIET_S)
         await gateway.ledger.flush()
-        sums = "SELECT call, endpoint, COUNT(*), SUM(nano_usd), SUM(gpu_ns) FROM entries"
+        sums = "SELECT call, endpoint, COUNT(*), SUM(nano_usd), SUM(gpu_ns) FROM attempts"
         self.witness.kept(gateway.kept.read(sums + " GROUP BY call, endpoint"))
         gateway.kept.close()
         self._quiet(gateway)

@@ -270,7 +270,8 @@ class Known:
 
 class MemoryLog:
     def __init__(self) -> None:
-        self.lines: list[Mapping[str, Any]] = []
+        self.written: list[Mapping[str, Any]] = []
+        self.lines: list[dict[str, Any]] = []  # a call each, with its end once that is there
         self.full = False
         self.shut = False  # full, and known to be
 
@@ -281,17 +282,25 @@ class MemoryLog:
     def append(self, record: Mapping[str, Any]) -> Durable | None:
         if self.full:
             raise RecordUnwritable("the audit cannot be written: no space is left")
-        self.lines.append(dict(record))
+        self.written.append(dict(record))
+        if record["kind"] == "end":
+            (call,) = [x for x in self.lines if x.get("number") == record["number"]]
+            call.update(record, kind="call")
+        elif record["kind"] != "intent":
+            self.lines.append(dict(record))
         return None
 
-    def of(self, call: str) -> list[Mapping[str, Any]]:
+    def note(self, record: Mapping[str, Any]) -> None:
+        MemoryLog.append(self, record)
+
+    def of(self, call: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line.get("id") == call]
 
     def ends(self) -> dict[str, list[str]]:
         """Every way in which each call ended: one, when all is well."""
         found: dict[str, list[str]] = {}
-        for line in self.lines:
-            if line.get("outcome", "streaming") != "streaming":
+        for line in self.written:
+            if line.get("outcome", "sent") != "sent":
                 found.setdefault(line["id"], []).append(line["outcome"])
         return found
 

@@ -25,6 +25,7 @@ from gateway.types import (
     Classification,
     Decision,
     DocumentCall,
+    Endpoint,
     Operation,
     Outcome,
     Sensitivity,
@@ -34,6 +35,9 @@ from tests.unit.harness import MemoryLog, now_s, request, run
 
 MARKER = "MARKER"
 SERVED = Attempt("gpu", Zone.ONPREM, ONPREM_ONLY, "served", 0.1, 0.2, 0.5)
+GPU, CLOUD = Endpoint("gpu", Zone.ONPREM, "triton"), Endpoint("cloud", Zone.CLOUD, "openai")
+CLEAR = Classification("x", Sensitivity.CLEAR, "clear")
+PERSON = Classification("x", Sensitivity.RESTRICTED, "entities", {"PERSON": 2})
 FAILED = Attempt("gpu2", Zone.ONPREM, ONPREM_ONLY, "upstream_failed", 0.0, 0.3, 0.25)
 
 
@@ -119,18 +123,21 @@ def test_what_failed_is_paid_too() -> None:
     run(main())
 
 
-def test_a_stream_has_its_record_before_and_its_end_after() -> None:
+def test_what_was_decided_is_told_before_and_how_it_ended_after() -> None:
     async def main() -> None:
         books = Books()
         account = books.open(streamed=True)
-        await account.record_before_release(SERVED)
+        assert account.starts(GPU, ONPREM_ONLY, 0.1, "") is None
         account.attempted(SERVED)
         account.settle(Outcome.CANCELLED, "caller_left")
-        first, last = books.log.lines
-        assert (first["kind"], first["outcome"]) == ("call", "streaming")
+        first, last = books.log.written
+        assert (first["kind"], first["outcome"]) == ("call", "sent")
         assert (last["kind"], last["outcome"]) == ("end", "cancelled")
-        assert first["id"] == last["id"]
-        assert len(first["attempts"]) == len(last["attempts"]) == 1
+        assert (first["id"], first["number"]) == (last["id"], last["number"])
+        assert [a["result"] for a in first["attempts"]] == ["sent"]
+        assert [a["result"] for a in last["attempts"]] == ["served"]
+        assert set(first["attempts"][0]) == set(last["attempts"][0])
+        assert "tenant" not in last, "what was decided is told once"
 
     run(main())
 
@@ -165,25 +172,20 @@ class SlowLog(MemoryLog):
         return self.waiting[-1]
 
 
-async def waiting_answer(
-    streamed: bool, **changes: Any
-) -> tuple[Books, SlowLog, CallAccount, asyncio.Task[None]]:
+async def waiting_answer(**changes: Any) -> tuple[Books, SlowLog, CallAccount, asyncio.Task[None]]:
     books, log = Books(), SlowLog()
     books.accounts.log = log
-    account = books.open(streamed=streamed, **changes)
-    before = account.record_before_release(SERVED)
-    release = before if streamed else account.settle_before_release("onprem_room")
-    if not streamed:
-        before.close()
-    task = asyncio.create_task(release)
+    account = books.open(**changes)
+    told = account.starts(GPU, ONPREM_ONLY, 0.1, "")
+    assert told is not None
+    task = asyncio.create_task(account.on_record(told))
     await asyncio.sleep(0)
     return books, log, account, task
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_an_answer_waits_until_its_record_is_durable(streamed: bool) -> None:
+def test_an_answer_waits_until_its_record_is_durable() -> None:
     async def main() -> None:
-        _, log, _, answer = await waiting_answer(streamed)
+        _, log, _, answer = await waiting_answer()
         for _ in range(5):
             await asyncio.sleep(0)
         assert not answer.done()
@@ -193,32 +195,31 @@ def test_an_answer_waits_until_its_record_is_durable(streamed: bool) -> None:
     run(main())
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_without_its_record_on_disk_no_answer_goes(streamed: bool) -> None:
+def test_without_its_record_on_disk_no_answer_goes() -> None:
     async def main() -> None:
-        books, log, account, answer = await waiting_answer(streamed)
+        books, log, account, answer = await waiting_answer()
         log.waiting[0].set_result(RecordUnwritable("the disk is full"))
         with pytest.raises(RecordUnwritable):
             await answer
         account.settle(Outcome.FAILED, "record_unwritable")
         assert books.ends() == {("failed", "record_unwritable")}
-        assert log.lines[-1]["kind"] == "call", "told again, as it ended"
-        assert log.lines[-1]["outcome"] == "failed"
+        assert log.written[-1]["kind"] == "call", "told again, as it ended"
+        assert log.written[-1]["outcome"] == "failed"
 
     run(main())
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_caller_who_leaves_while_the_record_is_written_is_recorded_so(streamed: bool) -> None:
+def test_a_caller_who_leaves_while_the_record_is_written_is_recorded_so() -> None:
     async def main() -> None:
-        books, log, account, answer = await waiting_answer(streamed)
+        books, log, account, answer = await waiting_answer()
         answer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await answer
+        account.attempted(FAILED)
         for _ in range(2):
             account.settle(Outcome.CANCELLED, "caller_left")
-        assert [line["outcome"] for line in log.lines][1:] == ["cancelled"]
-        assert log.lines[1]["kind"] == "end"
+        assert [line["outcome"] for line in log.written][1:] == ["cancelled"]
+        assert log.written[1]["kind"] == "end"
         assert books.ends() == {("cancelled", "caller_left")}
         assert books.accounts.open_calls == 0
 
@@ -227,9 +228,44 @@ def test_a_caller_who_leaves_while_the_record_is_written_is_recorded_so(streamed
 
 def test_a_disk_that_hangs_holds_no_call_longer_than_its_budget() -> None:
     async def main() -> None:
-        *_, answer = await waiting_answer(False, deadline=Deadline.after(0.02, now_s))
+        *_, answer = await waiting_answer(deadline=Deadline.after(0.02, now_s))
         with pytest.raises(DeadlineExceeded, match="before the record was durable"):
             await asyncio.wait_for(answer, 5)
+
+    run(main())
+
+
+def test_an_attempt_after_the_first_is_told_as_it_starts_and_the_end_tells_all() -> None:
+    async def main() -> None:
+        books = Books()
+        account = books.open()
+        account.classified(CLEAR)
+        account.starts(GPU, EVERYWHERE, 0.0, "")
+        account.attempted(FAILED)
+        account.classified(PERSON)
+        account.starts(CLOUD, EVERYWHERE, 0.0, "as")
+        account.attempted(SERVED)
+        account.settle(Outcome.SERVED, "failover")
+        call, intent, end = books.log.written
+        assert (intent["kind"], intent["endpoint"], intent["zone"]) == ("intent", "cloud", "cloud")
+        assert (intent["sent_as"], intent["number"]) == ("as", call["number"])
+        assert (call["sensitivity"], intent["sensitivity"]) == ("clear", "restricted")
+        assert (end["kind"], end["sensitivity"], len(end["attempts"])) == ("end", "restricted", 2)
+
+    run(main())
+
+
+def test_a_verdict_that_changed_after_the_only_attempt_is_in_the_end() -> None:
+    async def main() -> None:
+        books = Books()
+        account = books.open()
+        account.classified(CLEAR)
+        account.starts(GPU, EVERYWHERE, 0.0, "")
+        account.attempted(FAILED)
+        account.classified(PERSON)
+        account.settle(Outcome.SHED, "onprem_unavailable")
+        call, end = books.log.written
+        assert (call["sensitivity"], end["sensitivity"]) == ("clear", "restricted")
 
     run(main())
 

@@ -23,6 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {""},  # the package itself: its version
             {
                 "ambient",
+                "compiled",
                 "config_error",
                 "lazily",
                 "values",
@@ -51,6 +52,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"health", "groups", "audit", "models"},
             {"place", "priors", "schedulers"},
             {"clouds", "shadows", "ways"},
+            {"standing"},
             {"fleet", "pseudonyms", "status"},
             {"attempt", "watch", "census", "canaries", "tending", "scraping", "folding", "otlp"},
             {"dispatch", "cluster"},

@@ -34,7 +34,8 @@ class SlowDisk(MemoryLog):
 
     def append(self, record: Mapping[str, Any]) -> Durable | None:
         super().append(record)
-        if record["kind"] not in ("intent", "canary"):
+        sent_as = record.get("sent_as") or record.get("attempts", [{}])[-1].get("sent_as")
+        if not sent_as:
             return None
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
@@ -47,7 +48,7 @@ class SlowDisk(MemoryLog):
         return self.waiting.pop(0)
 
     def kinds(self) -> list[str]:
-        return [str(line["kind"]) for line in self.lines]
+        return [str(line["kind"]) for line in self.written]
 
 
 class Marked:
@@ -79,12 +80,11 @@ def test_nothing_is_sent_to_the_cloud_before_it_is_on_record() -> None:
         durable.set_result(None)
         assert (await call).error is None
         (sent,) = marked.rig.cloud_seen
-        intent, record = marked.disk.lines
-        assert (intent["kind"], record["kind"]) == ("intent", "call")
-        assert intent["sent_as"] == sent.id == record["attempts"][0]["sent_as"]
-        assert (intent["id"], intent["tenant"], intent["endpoint"]) == (
-            record["id"], "clinic", "cloud",
-        )  # fmt: skip
+        told, end = marked.disk.written
+        assert (told["kind"], end["kind"]) == ("call", "end")
+        assert told["attempts"][0]["sent_as"] == sent.id == end["attempts"][0]["sent_as"]
+        assert (told["id"], told["tenant"]) == (end["id"], "clinic")
+        assert (told["attempts"][0]["endpoint"], told["outcome"]) == ("cloud", "sent")
 
     with_rig(test, cloud)
 
@@ -136,7 +136,7 @@ def test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call() -> None:
 def test_what_stays_waits_for_nothing() -> None:
     async def test(marked: Marked) -> None:
         assert (await marked.rig.call(request("restricted"))).error is None
-        assert marked.disk.kinds() == ["call"]
+        assert marked.disk.kinds() == ["call", "end"]
         assert marked.disk.lines[0]["attempts"][0]["sent_as"] is None
 
     with_rig(test, onprem, cloud)
@@ -148,18 +148,25 @@ def test_every_try_in_the_cloud_has_a_record_of_its_own() -> None:
         for _ in range(2):
             (await marked.disk.asked()).set_result(None)
         assert (await call).error is None
-        assert marked.disk.kinds() == ["intent", "intent", "call"]
+        assert marked.disk.kinds() == ["call", "intent", "end"]
         seen = {sent.id for sent in marked.rig.cloud_seen}
         assert len(seen) == 2
-        assert seen == {line["sent_as"] for line in marked.disk.lines[:2]}
-        assert seen == {a["sent_as"] for a in marked.disk.lines[2]["attempts"]}
+        told, intent, end = marked.disk.written
+        assert seen == {told["attempts"][0]["sent_as"], intent["sent_as"]}
+        assert seen == {a["sent_as"] for a in end["attempts"]}
 
     with_rig(test, lambda: cloud(FAILS), lambda: cloud(name="another"))
 
 
-def test_without_the_setting_the_record_of_the_call_alone_tells_of_it() -> None:
+def test_without_the_setting_it_is_sent_while_its_record_is_written() -> None:
     async def test(marked: Marked) -> None:
-        assert (await marked.rig.call(request())).error is None
+        call = asyncio.create_task(marked.rig.call(request()))
+        durable = await marked.disk.asked()
+        await asyncio.sleep(0.1)
+        assert len(marked.rig.cloud_seen) == 1
+        assert not call.done(), "its answer waits"
+        durable.set_result(None)
+        assert (await call).error is None
         (record,) = marked.disk.lines
         assert record["attempts"][0]["sent_as"] == marked.rig.cloud_seen[0].id
 

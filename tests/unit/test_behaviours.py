@@ -69,8 +69,10 @@ def test_the_page_says_what_the_list_says() -> None:
 
 def test_a_guard_that_is_gone_is_noticed_and_a_change_of_nothing_is_not() -> None:
     test = "unit/test_retries.py::test_then_ten_calls_earn_one_more"
-    gone = guard("each call earns a part of one", "retries.py", " + self._share)", ")", test)
-    there = guard("nothing", "retries.py", " + self._share)", " + self._share )", test)
+    gone = guard(
+        "each call earns a part of one", "retries.py", " + self.calls * self._share)", ")", test
+    )
+    there = guard("nothing", "retries.py", "self._share)", "self._share )", test)
     with copied() as root:
         assert without(gone, root).tests == {test}
         assert without(there, root).tests == set()

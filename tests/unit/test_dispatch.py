@@ -55,7 +55,7 @@ class Done:
 
     @property
     def tried(self) -> list[str]:
-        (end,) = [line for line in self.rig.log.lines if line["outcome"] != "streaming"]
+        (end,) = [line for line in self.rig.log.lines if line["outcome"] != "sent"]
         return [f"{a['endpoint']}: {a['result']}" for a in end["attempts"]]
 
 

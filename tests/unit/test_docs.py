@@ -44,7 +44,7 @@ from gateway.fronts import kserve, openai, openai_errors, ops
 from gateway.pseudonyms import DOUBTS
 from gateway.pseudonyms.pseudonymiser import PSEUDONYMISED
 from gateway.shadows import comparison
-from gateway.types import PUBLIC_MODEL, Attempt, Outcome, Zone
+from gateway.types import EVERYWHERE, PUBLIC_MODEL, Attempt, Endpoint, Outcome, Zone
 from tests.live import LiveGateway
 from tests.unit import harness
 from tests.unit.console.console_rig import Desk
@@ -376,7 +376,7 @@ def test_every_end_is_documented() -> None:
     ends = REASONS["How calls and attempts end"]
     assert {o.value for o in Outcome} <= set(_CODE.findall(ends))
     assert returned("pipeline.py", "ending") <= set(first_codes(ends))
-    given = {"served", "cancelled", "streaming", "egress_forbidden", "down", "ejected"}
+    given = {"served", "cancelled", "sent", "egress_forbidden", "down", "ejected"}
     assert given <= set(_CODE.findall(ends))
     assert {"cancelled", "served", "egress_forbidden"} <= strings("attempt.py")
 
@@ -440,26 +440,32 @@ class _Lines:
     def append(self, record: Mapping[str, Any]) -> None:
         self.lines.append(record)
 
+    note = append
+
 
 def test_every_field_of_a_record_is_documented() -> None:
     log = _Lines()
     attempt = Attempt("gpu", Zone.ONPREM, frozenset({Zone.ONPREM}), "served")
+    endpoint = Endpoint("gpu", Zone.ONPREM, "triton")
 
     async def two_calls() -> None:
         accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
-        whole = accounts.open(harness.request())
-        whole.attempted(attempt)
-        await whole.settle_before_release("onprem_room")
-        streamed = accounts.open(harness.request())
-        await streamed.record_before_release(attempt)
-        streamed.settle(Outcome.SERVED, "served")
+        refused = accounts.open(harness.request())
+        refused.attempted(attempt)
+        refused.settle(Outcome.SHED, "saturated")
+        account = accounts.open(harness.request())
+        account.starts(endpoint, frozenset({Zone.ONPREM}), 0.0, "")
+        account.attempted(attempt)
+        account.settle(Outcome.SERVED, "onprem_room")
 
     harness.run(two_calls())
-    whole, _, end = log.lines
+    refused, begun, end = log.lines
     tables = sections(page("audit.md"))
     call, tried = tables['"kind": "call"'].split("Each of `attempts`:")
-    assert first_codes(call) == list(whole)
-    assert first_codes(tried) == list(whole["attempts"][0])
+    assert first_codes(call) == list(refused)
+    assert first_codes(call)[:-1] == list(begun)
+    for record in (refused, begun, end):
+        assert first_codes(tried) == list(record["attempts"][0])
     assert set(end) <= set(_CODE.findall(tables['"kind": "end"']))
 
 
@@ -469,12 +475,13 @@ def test_every_field_of_what_leaves_and_of_what_operators_do_is_documented() -> 
     async def record() -> None:
         accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy", before_dispatch=True)
         account = accounts.open(harness.request())
-        await account.leaves("cloud", "id")
+        for name in ("cloud", "another"):
+            account.starts(Endpoint(name, Zone.CLOUD, "openai"), EVERYWHERE, 0.0, "id")
         account.settle(Outcome.FAILED, "upstream_failed")
         await Actions(log).record("key_create", "by", "on", "keys", at=0.0, tenant="t")
 
     harness.run(record())
-    intent, _, action = log.lines
+    _, intent, _, action = log.lines
     tables = sections(page("audit.md"))
     assert set(intent) <= set(_CODE.findall(tables['"kind": "intent"']))
     assert first_codes(tables['"kind": "action"']) == list(action)

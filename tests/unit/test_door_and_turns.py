@@ -13,6 +13,7 @@ from tests.unit.harness import (
     FAILS,
     HANGS,
     HANGS_BEFORE_FIRST_FRAME,
+    MODEL,
     Ended,
     Plan,
     Rig,
@@ -203,13 +204,12 @@ def test_an_endpoint_that_goes_down_in_the_moment_of_a_deadline_is_noticed_all_t
         place = rig.fleet.place("gpu")
         task = asyncio.create_task(rig.call(request("clear", 0.2)))
         await asyncio.sleep(0.01)
-        (limit,) = place.limits
-        due_s = limit.when()
-        assert due_s is not None
+        (waiting,) = place.lanes[MODEL].waiting
+        due_s = waiting.ends_s
         told: list[str] = []
 
         def goes_down() -> None:
-            assert limit.expired()
+            assert waiting.ran_out
             place.give_up_waiting()
             told.append("down")
 

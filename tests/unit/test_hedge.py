@@ -227,9 +227,7 @@ def test_a_place_outside_the_allowed_zones_is_no_second_try() -> None:
         assert [e.name for e in decision.attempts] == ["gpu", "cloud"]
         account = rig.accounts.open(call)
         opened = await rig.dispatcher.send(call, Known(found), decision, account)
-        _, closing = opened.served_whole()
-        if closing is not None:
-            await closing
+        await opened.finish(None)
         assert [a.endpoint for a in account.attempts] == ["gpu"]
         assert rig.cloud_seen == []
 

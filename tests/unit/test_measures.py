@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
 
 from gateway.accounting.account import Accounts, CallAccount
-from gateway.accounting.measures import _AT_ONCE
+from gateway.accounting.measures import AT_ONCE
 from gateway.accounting.metrics import Metrics
 from gateway.deadline import Deadline
 from gateway.types import (
@@ -80,7 +79,7 @@ def test_calls_with_tensors_are_no_operation_of_generative_ai() -> None:
     books = Books()
     account = books.open(Operation.INFER)
     account.attempted(SERVED)
-    asyncio.run(account.record_before_release(SERVED))
+    account.begun("gpu")
     account.settle(Outcome.SERVED, "onprem_room")
     assert not [name for name in books.names() if name.startswith("gen_ai") and "_sum" in name]
 
@@ -89,7 +88,7 @@ def test_the_first_token_is_the_first_event_of_a_stream() -> None:
     books = Books()
     account = books.open()
     books.now_s += 0.25
-    asyncio.run(account.record_before_release(SERVED))
+    account.begun("gpu")
     books.now_s += 5.0
     account.settle(Outcome.SERVED, "onprem_room")
     found = books.value(
@@ -151,7 +150,7 @@ def test_the_time_of_each_token_is_that_after_the_first_event() -> None:
     books = Books()
     account = books.open()
     books.now_s += 0.25
-    asyncio.run(account.record_before_release(TOLD))
+    account.begun("gpu")
     books.now_s += 0.4
     account.attempted(TOLD)
     account.settle(Outcome.SERVED, "onprem_room")
@@ -167,7 +166,7 @@ def test_of_a_stream_without_counted_tokens_no_time_of_each_is_told(
     books = Books()
     told = replace(SERVED, usage=usage if outcome is Outcome.SERVED else TOLD.usage)
     account = books.open()
-    asyncio.run(account.record_before_release(told))
+    account.begun("gpu")
     account.attempted(told)
     account.settle(outcome, "onprem_room")
     assert not [n for n in books.names() if n.startswith("gen_ai_server_time_per_output_token_se")]
@@ -175,16 +174,16 @@ def test_of_a_stream_without_counted_tokens_no_time_of_each_is_told(
 
 def test_calls_are_counted_some_hundred_at_once_whether_somebody_looks_or_not() -> None:
     books = Books()
-    for number in range(2 * _AT_ONCE + 7):
+    for number in range(2 * AT_ONCE + 7):
         account = books.open()
         account.attempted(replace(SERVED, endpoint=f"gpu{number % 3}"))
         account.settle(Outcome.SERVED, f"why{number % 5}")
-        assert len(books.accounts.measures._tried) < _AT_ONCE
-        assert len(books.accounts.measures._ended) < _AT_ONCE
+        assert len(books.accounts.measures.tried) < AT_ONCE
+        assert len(books.accounts.measures.ended) < AT_ONCE
     calls = books.metrics.calls.labels("openai", "m", "unknown", "onprem", "served", "why0")
-    assert calls._counted == 2 * _AT_ONCE // 5 + 1, "the rest is not counted yet"
+    assert calls._counted == 2 * AT_ONCE // 5 + 1, "the rest is not counted yet"
     assert books.value("spillway_call_seconds_count", protocol="openai", zone="onprem") == (
-        2 * _AT_ONCE + 7
+        2 * AT_ONCE + 7
     )
 
 

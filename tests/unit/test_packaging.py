@@ -63,7 +63,7 @@ def test_the_changelog_tells_of_this_version() -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """Built from what the Dockerfile copies and nothing else, without a network."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         (source / name).write_bytes((ROOT / name).read_bytes())
     for path in (ROOT / "gateway").rglob("*"):
         if path.is_file() and not {"__pycache__", "node_modules"} & set(path.parts):
@@ -153,7 +153,9 @@ def test_what_trains_the_names_model_has_the_tested_versions_of_what_it_shares()
     assert required(PROJECT["dependency-groups"]["train"]) <= train.keys()
 
 
-@pytest.mark.parametrize(("part", "whole"), [("run", "dev"), ("gateway", "run"), ("models", "run")])
+@pytest.mark.parametrize(
+    ("part", "whole"), [("run", "dev"), ("gateway", "run"), ("models", "run"), ("compile", "dev")]
+)
 def test_what_is_shipped_is_what_was_tested(part: str, whole: str) -> None:
     tested = locked(whole)
     assert {p: v for p, v in locked(part).items() if tested.get(p) != v} == {}
@@ -168,6 +170,7 @@ def test_the_locked_sets_hold_what_the_project_requires() -> None:
     assert demo | {"nvidia-pytriton"} <= locked("run").keys()
     assert demo | tests <= locked("dev").keys()
     assert required(groups["models"]) <= locked("models").keys()
+    assert required(groups["compile"]) <= locked("compile").keys()
     assert "nvidia-pytriton" not in locked("gateway")
 
 
@@ -234,8 +237,9 @@ def test_the_build_context_holds_neither_secrets_nor_history() -> None:
 def test_the_image_installs_the_locked_gateway_and_only_that() -> None:
     installs = re.findall(r"pip install (.+)$", DOCKERFILE, re.MULTILINE)
     assert installs[0] == "--require-hashes --requirement requirements/gateway.txt"
-    assert installs[1].startswith("--no-deps --no-build-isolation .")
-    assert len(installs) == 2
+    assert installs[1].startswith("--require-hashes --target /opt/compiler ")  # stays behind
+    assert installs[2].startswith("--no-deps --no-build-isolation .")
+    assert len(installs) == 3
 
 
 def test_the_image_does_not_run_as_root() -> None:

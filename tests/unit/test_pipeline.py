@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gateway import status
-from gateway.accounting.records import RecordUnwritable
+from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.config import LimitSettings, QueueSettings
 from gateway.errors import (
     DeadlineExceeded,
@@ -32,6 +34,7 @@ from tests.unit.harness import (
     HANGS,
     REFUSES,
     UNREACHABLE,
+    MemoryLog,
     Plan,
     Rig,
     ScriptedClassifier,
@@ -246,12 +249,38 @@ def test_a_call_refused_at_the_entrance_ends_once_too() -> None:
     run(main())
 
 
+class SlowLog(MemoryLog):
+    """Records are durable when the test says so."""
+
+    durable: Durable
+
+    def append(self, record: Mapping[str, Any]) -> Durable:
+        super().append(record)
+        self.durable = asyncio.get_running_loop().create_future()
+        return self.durable
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_waits_until_its_record_is_durable(streamed: bool) -> None:
+    async def main() -> None:
+        rig = Rig(onprem(STREAM if streamed else Plan()))
+        rig.accounts.log = log = SlowLog()
+        handling = asyncio.create_task(rig.pipeline.handle(request(streamed=streamed)))
+        await asyncio.sleep(0.1)
+        assert rig.sites["gpu"].connector.seen, "the server works meanwhile"
+        assert not handling.done()
+        log.durable.set_result(None)
+        await (await handling).frames.aclose()
+
+    run(main())
+
+
 def test_the_record_of_a_stream_is_written_before_its_first_frame() -> None:
     async def main() -> None:
         rig = Rig(onprem(STREAM))
         reply = await rig.pipeline.handle(request("restricted", streamed=True))
         (line,) = rig.log.lines
-        assert line["outcome"] == "streaming"
+        assert line["outcome"] == "sent"
         assert line["sensitivity"] == "restricted"
         assert [a["endpoint"] for a in line["attempts"]] == ["gpu"]
         await reply.frames.aclose()

@@ -10,7 +10,6 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from functools import cache
 
 import hyperscan
 import orjson
@@ -144,14 +143,16 @@ def dump(gate: Gate) -> bytes:
         *(numbers.databases for numbers in parts.numbers),
         *(question.databases for question in parts.questions),
     )
+    places = {id(database): database for group in groups for database in group}
     head = [
-        [[sorted(database.stops) for database in group] for group in groups],
-        [parts.ascii.asks, parts.beyond.asks],
+        [[list(places).index(id(database)) for database in group] for group in groups],
+        [sorted(database.stops) for database in places.values()],
+        parts.ascii.asks,
         [numbers.least_digits for numbers in parts.numbers],
         [question.looks for question in parts.questions],
         parts.phones,
     ]
-    blobs = [database.dump() for group in groups for database in group]
+    blobs = [database.dump() for database in places.values()]
     classes = zlib.compress(parts.alphabet.classes, 6)
     return b"".join(
         _LENGTH.pack(len(blob)) + blob for blob in (orjson.dumps(head), classes, *blobs)
@@ -160,16 +161,16 @@ def dump(gate: Gate) -> bytes:
 
 def load(dumped: bytes) -> Gate:
     """Only for what `dump` wrote: Hyperscan trusts what it loads."""
-    first, classes, *blobs = _blobs(dumped)
-    stops, (ascii_asks, beyond_asks), least_digits, looks, phones = orjson.loads(first)
-    rest = iter(blobs)
-    once = cache(Database.load)  # what stands in several groups is in memory once
-    groups = iter([tuple(once(next(rest), frozenset(each)) for each in group) for group in stops])
+    blobs = _blobs(dumped)  # one at a time, so that there is never a copy of all
+    places, stops, asks, least_digits, looks, phones = orjson.loads(next(blobs))
+    alphabet = Alphabet(zlib.decompress(next(blobs)))
+    databases = [Database.load(next(blobs), frozenset(own)) for own in stops]
+    groups = (tuple(databases[at] for at in group) for group in places)
     return Gate(
         Compiled(
-            Alphabet(zlib.decompress(classes)),
-            Signs(next(groups), next(groups), tuple(ascii_asks)),
-            Signs(next(groups), next(groups), tuple(beyond_asks)),
+            alphabet,
+            Signs(next(groups), next(groups), tuple(asks)),
+            Signs(next(groups), next(groups), tuple(asks)),
             rows=next(groups)[0],
             numbers=tuple(Numbers(least, next(groups)) for least in least_digits),
             questions=tuple(Question(next(groups), tuple(map(Look, own))) for own in looks),
@@ -178,13 +179,10 @@ def load(dumped: bytes) -> Gate:
     )
 
 
-def _blobs(dumped: bytes) -> Sequence[bytes]:
-    def each() -> Iterator[bytes]:
-        at = 0
-        while at < len(dumped):
-            (length,) = _LENGTH.unpack_from(dumped, at)
-            at += _LENGTH.size
-            yield dumped[at : at + length]
-            at += length
-
-    return list(each())
+def _blobs(dumped: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(dumped):
+        (length,) = _LENGTH.unpack_from(dumped, at)
+        at += _LENGTH.size
+        yield dumped[at : at + length]
+        at += length

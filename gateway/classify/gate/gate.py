@@ -50,7 +50,7 @@ class Gate:
 
     def clear(self, text: str) -> bool:
         looks = self._look(text)
-        if not looks:
+        if not looks:  # as of most texts
             return looks is not None
         plain = text
         if Look.MARK in looks and Look.FOLD not in looks:
@@ -70,7 +70,7 @@ class Gate:
         else:
             signs, encoded = self.compiled.beyond, self.compiled.alphabet.encode(text)
         hits = scan_all(signs.plain, encoded)
-        if not hits:  # as most texts
+        if not hits:
             return None if hits is None else _NOTHING
         asked = signs.asked(hits, encoded)
         return None if asked is None else self._ask(asked, text, encoded)

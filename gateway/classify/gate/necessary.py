@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, exte
 GAP_CHARS = "-x ()./~[]\t\r\n_|"
 """Between the digits of one number: what numbers.py allows, but for the comma, and brackets."""
 _DIGITS = frozenset("0123456789")
+_MARKS = frozenset(string.punctuation)
 _BEYOND_ASCII = "é中\u2028§"  # a letter, another, a space, a sign
 _MOST_REPEATS = 64
 _LEAST_WORD, _LEAST_TOLD, _LEAST_BEHIND_GAP, _GAP_CHARS = 2, 5, 7, 40  # characters
@@ -154,18 +156,27 @@ def _is_gap(part: Node) -> bool:
 
 def starts_with_digit(node: Node) -> bool:
     """Whether the first character of every match is one."""
+    return _starts_with(_DIGITS, node)
+
+
+def starts_with_mark(node: Node) -> bool:
+    """Whether the first character of every match is neither letter nor digit, nor a space."""
+    return _starts_with(_MARKS, node)
+
+
+def _starts_with(wanted: frozenset[str], node: Node) -> bool:
     match node:
         case Chars(found):
             members = _members(found)
-            return members is not None and members <= _DIGITS
+            return members is not None and members <= wanted
         case Seq(parts):
             for part in parts:
                 if extent(part).most > 0:
-                    return starts_with_digit(part)
+                    return _starts_with(wanted, part)
         case Alt(branches):
-            return all(map(starts_with_digit, branches))
+            return all(_starts_with(wanted, branch) for branch in branches)
         case Repeat(inner, least):
-            return least > 0 and starts_with_digit(inner)
+            return least > 0 and _starts_with(wanted, inner)
     return False
 
 

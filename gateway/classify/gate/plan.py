@@ -13,7 +13,7 @@ import hyperscan
 from gateway.classify.gate import necessary, triggers
 from gateway.classify.gate.database import Database, Hits, Sought, scan_all
 from gateway.classify.gate.needs import Need, Needs
-from gateway.classify.gate.triggers import DIGITS, MARKS, RUNS, WORDS, Look, Trigger
+from gateway.classify.gate.triggers import DIGITS, RUNS, WORDS, Look, Trigger
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.syntax import Node, char_sets, parse
 
@@ -122,6 +122,7 @@ def compiled(needs: Needs) -> Compiled:
         {found for node in (*_nodes(asked), *others) for found in char_sets(node)}
     )
     bytes_of = functools.cache(alphabet.bytes_of)
+    in_ascii, beyond = _signs(asked, bytes_of)
     rows = [
         Sought(name, _parsed(trigger), each=True)
         for name in (triggers.NUMBER, triggers.LIST)
@@ -130,8 +131,8 @@ def compiled(needs: Needs) -> Compiled:
     ]
     return Compiled(
         alphabet,
-        _signs([(at, one) for at, one in enumerate(asked) if not one.beyond_ascii], bytes_of),
-        _signs(list(enumerate(asked)), bytes_of),
+        in_ascii,
+        beyond,
         tuple(_question(one, bytes_of) for one in asked),
         tuple(_numbers([(need, node) for need, node in own if _is_number(node)], bytes_of)),
         Database.of(rows, bytes_of),
@@ -171,7 +172,8 @@ def _of_needs(wanted: Iterable[tuple[Sought, Need, Node]]) -> Iterator[_Asked]:
             yield _Asked((sign,), ((sought, Look.FIRE),), _family(need, sign))
     for (written, flags), together in same_sign.items():
         asked = tuple((sought, Look.FIRE) for sought in together)
-        yield _Asked((parse(written, flags),), asked, RUNS)
+        sign = parse(written, flags)
+        yield _Asked((sign,), asked, WORDS if necessary.starts_with_mark(sign) else RUNS)
 
 
 def _family(need: Need, sign: Node) -> str:
@@ -189,20 +191,46 @@ def _numbers(own: Sequence[tuple[Need, Node]], bytes_of: BytesOf) -> Iterator[Nu
         yield Numbers(least, _groups(sought, bytes_of))
 
 
-def _signs(asked: Sequence[tuple[int, _Asked]], bytes_of: BytesOf) -> Signs:
-    flat = [
-        (at, one.family, one.numbered, Sought("sign", node, stops=one.stops))
-        for at, one in asked
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """`asks`: the number of a question, or `A_DIGIT`."""
+
+    asks: int
+    family: str
+    numbered: bool
+    beyond_ascii: bool
+    sought: Sought
+
+
+def _signs(asked: Sequence[_Asked], bytes_of: BytesOf) -> tuple[Signs, Signs]:
+    """Of ASCII text, and of any. They have one numbering, so that databases without what cannot
+    stand in ASCII are the same."""
+    signs = [
+        _Sign(at, one.family, one.numbered, one.beyond_ascii, Sought("sign", node, stops=one.stops))
+        for at, one in enumerate(asked)
         for node in one.signs
     ]
-    flat.append((A_DIGIT, MARKS, False, Sought("digit", parse(r"\d", 0))))
-    phases: dict[bool, list[Database]] = {False: [], True: []}
-    for numbered, family in dict.fromkeys((numbered, family) for _, family, numbered, _ in flat):
+    signs.append(_Sign(A_DIGIT, WORDS, False, False, Sought("digit", parse(r"\d", 0))))
+    asks = tuple(sign.asks for sign in signs)
+    ascii_: dict[bool, list[Database]] = {False: [], True: []}
+    beyond: dict[bool, list[Database]] = {False: [], True: []}
+    for numbered, family in dict.fromkeys((sign.numbered, sign.family) for sign in signs):
         group = [
-            (n, one[3]) for n, one in enumerate(flat) if (one[2], one[1]) == (numbered, family)
+            (n, sign)
+            for n, sign in enumerate(signs)
+            if (sign.numbered, sign.family) == (numbered, family)
         ]
-        phases[numbered] += _together(group, bytes_of)
-    return Signs(tuple(phases[False]), tuple(phases[True]), tuple(at for at, *_ in flat))
+        any_text = list(_together([(n, sign.sought) for n, sign in group], bytes_of))
+        beyond[numbered] += any_text
+        if any(sign.beyond_ascii for _, sign in group):
+            some = [(n, sign.sought) for n, sign in group if not sign.beyond_ascii]
+            ascii_[numbered] += _together(some, bytes_of)
+        else:
+            ascii_[numbered] += any_text
+    return (
+        Signs(tuple(ascii_[False]), tuple(ascii_[True]), asks),
+        Signs(tuple(beyond[False]), tuple(beyond[True]), asks),
+    )
 
 
 def _question(one: _Asked, bytes_of: BytesOf) -> Question:

@@ -18,9 +18,10 @@ from gateway.classify.gate.necessary import GAP_CHARS
 
 DIGITS = 6
 """A number has that many at least: those of fewer are looked for by their own expressions."""
-MARKS, WORDS, RUNS = "marks", "words", "runs"
-"""Families of signs. Signs of one are looked for together: those with words in them cost little
-more than one of them."""
+WORDS, NUMBERS, RUNS = "words", "numbers", "runs"
+"""Families of signs. Signs of one are looked for together: those with words or marks in them, or
+of one set of characters alone, cost little more than one of them; runs whose beginnings any text is
+full of cost half as much as all of those, each (counted in instructions, November 2026)."""
 
 
 class Look(enum.IntEnum):
@@ -42,7 +43,7 @@ class Trigger:
     signs: tuple[str, ...] = ()
     """One of them stands wherever the expression matches, and they cost less to look for: the
     expression is only asked where there is one."""
-    family: str = MARKS  # signs of one are looked for together
+    family: str = WORDS  # signs of one are looked for together
 
 
 _GAP = "[" + "".join(f"\\x{ord(c):02x}" for c in GAP_CHARS) + "]"
@@ -143,27 +144,24 @@ _ALWAYS = (
         rf"{_ONE}(?:[\s,.;-]{{1,3}}{_ONE}){{3}}",
         caseless=True,
         signs=_TWO_NUMBERS,
-        family=WORDS,
     ),
     Trigger(
         "pairs of hex",
         Look.FIRE,
         f"{_PAIR}(?:[ :,]{_PAIR}){{7}}",
         signs=_THREE_PAIRS,
-        family=RUNS,
     ),
     # Over 1,024 characters, as in decoding.py.
-    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD, family=RUNS),
+    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD),
     # To its end, which is one hit for each.
     Trigger(
         "run",
         Look.RUN,
         f"(?:{_with_capital(_SHORTEST_RUN)}){_RUN}*(?!{_RUN})",
         signs=_LONG_WORD,
-        family=RUNS,
     ),
-    Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}"),
-    Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}"),
+    Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}", family=NUMBERS),
+    Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}", family=NUMBERS),
     Trigger("percent", Look.FOLD, "%[0-9A-Fa-f]{2}", signs=_ENCODED),
     Trigger(
         "entity",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 from concurrent.futures import CancelledError, Future
 from typing import Protocol
 
@@ -46,7 +47,7 @@ Logits = npt.NDArray[np.float32]
 class Door(Protocol):
     """The way to an endpoint of zone onprem."""
 
-    async def infer(self, request: InferenceRequest, served: ServedModel) -> ReplyStream: ...
+    def infer(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]: ...
 
 
 class RemoteModel:

@@ -40,7 +40,9 @@ def _code() -> str:
         spec = importlib.util.find_spec(name)
         assert spec is not None
         assert spec.origin is not None
-        digest.update(Path(spec.origin).read_bytes() + b"\0")
+        here = Path(spec.origin)
+        source = here.with_name(here.name.partition(".")[0] + ".py")  # also of what is compiled
+        digest.update(source.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -111,7 +111,7 @@ def _decoded(tensor: Tensor) -> npt.NDArray[Any]:
     datatype = Datatype(tensor.datatype)
     data = bytes(tensor.data)
     if datatype is Datatype.BYTES:
-        return np.asarray([len(text) for text in split(data, math.prod(tensor.shape), "output")])
+        return np.asarray([len(text) for text in split(data, math.prod(tensor.shape))])
     if datatype is Datatype.BF16:
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
     return np.frombuffer(data, _NUMBERS[datatype])

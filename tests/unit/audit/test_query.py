@@ -141,3 +141,45 @@ def test_many_that_are_under_way_are_all_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("gateway.audit.calls._HELD", 10)
     told = calls({"seq": at, **intent(at, str(at))} for at in range(40))
     assert len(list(told)) == 40
+
+
+def begun(one: int, **changes: Any) -> dict[str, Any]:
+    """A call whose first attempt starts, on the premises."""
+    (attempt,) = in_cloud()
+    stays = {**attempt, "zone": "onprem", "sent_as": None}
+    told = {"sensitivity": "clear", "number": one, "attempts": [stays], "outcome": "sent"}
+    return {**call(one, end_reason=None), **told, **changes}
+
+
+def test_a_killed_call_has_all_attempts_that_had_started_and_the_worst_class() -> None:
+    more = {"number": 1, "zone": "cloud"}
+    away = [{**intent(1, "a"), **more}, {**intent(1, "b", sensitivity=None), **more}]
+    lines = [begun(1), away[0], begun(2), away[1]]
+    first, second = calls([{"seq": at, **line} for at, line in enumerate(lines)])
+    assert (first.outcome, first.zones, first.sent_as) == ("sent", ("onprem", "cloud"), ("a", "b"))
+    assert first.in_cloud_unclear
+    assert (second.outcome, second.zones) == ("sent", ("onprem",))
+
+
+def test_what_was_told_as_sent_stays_so_whatever_the_end_tells_of() -> None:
+    (attempt,) = in_cloud()
+    away = begun(1, attempts=[{**attempt, "sent_as": "a"}])
+    end = {"kind": "end", "id": "call-1", "number": 1, "took_s": 0.1, "outcome": "failed"}
+    (found,) = calls([{"seq": 0, **away}, {"seq": 1, **end, "attempts": []}])
+    assert (found.outcome, found.zones, found.sent_as) == ("failed", ("cloud",), ("a",))
+
+
+def test_calls_under_one_id_have_each_its_own_end() -> None:
+    end = {"kind": "end", "id": "call-1", "took_s": 0.1, "attempts": []}
+    lines = [
+        begun(1), begun(1, number=2, tenant="other"),
+        {**end, "number": 2, "outcome": "failed"}, {**end, "number": 1, "outcome": "served"},
+    ]  # fmt: skip
+    found = calls([{"seq": at, **line} for at, line in enumerate(lines)])
+    assert [(c.tenant, c.outcome) for c in found] == [("other", "failed"), ("clinic", "served")]
+
+
+def test_an_end_whose_first_part_could_not_be_written_tells_all() -> None:
+    whole = {**call(1, kind="end", outcome="failed", attempts=in_cloud()), "number": 1}
+    (found,) = calls([{"seq": 0, **whole}])
+    assert (found.outcome, found.zones) == ("failed", ("cloud",))

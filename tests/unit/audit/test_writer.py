@@ -323,6 +323,7 @@ def test_records_that_only_wait_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.audit.writer._MOST_WAITING", 3)
+    monkeypatch.setattr("gateway.audit.writer._MOST_IN_ONE", 1)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:

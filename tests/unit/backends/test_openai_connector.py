@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway import patience
 from gateway.backends.openai import Bounds, EventStream, OpenAiConnector, origin_of
 from gateway.backends.sse import EventParser
 from gateway.backends.wire import Wire
@@ -203,9 +204,18 @@ async def ask(provider: Provider, call: InferenceRequest, **more: Any) -> list[F
     """All frames, with the connector closed behind them."""
     there = connector(provider, **more)
     try:
-        return await frames(await there.open(call, ServedModel("scribe-large")))
+        return await frames(await opened(there, call))
     finally:
         await there.aclose()
+
+
+async def opened(there: OpenAiConnector, call: InferenceRequest) -> ReplyStream:
+    """Whoever opens a connector bounds the wait, as attempts do."""
+    try:
+        with patience.within(call.deadline.remaining_s()):
+            return await there.open(call, ServedModel("scribe-large"))
+    except TimeoutError:
+        raise DeadlineExceeded("too late") from None
 
 
 def chunk(text: str | None = None, finish: str | None = None, index: int = 0) -> bytes:
@@ -531,6 +541,24 @@ async def test_an_idle_stream_is_broken_before_the_deadline(provider: Provider) 
     provider.streams(sse(chunk("a")), HANG, end=False)
     with pytest.raises(UpstreamUnreachable):
         await ask(provider, streamed(), bounds=Bounds(idle_s=0.05))
+
+
+async def test_a_stream_that_goes_on_is_not_idle(provider: Provider) -> None:
+    provider.streams(*(sse(chunk("a")) for _ in range(200)), sse(chunk(finish="stop"), b"[DONE]"))
+    there, count = connector(provider, bounds=Bounds(idle_s=0.1)), 0
+
+    def take(events: bytes, events_count: int) -> bool:
+        nonlocal count
+        count += events_count
+        return True
+
+    stream = await there.open(streamed(), ServedModel("m"))
+    assert isinstance(stream, EventStream)
+    await anext(stream)
+    if stream.pass_on(take):
+        await stream.flow(take)
+    assert count == 200
+    await there.aclose()
 
 
 async def test_closing_or_cancelling_leaves_the_provider(provider: Provider) -> None:

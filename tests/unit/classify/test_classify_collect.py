@@ -39,7 +39,7 @@ def test_the_seams_are_those_of_a_look_at_every_value() -> None:
         collector.values(values)
         wanted = seams(values)
         met += len(wanted)
-        made = list(collector.extract().texts)
+        made = list(collector.texts())
         for value in values:
             if value and not value.isspace() and value not in collect.PROTOCOL_WORDS:
                 made.remove(value)
@@ -51,4 +51,4 @@ def test_the_seams_are_those_of_a_look_at_every_value() -> None:
 def test_a_data_url_is_seen_in_any_case(scheme: str) -> None:
     collector = Collector(1 << 20)
     collector.text(f"look at {scheme}aGVsbG8=")
-    assert collector.extract().unscannable == "unscannable:data_url"
+    assert collector.unscannable == "unscannable:data_url"

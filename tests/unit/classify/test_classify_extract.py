@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.catalog import CatalogModel
 from gateway.classify import extract as extract_module
-from gateway.classify.collect import PROTOCOL_WORDS, Collector
-from gateway.classify.extract import extract
+from gateway.classify.collect import MAX_NODES, PROTOCOL_WORDS, Collector, Unscannable, plain_texts
+from gateway.classify.extract import texts_of
 from gateway.types import DocumentCall, Operation
 
 MODEL = CatalogModel("chat", "generate", ("gpu",))
@@ -51,8 +51,7 @@ def read_plainly(value: Any, collector: Collector) -> None:
 def test_all_of_a_document_is_read_in_its_order(document: dict[str, Any]) -> None:
     plain = Collector(1 << 20)
     read_plainly(document, plain)
-    found = extract(DocumentCall(Operation.CHAT, document), MODEL, 1 << 20)
-    assert found.texts == plain.extract().texts
+    assert as_the_walk_reads(document)._texts == plain._texts
 
 
 TURNS = st.lists(
@@ -75,17 +74,47 @@ def as_the_walk_reads(document: dict[str, Any]) -> Collector:
 @settings(max_examples=600, deadline=None)
 @given(CHATS)
 def test_the_usual_chat_is_read_as_the_walk_reads_it(document: dict[str, Any]) -> None:
-    short, walked = Collector(1 << 20), as_the_walk_reads(document)
-    if extract_module._only_says(document, short):
-        assert vars(short) == vars(walked)
-    else:
-        assert vars(short) == vars(Collector(1 << 20))
+    walked = as_the_walk_reads(document)
+    said = extract_module._said(document)
+    if said is None:
+        return
+    collected = Collector(1 << 20)
+    collected.values(said)
+    assert (collected._texts, collected.unscannable) == (walked._texts, walked.unscannable)
+    assert plain_texts(said) in (None, walked._texts)
+    if plain_texts(said) is not None:
+        assert walked.unscannable is None
+
+
+@pytest.mark.parametrize(
+    ("said", "plain"),
+    [
+        (["chat", "user", "hello; there", " ", ""], ["chat", "hello; there"]),
+        (["12 34", "hello"], ["12 34", "hello"]),
+        (["hello", "12 34"], None),  # may go on with what stands before it
+        (["gpt", "look at data:image/png;base64,aGVsbG8="], None),
+        (["gpt", '["4111\\u0020"]'], None),
+    ],
+)
+def test_texts_that_need_no_closer_look(said: list[str], plain: list[str] | None) -> None:
+    assert plain_texts(said) == plain
+
+
+def test_more_messages_than_may_be_looked_at() -> None:
+    def read(messages: int) -> list[str]:
+        turns = [{"role": "user", "content": "x"}] * messages
+        return texts_of(DocumentCall(Operation.CHAT, {"messages": turns}), MODEL, 1 << 24)
+
+    most = MAX_NODES // 5 - 1  # a message is five values
+    assert len(read(most)) == most
+    with pytest.raises(Unscannable, match="over_cap"):
+        read(most + 1)
 
 
 def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
     turns = [{"role": "user", "content": "hello"}, {"content": "hi", "role": "assistant"}]
     usual = {"model": "chat", "messages": turns, "max_tokens": 100, "stream": False, "stop": None}
-    assert extract_module._only_says(usual, Collector(1 << 20))
+    assert extract_module._said(usual) == ["chat", "user", "hello", "hi", "assistant"]
     others: list[dict[str, Any]] = [
         {"top_k": 4},  # a field that is no word of the protocol
         {"seed": 10**6},
@@ -100,7 +129,7 @@ def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
         {"messages": [*turns, "x"]},
     ]
     for other in others:
-        assert not extract_module._only_says(usual | other, Collector(1 << 20)), other
+        assert extract_module._said(usual | other) is None, other
 
 
 def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
@@ -118,5 +147,6 @@ def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
 )
 def test_a_call_may_hold_so_many_bytes_and_no_more(document: dict[str, Any]) -> None:
     call = DocumentCall(Operation.CHAT, document)
-    assert extract(call, MODEL, 100).unscannable is None
-    assert extract(call, MODEL, 99).unscannable == "over_cap"
+    assert texts_of(call, MODEL, 100)
+    with pytest.raises(Unscannable, match="over_cap"):
+        texts_of(call, MODEL, 99)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog import CatalogModel
-from gateway.classify.extract import extract
+from gateway.classify.extract import texts_of
 from gateway.classify.memory import segments
 from gateway.types import DocumentCall, Operation
 
@@ -82,9 +82,9 @@ def test_reading_grows_as_the_document_does(shape: Callable[[int], dict[str, Any
     def read(size: int) -> int:
         call = DocumentCall(Operation.CHAT, shape(size))
         found: list[Any] = []
-        cost = bytecodes(lambda: found.append(extract(call, MODEL, 1 << 24)))
-        assert sum(map(len, found[0].texts)) > size / 10
-        return cost + bytecodes(lambda: segments(found[0].texts))
+        cost = bytecodes(lambda: found.append(texts_of(call, MODEL, 1 << 24)))
+        assert sum(map(len, found[0])) > size / 10
+        return cost + bytecodes(lambda: segments(found[0]))
 
     small, large = read(2_000), read(20_000)
     assert large <= 10.5 * small
@@ -93,5 +93,5 @@ def test_reading_grows_as_the_document_does(shape: Callable[[int], dict[str, Any
 
 def test_one_long_message_is_read_at_the_price_of_a_short_one() -> None:
     short, long = (DocumentCall(Operation.CHAT, one_message(n)) for n in (1_000, 1_000_000))
-    costs = [bytecodes(lambda c=c: extract(c, MODEL, 1 << 24)) for c in (short, long)]  # type: ignore[misc]
+    costs = [bytecodes(lambda c=c: texts_of(c, MODEL, 1 << 24)) for c in (short, long)]  # type: ignore[misc]
     assert costs[0] == costs[1]

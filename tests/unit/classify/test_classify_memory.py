@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.catalog import CatalogModel
 from gateway.classify import ScanFailed, ScanLate, ScannersBusy, memory
-from gateway.classify.extract import extract
+from gateway.classify.extract import texts_of
 from gateway.classify.memory import (
     BETWEEN,
     CONTEXT,
@@ -238,8 +238,8 @@ def say(*texts: str) -> DocumentCall:
     return DocumentCall(Operation.CHAT, {"model": "chat", "messages": messages})
 
 
-def extracted(call: DocumentCall) -> tuple[str, ...]:
-    return extract(call, CatalogModel("chat", "generate", ("gpu",)), 1 << 20).texts
+def extracted(call: DocumentCall) -> list[str]:
+    return texts_of(call, CatalogModel("chat", "generate", ("gpu",)), 1 << 20)
 
 
 def test_a_value_over_two_turns_is_read_although_both_halves_are_known() -> None:

@@ -17,6 +17,8 @@ from gateway.classify import Restricting
 from gateway.classify import classifier as module
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
+from gateway.classify.gate.gate import Gate
+from gateway.classify.gate.plan import Compiled
 from gateway.classify.patterns.store import Store
 from gateway.classify.recognizers import PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
@@ -44,16 +46,26 @@ class Worker:
         return [self._scanner.scan(text) for text in texts]
 
 
-class WatchedGate(ArmedGate):
+class WatchedGate(Gate):
     """Keeps what it was asked."""
 
+    def __init__(self, compiled: Compiled, asked: list[str]) -> None:
+        super().__init__(compiled)
+        self._asked = asked
+
+    def clear(self, text: str) -> bool:
+        self._asked.append(text)
+        return super().clear(text)
+
+
+class WatchedArmedGate(ArmedGate):
     def __init__(self) -> None:
         super().__init__(Store.of_user())
         self.asked: list[str] = []
 
-    def clear(self, text: str) -> bool:
-        self.asked.append(text)
-        return super().clear(text)
+    def _use(self, gate: Gate, canaries: Sequence[tuple[str, str]]) -> None:
+        super()._use(gate, canaries)
+        self.gate = WatchedGate(gate.compiled, self.asked)
 
 
 class NoNames:
@@ -70,7 +82,7 @@ class Rig:
     def __init__(
         self, scanner: PresidioScanner, search: NoNames | None = None, **config: Any
     ) -> None:
-        self.worker, self.gate = Worker(scanner), WatchedGate()
+        self.worker, self.gate = Worker(scanner), WatchedArmedGate()
         catalog = Catalog(
             models={
                 "chat": CatalogModel("chat", "generate", ("gpu",)),
@@ -194,7 +206,7 @@ def test_an_error_restricts(
     def fails(*_: object) -> None:
         raise RuntimeError("MARKER")
 
-    monkeypatch.setattr(module, "extract", fails)
+    monkeypatch.setattr(module, "texts_of", fails)
     with caplog.at_level(logging.ERROR):
         found = rig.now(kit.make_request(said(PROSE)))
     assert found is not None

@@ -10,6 +10,7 @@ import pytest
 import regex
 
 from gateway.classify.gate import necessary, plan, triggers
+from gateway.classify.gate.armed import dump, load
 from gateway.classify.gate.database import Database, Sought, scan_all
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import Need, Needs
@@ -149,6 +150,16 @@ def test_a_settled_sign_stops_and_others_ask(few: plan.Compiled) -> None:
     found = asked(few.ascii, seen("x 1ab"))
     assert found is not None
     assert [few.questions[at].databases[0].scan(seen("1abd")) for at in found] == [None]
+
+
+def test_a_database_of_ascii_text_and_of_any_is_in_memory_once(few: plan.Compiled) -> None:
+    kept = load(dump(Gate(few))).compiled
+    assert few.ascii.numbered
+    for compiled in (few, kept):
+        for one, other in zip(compiled.ascii.numbered, compiled.beyond.numbered, strict=True):
+            assert one is other
+    assert asked(kept.ascii, kept.alphabet.encode("x abc")) is None
+    assert asked(kept.beyond, kept.alphabet.encode("x 1ab")) == asked(few.beyond, b"x 1ab")
 
 
 def test_what_needs_a_digit_is_looked_for_only_where_there_is_one(few: plan.Compiled) -> None:

@@ -56,7 +56,7 @@ def test_a_call_is_served_by_way_of_the_owner(kind: str, streamed: bool) -> None
             assert len(ended.frames) == (4 if streamed else 1)
             assert zone(ended) is Zone.ONPREM
             assert len(cluster.seen) == 1
-            (line,) = [x for x in west.rig.log.lines if x["outcome"] != "streaming"]
+            (line,) = [x for x in west.rig.log.lines if x["outcome"] != "sent"]
             assert line["outcome"] == "served"
             assert line["total_tokens"] == 9
             assert line["attempts"][0]["endpoint"] == "gpu"

@@ -38,9 +38,9 @@ def record(
 ) -> dict[str, Any]:
     """A line of the decision log."""
     return {
-        "kind": "call", "time": 1700000000.0, "id": call, "trace": "a" * 32, "tenant": "t",
-        "protocol": "openai", "operation": "chat.completions", "model": "m", "budget_s": 1.0,
-        "priority": 0, "input_bytes": None, "allowed": ["cloud", "onprem"],
+        "kind": "call", "time": 1700000000.0, "id": call, "number": 1, "trace": "a" * 32,
+        "tenant": "t", "protocol": "openai", "operation": "chat.completions", "model": "m",
+        "budget_s": 1.0, "priority": 0, "input_bytes": None, "allowed": ["cloud", "onprem"],
         "sensitivity": "clear", "classify_reason": "clear", "entities": {}, "pseudonymised": {},
         "classify_s": 0.0005, "looked_for": "everything", "reason": "onprem_room",
         "zones": ["cloud", "onprem"], "latency_critical": False, "vetoes": {},

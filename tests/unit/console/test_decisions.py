@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.accounting.records import RecordUnwritable
-from gateway.console.decisions import _AT_ONCE, _OPEN_STREAMS, Decisions, WatchedLog
+from gateway.console.decisions import _AT_ONCE, _OPEN, Decisions, WatchedLog
 from tests.unit.console.console_rig import attempt, record
 from tests.unit.harness import MemoryLog
 from tests.unit.spill.clock import HandClock
@@ -19,7 +19,10 @@ AWAY = attempt("cloud")
 def seen(*records: Mapping[str, Any], tail: int = 500) -> Decisions:
     found = Decisions(HandClock(), tail)
     for one in records:
-        found.take(one)
+        if one["outcome"] == "sent":
+            found.begins(one)
+        else:
+            found.ends(one)
     return found.look()
 
 
@@ -51,30 +54,67 @@ def test_what_was_stopped_at_the_door_was_not_in_the_cloud_and_is_told_all_the_s
 def test_an_alarm_is_raised_also_when_the_record_cannot_be_written() -> None:
     log, found = MemoryLog(), Decisions(HandClock())
     log.full = True
+    watched = WatchedLog(log, found)
+    sent = record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted")
     with pytest.raises(RecordUnwritable):
-        WatchedLog(log, found).append(record([AWAY], sensitivity="restricted"))
+        watched.append(sent)
     assert found.look().restricted_in_cloud == 1
+    with pytest.raises(RecordUnwritable):
+        watched.note(record([AWAY], call="2", sensitivity="restricted"))
+    assert found.look().restricted_in_cloud == 2
 
 
-def test_a_stream_is_one_call_in_every_count_and_its_end_is_told_in_its_place() -> None:
+def test_a_call_counts_once_and_its_end_is_told_in_its_place() -> None:
     found = seen(
-        record([attempt("cloud", "streaming")], outcome="streaming", sensitivity="restricted"),
-        {"kind": "end", "id": "1", "took_s": 0.7, "total_tokens": 5, "attempts": [AWAY],
-         "outcome": "served", "end_reason": "served"},
+        record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted"),
+        {"kind": "end", "id": "1", "number": 1, "took_s": 0.7, "total_tokens": 5,
+         "attempts": [AWAY], "outcome": "served", "end_reason": "served"},
     )  # fmt: skip
     assert found.restricted_in_cloud == 1
     assert sum(found.counts.values()) == 1
     (only,) = found.since(0, 10)
     assert (only.seq, only.record["outcome"], only.record["took_s"]) == (1, "served", 0.7)
     assert sum(found.seconds[0].paths.values()) == 1
-    assert [f.took_s for f in found.figures] == [None, 0.7]
+    assert [f.took_s for f in found.figures] == [0.7]
 
 
-def test_a_call_that_was_recorded_as_served_and_ended_otherwise_is_told_as_it_ended() -> None:
+def test_a_call_that_was_seen_under_way_counts_once() -> None:
+    found = seen(record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted"))
+    (only,) = found.since(0, 10)
+    assert only.record["outcome"] == "sent"
+    assert not found.counts
+    found.ends(record([AWAY], call="2", sensitivity="restricted"))
+    end = {"kind": "end", "id": "1", "number": 1, "took_s": 0.7, "outcome": "served"}
+    found.ends({**end, "attempts": [AWAY]})
+    changed = found.since(only.revision, 10)
+    assert {(s.seq, s.record["outcome"]) for s in changed} == {(1, "served"), (2, "served")}
+    assert found.counts == {("restricted", "cloud"): 2}
+    assert found.restricted_in_cloud == 2
+
+
+def test_a_restricted_call_on_its_way_to_the_cloud_is_an_alarm_before_it_ends() -> None:
+    sent = record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted")
+    assert seen(sent).restricted_in_cloud == 1
+    told_anew = record([attempt("cloud", "cancelled")], outcome="failed", sensitivity="restricted")
+    found = seen(sent, told_anew)  # what was decided could not be written
+    assert (found.restricted_in_cloud, found.seq) == (1, 1)
+
+
+def test_who_gives_two_calls_one_id_has_two_calls() -> None:
+    first, second = (record(outcome="sent", number=n, tenant=str(n)) for n in (1, 2))
+    end = {"kind": "end", "id": "1", "took_s": 0.7, "attempts": [attempt()]}
+    ends = ({**end, "number": n, "outcome": o} for n, o in ((2, "failed"), (1, "served")))
+    found = seen(first, second, *ends).since(0, 10)
+    assert [(s.record["tenant"], s.record["outcome"]) for s in found] == [
+        ("2", "failed"), ("1", "served"),
+    ]  # fmt: skip
+
+
+def test_a_call_whose_caller_left_is_told_as_it_ended() -> None:
     found = seen(
-        record(),
-        {"kind": "end", "id": "1", "took_s": 0.7, "total_tokens": 5, "attempts": [attempt()],
-         "outcome": "cancelled", "end_reason": "caller_left"},
+        record(outcome="sent"),
+        {"kind": "end", "id": "1", "number": 1, "took_s": 0.7, "total_tokens": 5,
+         "attempts": [attempt()], "outcome": "cancelled", "end_reason": "caller_left"},
     )  # fmt: skip
     (only,) = found.since(0, 10)
     assert only.record["outcome"] == "cancelled"
@@ -82,7 +122,14 @@ def test_a_call_that_was_recorded_as_served_and_ended_otherwise_is_told_as_it_en
 
 
 def test_an_end_without_its_beginning_is_no_call() -> None:
-    end = {"kind": "end", "id": "9", "took_s": 1.0, "attempts": [], "outcome": "served"}
+    end = {
+        "kind": "end",
+        "id": "9",
+        "number": 9,
+        "took_s": 1.0,
+        "attempts": [],
+        "outcome": "served",
+    }
     assert not seen(end).counts
 
 
@@ -104,13 +151,18 @@ def test_only_the_tail_is_kept_and_everything_is_counted() -> None:
 def test_records_are_counted_some_hundred_at_once_though_nobody_looks() -> None:
     found = Decisions(HandClock())
     for number in range(2 * _AT_ONCE + 3):
-        found.take(record(call=str(number)))
-        assert len(found._fresh) < _AT_ONCE
+        found.ends(record(call=str(number)))
+        assert len(found._ended) < _AT_ONCE
     assert found.counts == {("clear", "onprem"): 2 * _AT_ONCE}
     assert found.look().counts == {("clear", "onprem"): 2 * _AT_ONCE + 3}
 
 
-def test_streams_whose_end_never_comes_are_not_kept_for_ever() -> None:
-    stream = record([attempt("gpu", "streaming")], outcome="streaming")
-    found = seen(*({**stream, "id": str(n)} for n in range(_OPEN_STREAMS + 9)))
-    assert len(found._open) == _OPEN_STREAMS
+def test_calls_whose_end_never_comes_are_not_kept_for_ever() -> None:
+    stream = record([attempt("gpu", "sent")], outcome="sent")
+    found = seen(*({**stream, "id": str(n)} for n in range(_OPEN + 9)))
+    assert len(found._open) == _OPEN
+    for number in range(_OPEN + 9):
+        found.begins({**stream, "id": f"other-{number}"})
+    for number in range(_AT_ONCE):
+        found.ends(record(call=str(number)))
+    assert len(found._begun) == _OPEN

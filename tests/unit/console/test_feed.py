@@ -44,10 +44,10 @@ class Look:
 def test_who_joins_gets_a_picture_and_then_only_what_changed() -> None:
     async def main() -> None:
         look = Look()
-        look.decisions.take(record())
+        look.decisions.ends(record())
         looker = look.feed.join()
         look.figures.now = {"a": 2, "b": {"x": [1]}}
-        look.decisions.take(record(call="2"))
+        look.decisions.ends(record(call="2"))
         look.feed.tick()
         (kind, _, picture), (then, _, delta) = look.all_told(looker)
         assert (kind, then) == ("snapshot", "delta")
@@ -65,7 +65,7 @@ def test_who_joins_later_has_the_same_as_who_was_there_from_the_start() -> None:
         first = look.feed.join()
         for n in range(10):
             look.figures.now = {"a": n // 2, "b": n % 3, **({"c": n} if n > 4 else {})}
-            look.decisions.take(record(call=str(n)))
+            look.decisions.ends(record(call=str(n)))
             if n % 2:
                 look.feed.tick()
         second = look.feed.join()

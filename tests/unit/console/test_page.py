@@ -191,7 +191,7 @@ def test_the_list_stands_still_while_somebody_is_in_it(hall: Hall) -> None:
 
 def test_a_restricted_call_in_the_cloud_is_an_alarm_that_nobody_overlooks(hall: Hall) -> None:
     async def test(look: Watched) -> None:
-        look.desk.decisions.take(LEAK)
+        look.desk.decisions.ends(LEAK)
         await look.page.locator("#promise.broken").wait_for()
         told = await look.text("#promise")
         assert "✕" in told  # said by a mark and in words, not by colour alone

@@ -61,8 +61,8 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(path: Path) -> Non
     assert feed.by_trace[TRACE].served_in == "cloud"
 
 
-def test_a_stream_counts_as_served_until_its_end_says_otherwise(path: Path) -> None:
-    begun = call(attempt("onprem"), outcome="streaming")
+def test_a_call_counts_as_served_until_its_end_says_otherwise(path: Path) -> None:
+    begun = call(attempt("onprem"), outcome="sent")
     assert fed(path, begun).by_trace[TRACE].served_in == "onprem"
     assert not fed(path, begun).by_trace[TRACE].final
     end = {"kind": "end", "id": "a", "outcome": "failed", "end_reason": "upstream_failed"}

@@ -43,3 +43,9 @@ class Bed:
         self.health = LaneHealth(self.clock, self.settings, breaker)
         if self.proven:
             self.health.prove()
+
+    def asks(self) -> object:
+        """A call, which begins to wait."""
+        waiting = object()
+        self.health.asked(waiting, self.clock())
+        return waiting

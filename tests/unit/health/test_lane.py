@@ -24,7 +24,7 @@ def failing(health: LaneHealth, times: int) -> list[bool]:
 
 def test_silence_raises_doubt_once_it_is_longer_than_answers_take() -> None:
     bed = Bed()
-    bed.health.asked()
+    bed.asks()
     bed.clock.now_s += 0.59
     assert bed.health.doubt(WARM) is Doubt.NONE
     bed.clock.now_s += 0.02
@@ -33,7 +33,7 @@ def test_silence_raises_doubt_once_it_is_longer_than_answers_take() -> None:
 
 def test_a_model_whose_answers_take_long_may_be_silent_for_long() -> None:
     bed = Bed()
-    bed.health.asked()
+    bed.asks()
     bed.clock.now_s += 3.9
     slow = Known(0.9, 1.0, 50)
     assert bed.health.doubt(slow) is Doubt.NONE
@@ -43,7 +43,7 @@ def test_a_model_whose_answers_take_long_may_be_silent_for_long() -> None:
 
 def test_nothing_is_concluded_soon_while_service_times_are_unknown() -> None:
     bed = Bed()
-    bed.health.asked()
+    bed.asks()
     bed.clock.now_s += 3.5
     assert bed.health.doubt(COLD) is Doubt.NONE
     bed.clock.now_s += 0.2
@@ -52,9 +52,9 @@ def test_nothing_is_concluded_soon_while_service_times_are_unknown() -> None:
 
 def test_any_answer_ends_the_silence_also_for_those_who_go_on_waiting() -> None:
     bed = Bed()
-    first, _ = bed.health.asked(), bed.health.asked()
+    first, _ = bed.asks(), bed.asks()
     bed.clock.now_s += 0.3
-    bed.health.left(first, answered=True)
+    bed.health.heard(first)
     bed.clock.now_s += 0.4
     assert bed.health.unanswered_since_s == pytest.approx(100.3)
     assert bed.health.doubt(WARM) is not Doubt.SILENT
@@ -65,15 +65,15 @@ def test_any_answer_ends_the_silence_also_for_those_who_go_on_waiting() -> None:
 def test_callers_with_small_budgets_do_not_hide_the_silence_by_leaving() -> None:
     bed = Bed()
     for _ in range(5):
-        ticket = bed.health.asked()
+        ticket = bed.asks()
         bed.clock.now_s += 0.2
-        bed.health.left(ticket, answered=False)
+        bed.health.gave_up(ticket)
     assert bed.health.doubt(WARM) is Doubt.SILENT
 
 
 def test_an_idle_model_is_not_silent() -> None:
     bed = Bed()
-    bed.health.left(bed.health.asked(), answered=True)
+    bed.health.heard(bed.asks())
     bed.clock.now_s += 60
     assert bed.health.doubt(WARM) is Doubt.NONE
 
@@ -108,11 +108,11 @@ def test_slow_is_many_times_the_usual_of_a_sufficient_sample(
 def test_a_call_that_waits_for_long_raises_doubt_although_others_are_answered() -> None:
     bed = Bed()
     bed.clock.now_s += 9
-    bed.health.asked()
+    bed.asks()
     for _ in range(5):
-        ticket = bed.health.asked()
+        ticket = bed.asks()
         bed.clock.now_s += 0.2
-        bed.health.left(ticket, answered=True)
+        bed.health.heard(ticket)
     assert bed.health.doubt(WARM) is Doubt.SLOW
     assert canary(bed, Answer.GOOD) is Verdict.NOTHING
     bed.clock.now_s += 0.6
@@ -122,7 +122,7 @@ def test_a_call_that_waits_for_long_raises_doubt_although_others_are_answered() 
 
 def test_without_a_canary_that_ever_passed_nothing_is_doubted() -> None:
     bed = Bed(proven=False)
-    bed.health.asked()
+    bed.asks()
     bed.health.model_failed()
     bed.clock.now_s += 99
     assert bed.health.doubt(WARM) is Doubt.NONE
@@ -148,7 +148,7 @@ def test_a_canary_that_fails_ejects_at_once() -> None:
 
 def test_a_canary_that_stays_out_leaves_the_model_to_calls_with_no_other_place() -> None:
     bed = Bed()
-    bed.health.asked()
+    bed.asks()
     bed.clock.now_s += 0.8
     assert canary(bed, Answer.LATE) is Verdict.SLOWED
     assert bed.health.breaker.admits()

@@ -22,6 +22,7 @@ from tests.unit.fronts.http_rig import HANG, Client, head
 
 pytestmark = pytest.mark.anyio
 CAP = 1_000_000
+JSON = "content-type: application/json\r\n"
 ONE_BYTE = b"content-length: 1\r\n\r\nx"
 
 
@@ -81,21 +82,26 @@ async def rig() -> AsyncIterator[Rig]:
     async def app(exchange: Exchange) -> None:
         found.seen.append(exchange)
         answer = answers[exchange.head.path]
-        with contextlib.suppress(ClientLeft):
-            await answer(exchange)
+        try:
+            with contextlib.suppress(ClientLeft):
+                await answer(exchange)
+        finally:
+            if not exchange.ended:
+                exchange.cut()
 
     async def echo(exchange: Exchange) -> None:
-        exchange.reply(200, {"x-told": "yes"}, await exchange.body(CAP))
+        body = await exchange.body(CAP)
+        exchange.reply(200, f"{JSON}x-told: yes\r\ncontent-length: {len(body)}\r\n", body)
 
     async def unread(exchange: Exchange) -> None:
-        exchange.reply(403, {}, b"no")
+        exchange.reply(403, "content-length: 2\r\n", b"no")
 
     async def later(exchange: Exchange) -> None:
         await found.go_on.wait()
-        exchange.reply(200, {}, b"later")
+        exchange.reply(200, "content-length: 5\r\n", b"later")
 
     async def stream(exchange: Exchange) -> None:
-        await exchange.stream(200, {"x-told": "yes"}, found.stream, stall_s=0.3)
+        await exchange.stream(200, "x-told: yes\r\n", found.stream, stall_s=0.3)
 
     async def nothing(exchange: Exchange) -> None:
         return
@@ -288,6 +294,12 @@ class Nobody:
     def write(self, data: bytes) -> None:
         self.sent.append(data)
 
+    def put(self, data: bytes, count: int = 1) -> bool:
+        self.sent.append(data)
+        return False
+
+    put_chunk = put
+
     async def written(self) -> None:
         return
 
@@ -297,8 +309,11 @@ class Nobody:
     def go_on(self) -> None:
         return
 
-    def answered(self, exchange: Exchange, close: bool) -> None:
+    def cut(self) -> None:
         return
+
+    def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None:
+        self.sent.append(rest)
 
 
 def left() -> tuple[Exchange, Nobody]:
@@ -312,13 +327,13 @@ async def test_a_stream_for_one_who_has_left_is_closed_unread() -> None:
     exchange, nobody = left()
     stream = Bytes([b"a"])
     with pytest.raises(ClientLeft):
-        await exchange.stream(200, {}, stream)
+        await exchange.stream(200, "", stream)
     assert (stream.closings, stream.script, nobody.sent) == (1, [b"a"], [])
 
 
 async def test_nothing_is_said_to_one_who_has_left() -> None:
     exchange, nobody = left()
-    exchange.reply(200, {}, b"x")
+    exchange.reply(200, "", b"x")
     assert nobody.sent == []
     with pytest.raises(ClientLeft):
         await exchange.body(CAP)

@@ -24,7 +24,7 @@ from gateway.ledger.limits import Limits
 from gateway.ledger.opening import opened
 from gateway.ledger.store import Store
 from gateway.pricing import nano
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.spill import Reservation, SpillBudgets, SpillControl, SpillStop
 from tests.unit.ledger.entries import abroad
 
 _PRICE_USD = 1.0
@@ -59,10 +59,15 @@ class Budgeted:
     told: Told
     store: Store
 
+    async def reserve(self, tenant: str, nano_usd: int, deadline: Deadline) -> Reservation:
+        reserved = self.spill.reserve(tenant, nano_usd)
+        await self.spill.lease(reserved, deadline)
+        return reserved
+
     async def spend(self, tenant: str = "ward", usd: float = _PRICE_USD) -> bool:
         """Reserve, wait for an answer that takes a moment, settle: as an attempt does."""
         try:
-            reserved = await self.spill.reserve(tenant, nano(usd), Deadline.after(30.0))
+            reserved = await self.reserve(tenant, nano(usd), Deadline.after(30.0))
         except SpillClosed:
             return False
         try:

@@ -26,7 +26,7 @@ KILLS, AT_ONCE = 20, 5
 
 def total_of(where: Where) -> int:
     database = where.database()
-    found = integer(database.read("SELECT SUM(nano_usd) FROM entries")[0][0])
+    found = integer(database.read("SELECT SUM(nano_usd) FROM attempts")[0][0])
     assert found == integer(database.read("SELECT SUM(nano_usd) FROM days")[0][0])
     database.close()
     return found
@@ -63,7 +63,7 @@ def test_what_was_not_spent_in_the_end_is_free_again(place: Where) -> None:
     async def main() -> None:
         async with budgeted(place.path, place.dsn, Limits.usd(total=2)) as it:
             for _ in range(30):
-                reserved = await it.spill.reserve("ward", nano(2.0), Deadline.after(5.0))
+                reserved = await it.reserve("ward", nano(2.0), Deadline.after(5.0))
                 reserved.settle(0)
             assert await all_at_once(it, 5) == 2
 
@@ -161,7 +161,7 @@ async def _outage(it: Budgeted, stop: Callable[[], None], start: Callable[[], No
         await _until(lambda: not it.told.is_up)
         assert it.spill.closed("ward") == "ledger_down"
         with pytest.raises(SpillClosed) as told:
-            await it.spill.reserve("ward", 1, Deadline.after(5.0))
+            await it.reserve("ward", 1, Deadline.after(5.0))
         assert told.value.reason == "ledger_down"
         await _until(lambda: it.told.unwritten[-1] == 500)  # it may have gone out before these
     finally:

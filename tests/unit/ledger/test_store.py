@@ -12,6 +12,7 @@ import pytest
 
 from gateway.ledger import owner, schema
 from gateway.ledger.database import LedgerDown, LedgerError, integer
+from gateway.ledger.entry import Entry
 from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.ledger.opening import opened, to_read
 from gateway.ledger.sqlite import SqliteDatabase
@@ -43,7 +44,7 @@ def everybody(**usd: float) -> Payer:
 def sums(where: Where, table: str) -> tuple[int, int]:
     """Attempts and nano-dollars."""
     database = where.database()
-    count = "COUNT(*)" if table == "entries" else "SUM(attempts)"
+    count = "COUNT(*)" if table == "attempts" else "SUM(attempts)"
     row = database.read(f"SELECT {count}, SUM(nano_usd) FROM {table}")[0]
     database.close()
     return integer(row[0]), integer(row[1])
@@ -56,7 +57,7 @@ def test_what_was_committed_is_there_after_a_restart(place: Where) -> None:
     again = place.store()
     assert again.already().total == {EVERYBODY: nano(0.375), "ward": nano(0.375)}
     again.close()
-    assert sums(place, "entries") == sums(place, "days") == (3, nano(0.875))
+    assert sums(place, "attempts") == sums(place, "days") == (3, nano(0.875))
 
 
 def test_a_group_that_is_sent_again_counts_once(place: Where) -> None:
@@ -66,7 +67,7 @@ def test_a_group_that_is_sent_again_counts_once(place: Where) -> None:
         store.commit(1, [abroad(1.0)])
     store.commit(2, [abroad(1.0)])
     store.close()
-    assert sums(place, "entries") == (2, nano(2.0))
+    assert sums(place, "attempts") == (2, nano(2.0))
 
 
 def test_groups_of_two_processes_with_the_same_number_both_count(place: Where) -> None:
@@ -170,7 +171,7 @@ def test_old_entries_go_and_their_sums_stay(place: Where) -> None:
     store.forget(keep_days=30)
     assert store.already().total[EVERYBODY] == nano(2.0)
     store.close()
-    assert sums(place, "entries") == (1, nano(1.0))
+    assert sums(place, "attempts") == (1, nano(1.0))
     assert sums(place, "days") == (2, nano(2.0))
 
 
@@ -184,6 +185,20 @@ def test_a_ledger_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
     store = opened(path, None, WallClock())
     assert leased(store, 1.0, everybody(total=20))
     store.close()
+
+
+def test_what_an_older_version_entered_stays_among_the_attempts(place: Where) -> None:
+    """Whose gateways go on writing their own table beside us until they are replaced."""
+    store, old = place.store(), abroad(1.0, at_s=NOON_S - 2 * DAY_S)
+    columns, marks = ", ".join(Entry._fields), ", ".join("?" * (1 + len(old)))
+    store._database.write(
+        f"INSERT INTO entries (owner, {columns}) VALUES ({marks})", ["another", *old]
+    )
+    store.commit(1, [abroad(0.5)])
+    assert sums(place, "attempts") == (2, nano(1.5))
+    store.forget(keep_days=1)
+    store.close()
+    assert sums(place, "attempts") == (1, nano(0.5))
 
 
 def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
@@ -262,10 +277,10 @@ def test_a_group_of_any_size_is_entered_whole_and_in_order(place: Where) -> None
     for number, count in enumerate((1, 49, 50, 51, 130), 1):
         store.commit(number, [abroad(1.0)._replace(call=f"c{entered + n}") for n in range(count)])
         entered += count
-        assert sums(place, "entries") == sums(place, "days") == (entered, nano(entered))
+        assert sums(place, "attempts") == sums(place, "days") == (entered, nano(entered))
     store.close()
     database = place.database()
-    calls = database.read("SELECT call FROM entries ORDER BY id")
+    calls = database.read("SELECT call FROM attempts ORDER BY id, place")
     database.close()
     assert [call for (call,) in calls] == [f"c{n}" for n in range(entered)]
 

@@ -115,3 +115,17 @@ def test_nonsense_teaches_nothing(work: float, took_s: float) -> None:
 def test_a_batch_takes_time() -> None:
     with pytest.raises(ValueError, match="takes time"):
         BatchModel(0.0, 0.0)
+
+
+def test_where_every_call_is_a_batch_its_time_is_fitted_now_and_then() -> None:
+    each, eighth = BatchModel(0.01, 0.01), BatchModel(0.01, 0.01, fits_every=8)
+    for at in range(64):
+        for model in (each, eighth):
+            model.observe(1.0 + at % 5, 0.02 + 0.005 * (at % 5))
+        assert eighth.predict_s(3.0) == each.predict_s(3.0)  # as long as they are few
+    before_s = eighth.predict_s(3.0)
+    for _ in range(7):
+        eighth.observe(3.0, 0.3)
+    assert eighth.predict_s(3.0) == before_s
+    eighth.observe(3.0, 0.3)
+    assert eighth.predict_s(3.0) > before_s

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.deadline import Deadline
 from gateway.errors import SpillClosed
 from gateway.ledger.limits import EVERYBODY, Limits
 from gateway.pricing import nano
@@ -186,9 +184,9 @@ def test_the_door_says_why_it_is_closed(tmp_path: Path) -> None:
     stop_file.touch()
     closed = SpillControl(SpillStop(stop_file, clock), SpillBudgets(Limits(), {}, clock))
     with pytest.raises(SpillClosed) as told:
-        asyncio.run(closed.reserve("ward", 0, Deadline.after(1.0)))
+        closed.reserve("ward", 0)
     assert told.value.reason == "spill_stopped"
     spent_up = SpillControl(SpillStop(None, clock), SpillBudgets(Limits.usd(1.0), {}, clock))
     with pytest.raises(SpillClosed) as told:
-        asyncio.run(spent_up.reserve("ward", nano(2.0), Deadline.after(1.0)))
+        spent_up.reserve("ward", nano(2.0))
     assert told.value.reason == "spill_budget"

@@ -100,7 +100,7 @@ export function Decisions({ decisions, explain }: Props) {
                 {row.endpoint ?? ZONES[row.zone]}
               </span>
               <span class="why">{row.words}</span>
-              <span class="took">{row.outcome === "streaming" ? "streams" : ms(row.took_ms)}</span>
+              <span class="took">{row.outcome === "sent" ? "under way" : ms(row.took_ms)}</span>
             </button>
           </li>
         ))}

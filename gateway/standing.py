@@ -1,0 +1,147 @@
+"""A decision that stands: what was decided on a model's last clear call is decided on the next one,
+as long as nothing has changed that it was decided by.
+
+Nothing is weighed here. A decision stands for calls of its kind (clear, free to go everywhere, of
+the same shape) while all places that serve the model are well, with room, and open, as they were
+when the policy weighed them. In any doubt it does not stand, and the call is decided on
+(`Policy.decide`), which says the same: `tests/properties/test_standing_decisions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.routing.policy import Policy
+from gateway.spill import SpillControl
+from gateway.types import (
+    EVERYWHERE,
+    ONPREM,
+    Classification,
+    Decision,
+    EndpointState,
+    InferenceRequest,
+    TensorCall,
+)
+from gateway.ways import Way
+
+_NEARLY_OVER_S = 0.01  # what is left for a call that somebody had better look at
+
+
+class Standing:
+    """The last decision on a clear call of one model, and what it was made by."""
+
+    __slots__ = (
+        "_as_of", "_beside", "_cloud", "_decision", "_drawn_s", "_here_s", "_margin", "_onprem",
+        "_payload", "_policy", "_spill", "_timed", "_true", "_ways",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: InferenceRequest,
+        policy: Policy,
+        decision: Decision,
+        ways: tuple[Way, ...],
+        as_of: int,
+        beside: Sequence[object],
+        spill: SpillControl,
+        here_s: Callable[[InferenceRequest, float], float],
+    ) -> None:
+        """`here_s`: when the queue would have answered a call. `as_of`: of the catalog. `beside`:
+        settings of before whose calls are in the cloud as well."""
+        self._policy, self._decision, self._as_of = policy, decision, as_of
+        self._payload = type(request.payload)
+        self._ways, self._beside, self._spill, self._here_s = ways, beside, spill, here_s
+        self._onprem = any(way.onprem for way in ways)
+        self._cloud = not all(way.onprem for way in ways)
+        self._margin = policy.margin
+        self._timed = self._cloud and len(ways) > 1
+        self._drawn_s: dict[str, float] = {}  # of the cloud
+        self._true = False  # the decision foretells what was drawn
+
+    def of(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        policy: Policy,
+        as_of: int,
+        now_s: float,
+    ) -> Decision | None:
+        """For this call; None where it has to be decided on."""
+        payload, left_s = request.payload, request.deadline.at_s - now_s
+        if (
+            found.restricted
+            or policy is not self._policy
+            or as_of != self._as_of
+            or request.zones is not EVERYWHERE
+            or type(payload) is not self._payload
+            or left_s <= _NEARLY_OVER_S
+            or (type(payload) is TensorCall and not _plain(payload))
+        ):
+            return None
+        if self._cloud and (self._beside or self._spill.closed(request.tenant)):
+            return None
+        drawn_s = self._drawn_s
+        for way in self._ways:
+            place, lane = way.place, way.lane
+            if (
+                not place.up
+                or place.drained
+                or lane.breaker.open_until_s
+                or lane.health.slow_since_s is not None
+            ):
+                return None
+            if way.onprem:
+                continue
+            slow_s, room = lane.times.slow_s, place.room
+            if (
+                room is None
+                or place.in_flight >= room.limit
+                or room.closed_until_s
+                or lane.health.slow_start.going
+            ):
+                return None
+            if self._timed and left_s < slow_s * self._margin:  # it could be late there
+                return None
+            if drawn_s.get(way.name) != slow_s:
+                drawn_s[way.name], self._true = slow_s, False
+        return self._decision if self._true else self._foretold(request, now_s)
+
+    def _foretold(self, request: InferenceRequest, now_s: float) -> Decision:
+        """The same with the times of now."""
+        was, self._true = self._decision, not self._onprem
+        here_s = self._here_s(request, now_s) if self._onprem else 0.0
+        predicted_s = {
+            way.name: round(here_s if way.onprem else way.lane.times.slow_s, 6)
+            for way in self._ways
+        }
+        made = self._decision = Decision(
+            was.attempts, was.reason, was.zones, was.vetoes, was.latency_critical, was.tries,
+            predicted_s,
+        )  # fmt: skip
+        return made
+
+
+def may_stand(
+    request: InferenceRequest,
+    found: Classification,
+    policy: Policy,
+    decision: Decision,
+    states: Sequence[EndpointState],
+) -> bool:
+    """Whether a decision was made by nothing but what `Standing.of` looks at."""
+    payload = request.payload
+    if found.restricted or request.zones is not EVERYWHERE:
+        return False
+    if not policy.usual:
+        return False
+    if type(payload) is TensorCall and not _plain(payload):
+        return False
+    if decision.vetoes or decision.latency_critical or any(state.slow for state in states):
+        return False
+    prices = {state.endpoint.name: state.price_usd for state in states}
+    ranked = [prices[e.name] for e in decision.attempts if e.zone is not ONPREM]
+    return ranked == sorted(set(ranked))  # by nothing else, as times change
+
+
+def _plain(call: TensorCall) -> bool:
+    return not call.version and call.sequence is None

@@ -1,0 +1,156 @@
+"""A decision that stands says what the policy says of the states of now, whatever has happened."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from gateway.errors import GatewayError
+from gateway.ledger.limits import Limits
+from gateway.pricing import nano
+from gateway.routing.policy import Policy
+from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.types import (
+    EVERYWHERE,
+    ONPREM_ONLY,
+    Classification,
+    Decision,
+    EndpointState,
+    InferenceRequest,
+    TensorCall,
+)
+from tests.unit.harness import (
+    MODEL,
+    Plan,
+    Rig,
+    Setup,
+    cloud,
+    now_s,
+    onprem,
+    request,
+    run,
+    verdict,
+)
+
+SEEDS = range(60)
+_STEPS = 150
+
+
+def _rig(chance: random.Random) -> Rig:
+    everybody = Limits.usd(day=chance.choice([0.01, 1.0])) if chance.random() < 0.3 else Limits()
+    own = {"t": Limits.usd(day=0.5)} if chance.random() < 0.3 else {}
+    budgets = SpillBudgets(everybody, own, now_s)
+    setup = Setup(
+        spill=SpillControl(SpillStop(None, now_s), budgets),
+    )
+    plan = Plan()
+    sites = [
+        replace(onprem(plan), expected_ms=20),
+        replace(onprem(plan, name="second"), expected_ms=30),
+        replace(cloud(plan), expected_ms=100, max_in_flight=3, price_usd=0.01),
+        replace(cloud(plan, name="dearer"), expected_ms=50, price_usd=chance.choice([0.01, 0.02])),
+        replace(cloud(plan, name="other"), expected_ms=50, kind="openai", price_usd=0.03),
+    ]
+    return Rig(*chance.sample(sites, chance.choice([1, 1, 2, 3])), setup=setup)
+
+
+def _happens(rig: Rig, chance: random.Random) -> None:
+    name = chance.choice(list(rig.sites))
+    place, lane = rig.fleet.place(name), rig.fleet.lane(name, MODEL)
+    match chance.randrange(24):
+        case 0:
+            place.up = False  # nobody has told its lanes yet
+        case 1:
+            place.drained = not place.drained
+        case 2:
+            rig.eject(name)
+        case 3:
+            lane.health.slow_since_s = None if lane.health.slow_since_s else now_s()
+        case 4:
+            place.in_flight = chance.choice([0, 0, 2, 3])
+        case 5 if place.room is not None:
+            place.room.refused(now_s(), place.in_flight, chance.choice([None, 0.2]))
+        case 6:
+            reserved = rig.fleet._spill.budgets.reserve("t", nano(0.005))
+            if reserved is not None and chance.random() < 0.5:
+                reserved.settle(nano(0.005))
+        case 7:
+            rig.catalog.changes += 1
+        case back:  # what makes things well again
+            place.came_up()
+            place.drained, place.in_flight, lane.health.slow_since_s = False, 0, None
+            lane.breaker.restore()
+            if back < 11:  # by degrees
+                lane.health.slow_start.begin()
+                place.in_flight = 2
+    if chance.random() < 0.4:
+        lane.times.observe(chance.choice([0.01, 0.02, 0.3]))
+
+
+def _call(chance: random.Random) -> InferenceRequest:
+    kind = "clear" if chance.random() < 0.9 else "restricted"
+    call = request(kind, chance.choice([0.001, 0.008, 0.05, 0.15, 5.0, 5.0, 5.0]))
+    if chance.random() < 0.2:
+        parameters = {"sequence_id": 7} if chance.random() < 0.3 else {}
+        version = "1" if chance.random() < 0.3 else ""
+        call = replace(call, payload=TensorCall((), parameters=parameters, version=version))
+    if chance.random() < 0.1:
+        call = replace(call, zones=ONPREM_ONLY)
+    return call
+
+
+class _Weighed(Policy):
+    """Counts what did not stand."""
+
+    times = 0
+
+    def decide(
+        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
+    ) -> Decision:
+        _Weighed.times += 1
+        return super().decide(request, found, states)
+
+
+def _decided(make: Callable[[], Decision]) -> object:
+    try:
+        return make()
+    except GatewayError as refused:
+        return type(refused), str(refused), refused.reason, refused.retry_after_s, refused.vetoes
+
+
+async def _lives(seed: int) -> int:
+    """How many decisions stood."""
+    chance = random.Random(seed)
+    rig, stood = _rig(chance), 0
+    policies = [
+        _Weighed(spill=chance.random() < 0.9, margin=chance.choice([1.0, 1.2])),
+        _Weighed(max_attempts=1),
+    ]
+    for _ in range(_STEPS):
+        if chance.random() < 0.4:
+            _happens(rig, chance)
+        await asyncio.sleep(chance.choice([0.0, 0.0, 0.01, 0.3]))
+        call, policy, before = _call(chance), policies[chance.random() < 0.05], _Weighed.times
+        found = verdict(call)
+        said = _decided(partial(rig.fleet.decide, call, found, policy))
+        if _Weighed.times == before:
+            stood += 1
+            assert not found.restricted
+            assert call.zones is EVERYWHERE
+        states = rig.fleet.snapshot(call, found.restricted)
+        assert said == _decided(partial(policy.decide, call, found, states))
+    return stood
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_stands_is_what_would_be_decided(seed: int) -> None:
+    run(_lives(seed))
+
+
+def test_decisions_do_stand() -> None:
+    assert sum(run(_lives(seed)) for seed in range(10)) > 10 * _STEPS / 10

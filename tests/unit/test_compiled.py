@@ -1,0 +1,225 @@
+"""The compiled build: what goes into it, and how its copy of the source differs.
+
+With SPILLWAY_TEST_COMPILED set it is built, which takes minutes and a C compiler, and serves calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib.util
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from gateway import __version__, compiled
+from gateway.__main__ import main
+from gateway.classify.patterns import origin
+
+ROOT = Path(__file__).parent.parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MODULES: list[str] = PROJECT["tool"]["spillway"]["compiled"]["modules"]
+KEYWORDS = {"_thread", "thread"}  # an attribute of this name would be one of C's words
+VALUES = '''
+from dataclasses import field
+from gateway.values import value
+
+
+@value
+class Made:
+    """Text."""
+
+    name: str
+    size: int = 3
+    found: dict[str, int] = field(default_factory=dict, repr=False)
+    twice: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.twice = 2 * self.size
+
+BEHIND = Made("a")
+'''
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compiled_build", ROOT / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def source(module: str) -> Path:
+    path = ROOT.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def run(text: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": __name__}
+    exec(compile(text, "made", "exec"), namespace)
+    return namespace
+
+
+def test_what_is_compiled_is_there_and_in_order() -> None:
+    assert [name for name in MODULES if not source(name).exists()] == []
+    assert sorted(set(MODULES)) == MODULES
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_attribute_is_named_as_a_word_of_c(name: str) -> None:
+    named = {
+        n.attr
+        for n in ast.walk(ast.parse(source(name).read_text()))
+        if isinstance(n, ast.Attribute)
+    }
+    assert not named & KEYWORDS
+
+
+def test_what_is_not_compiled_inherits_nothing_from_what_is() -> None:
+    """An interpreted class cannot inherit from a native one."""
+    wrong = []
+    for path in (ROOT / "gateway").rglob("*.py"):
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        came = {
+            alias.asname or alias.name: node.module
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        wrong += [
+            f"{own}.{node.name}"
+            for node in nodes
+            if isinstance(node, ast.ClassDef) and own not in MODULES
+            for base in node.bases
+            if came.get(ast.unparse(base).split("[")[0]) in MODULES
+            and not any(ast.unparse(each) == "Protocol" for each in node.bases)
+        ]
+    assert wrong == []
+
+
+def test_a_value_with_its_constructor_written_out_is_the_same_value(build: ModuleType) -> None:
+    plain, written = run(VALUES)["Made"], run(build.written_out(VALUES))["Made"]
+    for given in ({"name": "a"}, {"name": "b", "size": 4}, {"name": "c", "found": {"d": 1}}):
+        one, other = plain(**given), written(**given)
+        assert repr(one) == repr(other)
+        assert vars_of(one) == vars_of(other)
+        assert written(**given) == other
+    assert list(inspect.signature(plain).parameters) == list(inspect.signature(written).parameters)
+    assert written("a").found is not written("a").found
+    assert hash(written("a", 1, ())) == hash(plain("a", 1, ()))
+
+
+def vars_of(made: Any) -> dict[str, Any]:
+    return {name: getattr(made, name) for name in ("name", "size", "found", "twice")}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_line_stays_where_it_was(name: str, build: ModuleType) -> None:
+    before = source(name).read_text()
+    after = build.written_out(before)
+    starts = [
+        {n.name: n.lineno for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)}
+        for text in (before, after)
+    ]
+    assert {k: v for k, v in starts[1].items() if k != "__init__"} == {
+        k: v for k, v in starts[0].items() if k != "__init__"
+    }
+
+
+def test_an_attribute_that_is_none_at_first_is_there(build: ModuleType) -> None:
+    plain = "class Made:\n    other: Kind | None = None  # at first\n"
+    written = build.written_out(plain)
+    assert written != plain
+    assert run("Kind = int\n" + written)["Made"].other is None
+
+
+def test_a_value_that_cannot_be_written_out_ends_the_build(build: ModuleType) -> None:
+    with pytest.raises(ValueError, match="found"):
+        build.written_out(VALUES.replace("dict[str, int]", "dict[str, int] | None"))
+    with pytest.raises(ValueError, match="no empty line"):
+        build.written_out(VALUES.replace("\n\nBEHIND", "\nBEHIND"))
+
+
+def test_the_command_line_tells_whether_it_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for is_so, behind in ((False, ""), (True, " (compiled)")):
+        monkeypatch.setattr(compiled, "is_compiled", lambda is_so=is_so: is_so)
+        with pytest.raises(SystemExit):
+            main(["--version"])
+        assert capsys.readouterr().out == f"spillway {__version__}{behind}\n"
+
+
+def test_what_is_kept_depends_on_the_source_of_a_compiled_module_and_not_on_its_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, find = origin._code(), importlib.util.find_spec
+
+    def compiled_as(name: str) -> Any:
+        spec = copy.copy(find(name))  # of a module that is imported it is the module's own
+        assert spec is not None
+        spec.origin = str(spec.origin).removesuffix(".py") + EXTENSION_SUFFIXES[0]
+        return spec
+
+    monkeypatch.setattr(importlib.util, "find_spec", compiled_as)
+    assert origin._code() == plain
+
+
+@pytest.mark.skipif(not os.environ.get("SPILLWAY_TEST_COMPILED"), reason="takes minutes")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.timeout(3600)
+def test_the_compiled_gateway_serves_a_call(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        tree.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tree)
+    shutil.copytree(
+        ROOT / "gateway", tree / "gateway", ignore=shutil.ignore_patterns("*.pyc", "*.so")
+    )
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps"]
+    subprocess.run(
+        [
+            *pip,
+            "--no-build-isolation",
+            "--no-index",
+            "--target",
+            str(tmp_path / "there"),
+            str(tree),
+        ],
+        env={**os.environ, "SPILLWAY_COMPILE": "1", "SPILLWAY_COMPILE_LEVEL": "0"},
+        check=True,
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "there"), str(ROOT)]),
+    }
+    version = subprocess.run(
+        [sys.executable, "-m", "gateway", "--version"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert version == f"spillway {__version__} (compiled)\n"
+    for model, kind in (
+        ("inspected", "chat"),
+        ("inspected", "stream"),
+        ("onprem", "chat"),
+        ("inspected", "v2-json"),
+    ):
+        counted = subprocess.run(
+            [sys.executable, "-m", "loadtests.bench.live", "--json", "--model", model,
+             "--kind", kind],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert json.loads(counted)["bytecodes"] > 0, (model, kind)
