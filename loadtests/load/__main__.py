@@ -82,6 +82,7 @@ def _plans(args: argparse.Namespace) -> Iterator[Plan]:
         kind=args.kind,
         model=args.model,
         prompt_bytes=args.prompt_bytes,
+        text=args.text,
         max_tokens=args.max_tokens,
         tensor=args.tensor,
         tensor_shape=tuple(args.tensor_shape),
@@ -146,6 +147,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--warm-up", type=float, default=2.0, help="seconds before that")
     add("--timeout", type=float, default=30.0, help="seconds until a call counts as failed")
     add("--prompt-bytes", type=int, default=2048)
+    add("--text", default="", help="before the words of each prompt: something to be found")
     add("--max-tokens", type=int, default=100)
     add("--same", action="store_true", help="every prompt the same; else each is different")
     add("--tensor", default="INPUT", help="name of the one FP32 input (v2-*, grpc)")

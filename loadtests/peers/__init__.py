@@ -37,6 +37,7 @@ class Running:
     chat_model: str = "echo"
     v2_model: str = "echo"
     grpc_model: str = "echo"
+    findings_model: str | None = None  # may be asked what must not leave
     chat_path: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 

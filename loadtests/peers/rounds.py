@@ -14,8 +14,9 @@ from loadtests.load.plan import Plan
 from loadtests.load.result import Result
 from loadtests.peers import Running
 
-PHASES = ("chat", "open", "single", "streams", "first_byte", "v2", "grpc")
-"""`chat`: 16 connections without a pause. `open`: 500 calls/s whatever comes back; left out for who
+PHASES = ("chat", "findings", "open", "single", "streams", "first_byte", "v2", "grpc")
+"""`chat`: 16 connections without a pause. `findings`: the same with a card's number in each prompt,
+for those who look for such. `open`: 500 calls/s whatever comes back; left out for who
 can do less. `single`: one connection. `streams`: 32 streams at once; `first_byte`: 20 of them a
 second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors through the
 gateway, 16 at once."""
@@ -25,6 +26,7 @@ _SLOW_PER_S = 200.0
 _HEADROOM = 1.25  # over OPEN_PER_S; what can do less is not asked for it
 _WARM_UP = 0.4  # of the seconds that are measured
 _TIMEOUT_S = 20.0
+_CARD = "My card is 4111 1111 1111 1111. "
 
 
 @dataclass(slots=True)
@@ -99,11 +101,16 @@ def _plan(
     kind = {"streams": "stream", "first_byte": "stream", "v2": "v2-binary", "grpc": "grpc"}
     url = {"v2": at.v2_url, "grpc": at.grpc_target}.get(phase, at.chat_url)
     model = {"v2": at.v2_model, "grpc": at.grpc_model}.get(phase, at.chat_model)
+    if phase == "findings":
+        if at.findings_model is None:
+            return None
+        model = at.findings_model
     if url is None:
         return None
     shape = Shape(
         kind=kind.get(phase, "chat"),
         model=model,
+        text=_CARD if phase == "findings" else "",
         path=None if phase in ("v2", "grpc") else at.chat_path,
         headers=at.headers,
         seed=chance.randrange(1 << 30),

@@ -117,6 +117,7 @@ class Spillway:
             pids=(self._process.pid,),
             chat_url=url,
             chat_model=self._model,
+            findings_model=None if self._model == "public" else "onprem",
             v2_url=url if self._tensors else None,
             v2_model="tensors",
             grpc_model="tensors-grpc",

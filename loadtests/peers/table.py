@@ -15,6 +15,7 @@ DIRECT = "direct"
 _COLUMNS = (
     ("CPU ms/call", "cpu_ms", 3, False),
     ("calls/s", "rps", 0, False),
+    ("with findings CPU ms", "findings_cpu_ms", 3, False),
     ("added p50 ms", "p50_ms", 2, True),
     ("added p99 ms", "p99_ms", 2, True),
     ("p50 ms at 1", "single_p50_ms", 3, False),
