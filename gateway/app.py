@@ -96,6 +96,7 @@ class Gateway:
         )
         self._beside = None if worker is None else self._beside_others(worker)
         self._cores: list[Core] = []  # that live, the newest last
+        self.retired: Callable[[], object] = _nothing  # called when one of them is gone
         self._grpc: GrpcFront | None = None
         self._http: HttpServer | None = None
         self.reloading = None if file is None else Reloading(
@@ -356,6 +357,7 @@ class Gateway:
         await core.quiet()
         self._cores.remove(core)
         await core.close(self._cores)
+        self.retired()
 
     async def _close_all(self) -> None:
         while self._cores:
@@ -537,3 +539,7 @@ def _outlived() -> Draining:
     return Draining(
         "the settings of this call have been replaced too often; call again", retry_after_s=1.0
     )
+
+
+def _nothing() -> None:
+    """Nobody asked to be told."""

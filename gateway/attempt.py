@@ -177,6 +177,8 @@ class RunningAttempt(Waiting):
                 if told is not None and self.log.before_dispatch:
                     await self.log.on_record(told)
                 self._still_available()
+                if request.deadline.passed():
+                    raise DeadlineExceeded("the latency budget ran out before it was sent")
             self.epoch = fleet.started(endpoint, request.model)
             if self.place.gpu_time is not None:
                 self.gpu_mark = self.place.gpu_time.enters()

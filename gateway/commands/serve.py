@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
+from gateway import garbage
 from gateway.classify import deferred, process
 from gateway.commands import console
 from gateway.config_error import ConfigError
@@ -78,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
+    garbage.none_yet()
     put_off(*_SELDOM)
     await process.start_ahead()
     try:
@@ -132,6 +134,7 @@ async def _lead(settings: Settings, args: argparse.Namespace) -> int:
             _announce(settings, parent.http_port, parent.grpc_port)
             _write_ready(args.ready_file, parent.http_port, parent.grpc_port, parent.pids)
             ready.set()
+            garbage.settled()
 
         parent = Parent(settings, _arguments(args), tell, serves)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -174,6 +177,7 @@ async def _serve(
             loop.add_signal_handler(number, gateway.stop)
         if gateway.reloading is not None:
             loop.add_signal_handler(signal.SIGHUP, gateway.reloading.ask)
+        gateway.retired = garbage.settled_anew
         serving = asyncio.Event()
 
         def ready(started: Gateway) -> None:
@@ -181,6 +185,8 @@ async def _serve(
                 _announce(started.settings, started.http_port, started.grpc_port)
                 _write_ready(ready_file, started.http_port, started.grpc_port, None)
             serving.set()
+            garbage.settled()
+            loop.call_later(garbage.SETTLED_S, garbage.settled)
 
         running = asyncio.create_task(gateway.run(ready))
         await _either(running, serving)

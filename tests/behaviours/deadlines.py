@@ -26,6 +26,13 @@ D1 = Behaviour(
             _DISPATCH + "test_a_call_to_an_endpoint_that_hangs_ends_at_its_deadline",
         ),
         guard(
+            "before it leaves, when it is on record", "attempt.py",
+            "                if request.deadline.passed():\n                    raise DeadlineEx"
+            "ceeded(\"the latency budget ran out before it was sent\")\n", "",
+            "unit/test_before_dispatch.py::"
+            "test_a_record_that_is_durable_when_the_budget_ends_sends_nothing",
+        ),
+        guard(
             "the wait for the next frame", "attempt.py",
             "min(request.deadline.at_s, idle_at_s)", "idle_at_s",
             _DISPATCH + "test_a_stream_that_outlives_its_budget_ends_with_the_deadline",

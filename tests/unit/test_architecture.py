@@ -25,9 +25,10 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "ambient",
                 "compiled",
                 "config_error",
+                "garbage",
                 "lazily",
                 "values",
-            },  # clocks and chance; values of every call
+            },  # clocks, chance, the collector; values of every call
             {"deadline", "patience", "tracing"},
             {"types"},
             {"errors", "tokens"},

@@ -109,6 +109,19 @@ def test_a_disk_that_hangs_holds_the_call_no_longer_than_its_budget() -> None:
     with_rig(test, cloud)
 
 
+def test_a_record_that_is_durable_when_the_budget_ends_sends_nothing() -> None:
+    async def test(marked: Marked) -> None:
+        asked = request(budget_s=0.5)
+        call = asyncio.create_task(marked.rig.call(asked))
+        durable = await marked.disk.asked()
+        await asyncio.sleep(asked.deadline.remaining_s() - 0.001)
+        durable.set_result(None)
+        assert isinstance((await call).error, DeadlineExceeded)
+        assert marked.rig.cloud_seen == []
+
+    with_rig(test, cloud)
+
+
 def test_who_leaves_meanwhile_is_not_sent() -> None:
     async def test(marked: Marked) -> None:
         call = asyncio.create_task(marked.rig.call(request()))
