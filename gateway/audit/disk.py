@@ -13,8 +13,9 @@ from gateway.audit import AuditError
 
 class DurableFile:
     """A file to append to. After a failed write or sync nobody knows what the disk has of it, so it
-    is cut back to what was durable before anything else is written (a second fdatasync of the same
-    pages may report success although they are lost)."""
+    is cut back to what was durable before anything else is written (a second sync of the same pages
+    may report success although they are lost). A write returns when it is durable (O_DSYNC): of two
+    system calls each would give the interpreter's lock away, and wait to have it back."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,7 +31,6 @@ class DurableFile:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
-            os.fdatasync(self._fd)
         except OSError:
             self._unsure = True
             with contextlib.suppress(OSError):  # the next append tries again
@@ -59,7 +59,8 @@ class DurableFile:
 
 
 def _opened(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
+    return os.open(path, flags, 0o600)
 
 
 def written_whole(path: Path, data: bytes) -> None:

@@ -1,11 +1,11 @@
 """The thread that makes records durable, many at once.
 
 The loop gathers records while the disk is busy, and hands them over as one group when it is free:
-one write and one fdatasync for all of them. Alone, a record goes out at once. Records that come in
-company are gathered for a moment, because what a commit costs (a thread that wakes, a sync) costs
-the same for one as for a hundred. Each record has a ticket; the answer goes out when the ticket
-says that the record is durable. What nobody waits for has no ticket, and goes with the next group,
-or by itself a moment later.
+one write for all of them, durable when it returns. Alone, a record goes out at once. Records that
+come in company are gathered for a moment, because what a commit costs (a thread that wakes, a sync)
+costs the same for one as for a hundred. Each record has a ticket; the answer goes out when the
+ticket says that the record is durable. What nobody waits for has no ticket, and goes with the next
+group, or by itself a moment later.
 
 While the disk fails, `block` keeps every answer back and takes no more calls; `spool` goes on for
 as long as the spool has room. What could not be recorded is counted, and told by a `gap` record as

@@ -155,8 +155,11 @@ class Ledger:
         return len(self._batch) + len(self._new)
 
     async def _commit_all(self) -> None:
+        """What has been posted by now. What comes meanwhile is for the next time: while calls come
+        there would be no end of it, and each commit would have few entries."""
         async with self._committing:
-            while self._batch or self._new:
+            left = self._unwritten
+            while left > 0:
                 if not self._batch:
                     self._batch, self._new = (
                         self._new[:_MOST_AT_ONCE],
@@ -165,10 +168,11 @@ class Ledger:
                     self._number += 1
                 batch, number = self._batch, self._number
                 spent = await self._run(lambda: self._store.commit(number, batch))  # noqa: B023 - awaited
+                left -= len(batch)
                 self._batch = ()
                 self.leases.committed(spent)
                 self._watcher.committed(len(batch))
-            self._watcher.waiting(0)
+            self._watcher.waiting(self._unwritten)
 
     async def _lease(self, asked: Sequence[Sequence[Wanted]], free: Mapping[str, int]) -> Granted:
         try:
