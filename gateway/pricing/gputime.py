@@ -24,14 +24,10 @@ class GpuTime:
         self._sharing = 0
 
     def enters(self) -> float:
-        """A mark that `so_far_ns` and `leaves_ns` are asked with."""
+        """A mark that `leaves_ns` is asked with."""
         self._pass_time()
         self._sharing += 1
         return self._each_ns
-
-    def so_far_ns(self, mark: float) -> int:
-        self._pass_time()
-        return round(self._each_ns - mark)
 
     def leaves_ns(self, mark: float) -> int:
         """Once for each mark."""

@@ -34,7 +34,6 @@ def test_who_overlaps_shares_only_while_it_does() -> None:
     clock.pass_s(1.0)
     assert gpu.leaves_ns(first) == 1_500_000_000
     clock.pass_s(1.0)
-    assert gpu.so_far_ns(second) == 1_500_000_000
     assert gpu.leaves_ns(second) == 1_500_000_000
 
 
