@@ -103,9 +103,14 @@ def scan_pool(
     return ScanPool(spec, settings.workers, settings.max_waiting, on_replaced)
 
 
-def names_search(settings: ClassifySettings, door: Door | None) -> Names | None:
-    """Where a gateway with these settings looks for names; `door` leads to the on-prem endpoint
-    that they name, if they name one."""
+def names_search(
+    settings: ClassifySettings, added: Collection[Tightening], door: Door | None
+) -> Names | None:
+    """Where a gateway with these settings, and such callers, looks for names: nowhere, and with no
+    model in memory, where none restricts anybody. `door` leads to the on-prem endpoint that the
+    settings name, if they name one."""
+    if LOOKED_FOR.isdisjoint(Profile.widest(settings, added).types):
+        return None
     return engines.build(settings, door)
 
 
