@@ -3,6 +3,7 @@ that none of these scanners use."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from gateway.classify.deferred import deferred
@@ -28,7 +29,7 @@ def build(
     settings: ClassifySettings | ScanSettings, types: frozenset[str] | None
 ) -> PresidioScanner:
     """Looks for everything, or everything of these types."""
-    _import_presidio()
+    ahead()
     from gateway.classify.recognizers import PresidioScanner  # takes a while
 
     return PresidioScanner(settings, types)
@@ -38,15 +39,17 @@ def build_first(
     settings: ClassifySettings | ScanSettings, types: frozenset[str] | None
 ) -> FirstVerdict:
     """For verdicts: stops at the first finding of these types."""
-    _import_presidio()
+    ahead()
     from gateway.classify.recognizers import FirstVerdict  # takes a while
 
     return FirstVerdict(settings, types)
 
 
 def ahead() -> None:
-    """Import what `build_first` imports. Presidio compiles every expression that it or we write
-    down, to see whether it is one."""
+    """Import what these import. Presidio compiles every expression that it or we write down, to see
+    whether it is one: those have a file of their own."""
+    if "gateway.classify.recognizers" in sys.modules:
+        return
     with kept(Store.of_user(), b"imports"):
         _import_presidio()
         from gateway.classify import recognizers  # noqa: F401
