@@ -15,7 +15,7 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from gateway import coredumps
+from gateway import coredumps, garbage
 from gateway.classify import Scanner, ScannerUnfit, TooMany, factories, frames
 from gateway.classify.patterns.expressions import kept
 from gateway.classify.patterns.store import Store
@@ -50,6 +50,7 @@ def main() -> None:
     jobs, answers = _private_pipes()
     _confine(int(sys.argv[1]))
     put_off(*_SELDOM)
+    garbage.none_yet()
     if sys.argv[2:] == ["ahead"]:
         factories.ahead()
     spec_frame = frames.read(jobs)
@@ -67,6 +68,7 @@ def main() -> None:
         _answer(answers, frames.pack({"error": type(exc).__name__}))
         return
     _answer(answers, frames.pack({"ready": not missed, "missed": missed, "needs": _needs(scanner)}))
+    garbage.settled()
     alarm = _Alarm()
     while not missed and (job := frames.read(jobs)) is not None:
         _answer(answers, _scan(scanner, job, alarm))
