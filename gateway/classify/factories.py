@@ -11,8 +11,8 @@ from gateway.classify.patterns.expressions import kept
 from gateway.classify.patterns.store import Store
 
 if TYPE_CHECKING:
-    from gateway.classify.recognizers import FirstVerdict, PresidioScanner
     from gateway.classify.frames import ScanSettings
+    from gateway.classify.recognizers import FirstVerdict, PresidioScanner
     from gateway.config import ClassifySettings
 
 _ENGINES = "presidio_analyzer.nlp_engine."

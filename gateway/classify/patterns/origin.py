@@ -8,6 +8,7 @@ import functools
 import hashlib
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import hyperscan
 import regex
@@ -32,7 +33,8 @@ changes its speed alone, so that one image serves all machines of a kind."""
 
 @functools.cache
 def origin() -> tuple[str, ...]:
-    return hyperscan.__version__, regex.__version__, _code(), _processor()
+    libraries: tuple[Any, ...] = (hyperscan, regex)  # asking for metadata takes as long as both
+    return (*(str(library.__version__) for library in libraries), _code(), _processor())
 
 
 def _code() -> str:
