@@ -47,10 +47,11 @@ _START_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """By one process, in MB."""
+class Part:
+    """One process of a gateway: what it had used of the processor, and holds of memory."""
 
     process: str
+    cpu_s: float
     pss_mb: float
     private_mb: float
 
@@ -59,7 +60,7 @@ class Held:
 class Start:
     ready_s: float
     cpu_s: float  # of all its processes
-    held: tuple[Held, ...]
+    parts: tuple[Part, ...]
 
 
 def main() -> None:
@@ -76,8 +77,11 @@ def main() -> None:
             starts = _starts(args.starts, args.config, scratch)
     said = summary(starts)
     print(f"ready after {said['ready_s']:.2f} s, {said['cpu_s']:.2f} s of the processor")
-    for held in starts[-1].held:
-        print(f"{held.process:10} {held.pss_mb:6.1f} MB Pss {held.private_mb:6.1f} MB private")
+    for part in starts[-1].parts:
+        print(
+            f"{part.process:10} {part.cpu_s:.2f} s {part.pss_mb:6.1f} MB Pss"
+            f" {part.private_mb:6.1f} MB private"
+        )
     if args.json:
         print(json.dumps({**said, "starts": [asdict(start) for start in starts]}))
 
@@ -107,8 +111,8 @@ def summary(starts: Sequence[Start]) -> dict[str, float]:
     return {
         "ready_s": statistics.median(start.ready_s for start in starts),
         "cpu_s": statistics.median(start.cpu_s for start in starts),
-        "pss_mb": statistics.median(sum(h.pss_mb for h in start.held) for start in starts),
-        "private_mb": statistics.median(sum(h.private_mb for h in start.held) for start in starts),
+        "pss_mb": statistics.median(sum(p.pss_mb for p in start.parts) for start in starts),
+        "private_mb": statistics.median(sum(p.private_mb for p in start.parts) for start in starts),
     }
 
 
@@ -129,19 +133,19 @@ def _started(settings: Path, scratch: Path) -> Start:
         process.await_answer(json.loads(ready.read_text())["http_port"], "/readyz", _START_S)
         ready_s = time.perf_counter() - began_s
         cpu_s = used_s(process.pid)
-        scanners = [("scanner", pid) for pid in descendants(process.pid)]
-        held = tuple(_held(name, pid) for name, pid in (("gateway", process.pid), *scanners))
-        return Start(ready_s, cpu_s, held)
+        scanners = [_part("scanner", used_s(pid), pid) for pid in descendants(process.pid)]
+        own_s = cpu_s - sum(scanner.cpu_s for scanner in scanners)
+        return Start(ready_s, cpu_s, (_part("gateway", own_s, process.pid), *scanners))
     finally:
         process.stop()
 
 
-def _held(name: str, pid: int) -> Held:
+def _part(name: str, cpu_s: float, pid: int) -> Part:
     kb = {
         line.split(":")[0]: int(line.split()[1])
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     }
-    return Held(name, kb["Pss"] / 1024, kb["Private_Dirty"] / 1024)
+    return Part(name, cpu_s, kb["Pss"] / 1024, kb["Private_Dirty"] / 1024)
 
 
 if __name__ == "__main__":
