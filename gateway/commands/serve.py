@@ -38,6 +38,8 @@ _CLIENTS = tuple(
     )
 )  # fmt: skip
 """Of Triton's client the gateway needs the messages."""
+_SERVERS = ("prometheus_client.exposition",)
+"""Of Prometheus' it needs the kinds of metric; `accounting.page` writes the page."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -92,6 +94,8 @@ async def _run(args: argparse.Namespace) -> int:
 async def _read_and_serve(args: argparse.Namespace) -> int:
     """The scanner imports on one core while this process does on another; then it is told the
     settings."""
+    with deferred.deferred(_SERVERS):
+        import prometheus_client  # noqa: F401 - before anything imports more of it
     # While the scanner's process imports, and not before it was started.
     from gateway import coredumps, logs
     from gateway.classify import ScannerUnfit
@@ -193,7 +197,7 @@ async def _serve(
 
 
 def _worker(place: Place, settings: Settings) -> Worker:
-    from gateway import ambient
+    from gateway import ambient  # imported by now, as what serves needs it
     from gateway.workers.worker import Worker  # most gateways are one process
 
     return Worker(place, settings, ambient.monotonic_s)

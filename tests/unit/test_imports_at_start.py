@@ -85,7 +85,8 @@ def test_a_gateway_without_models_imports_none_of_what_others_need(
         # libraries
         *("numpy", "onnxruntime", "presidio_analyzer", "presidio_anonymizer", "phonenumbers"),
         *("spacy", "httpx", "requests", "tldextract", "rich", "psycopg", "opentelemetry"),
-        *("multiprocessing", "uvicorn", "tritonclient.utils"),
+        *("multiprocessing", "uvicorn", "tritonclient.utils", "prometheus_client.exposition"),
+        *("http.server", "urllib.request", "wsgiref"),
         # what only some settings ask for
         *("gateway.classify.names.local", "gateway.cluster.node", "gateway.embedded.server"),
         *("gateway.otlp.collector", "gateway.pseudonyms", "gateway.workers.worker"),
