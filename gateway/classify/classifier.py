@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REVISION = 2  # of the rules in this package: what is read, which forms, which types restrict
+REVISION = 3  # of the rules in this package: what is read, which forms, which types restrict
 PATTERNS, NAMES = "patterns", "names"  # the detectors, where verdicts are remembered
 _CLEAR = frozenset({"clear", PUBLIC_MODEL})
 _NOTHING: Mapping[str, int] = MappingProxyType({})
