@@ -184,8 +184,12 @@ class CallAccount:
 
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
-        accounts, request = self._accounts, self._request
-        accounts.measures.tried.append((attempt, request.payload.operation._value_, request.model))
+        accounts, request, result = self._accounts, self._request, attempt.result
+        endpoint, zone, model = attempt.endpoint, attempt.zone._value_, request.model
+        accounts.measures.tried.append((
+            endpoint, zone, result, request.payload.operation._value_, model,
+            attempt.took_s, attempt.price_usd, attempt.usage,
+        ))  # fmt: skip
         if accounts.ledger is None:
             return
         found, decision, cost = self.found, self.decision, attempt.cost
@@ -194,11 +198,11 @@ class CallAccount:
             ambient.wall_s(),
             request.id,
             request.tenant,
-            request.model,
-            attempt.endpoint,
-            attempt.zone._value_,
+            model,
+            endpoint,
+            zone,
             "" if decision is None else decision.reason,
-            attempt.result,
+            result,
             1 if found is None or found.restricted else 0,
             cost.nano_usd,
             usage.input_tokens,
