@@ -158,11 +158,11 @@ class Pipeline:
         self._pseudonyms = pseudonyms
         self._open: dict[SettlingStream, None] = {}  # in the order in which they came
         self._waiting: dict[asyncio.Task[object], None] = {}
+        self._running = patience.Running()
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
-        task, trace = asyncio.current_task(), request.trace
-        assert task is not None
+        task, trace = self._running.task(), request.trace
         account = self._accounts.open(request)
         clearance = AtTheDoor(self._classifier, request, account)
         opened: RunningAttempt | None = None

@@ -175,34 +175,43 @@ def build(
     return terms.request(arrival, payload, grpc_remaining_s)
 
 
-_FORMS = {
-    "x-request-id": "%s",
-    "traceparent": "%s",
-    "x-spillway-zone": "%s",
-    "x-spillway-endpoint": "%s",
-    "x-spillway-reason": "%s",
-    "x-spillway-attempts": "%d",
-    "x-spillway-sensitivity": "%s",
-    "x-spillway-classify-ms": "%.3f",
-}
-_PLACED = "".join([f"{name}: {form}\r\n" for name, form in _FORMS.items()])
+_MOST_KNOWN = 4096
+_where: dict[tuple[Zone, str, str, int, Sensitivity], str] = {}
+"""The lines that many answers have in common."""
 
 
 def placement_lines(request_id: str, traceparent: str, placement: Placement) -> str:
     """What the caller is told of where its call went, as lines of a head of HTTP (S7, C9)."""
-    lines = _PLACED % (
-        request_id,
-        traceparent,
-        placement.zone.word,
+    key = (
+        placement.zone,
         placement.endpoint,
         placement.reason,
         placement.attempts,
-        placement.sensitivity.word,
-        placement.classify_s * 1000,
+        placement.sensitivity,
+    )
+    where = _where.get(key)
+    if where is None:
+        where = _told_where(*key)
+    lines = (
+        f"x-request-id: {request_id}\r\ntraceparent: {traceparent}\r\n{where}"
+        f"x-spillway-classify-ms: {placement.classify_s * 1000:.3f}\r\n"
     )
     if placement.pseudonymised or placement.limits:
         lines += "".join([f"{name}: {told}\r\n" for name, told in _more(placement).items()])
     return lines
+
+
+def _told_where(
+    zone: Zone, endpoint: str, reason: str, attempts: int, sensitivity: Sensitivity
+) -> str:
+    if len(_where) >= _MOST_KNOWN:
+        _where.clear()
+    found = _where[zone, endpoint, reason, attempts, sensitivity] = (
+        f"x-spillway-zone: {zone.word}\r\nx-spillway-endpoint: {endpoint}\r\n"
+        f"x-spillway-reason: {reason}\r\nx-spillway-attempts: {attempts}\r\n"
+        f"x-spillway-sensitivity: {sensitivity.word}\r\n"
+    )
+    return found
 
 
 def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:

@@ -45,7 +45,6 @@ from gateway.types import (
 )
 
 _JSON = "application/json"
-_WHOLE = f"content-type: {_JSON}\r\ncontent-length: %d\r\n%s"
 _STREAMED = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -134,7 +133,7 @@ class _Opening(Opening):
         frame = frames.take() if isinstance(frames, OneFrame) else None
         if not isinstance(frame, JsonBody):
             return _read_on(exchange, told, frames)
-        exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
+        exchange.reply(200, _whole(frame.body, told), frame.body)
         return None
 
 
@@ -142,7 +141,11 @@ async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
     frame = await _only_frame(frames)
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
-    exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
+    exchange.reply(200, _whole(frame.body, told), frame.body)
+
+
+def _whole(body: bytes, told: str) -> str:
+    return f"content-type: {_JSON}\r\ncontent-length: {len(body)}\r\n{told}"
 
 
 async def _only_frame(frames: ReplyStream) -> Frame | None:
