@@ -28,6 +28,7 @@ from gateway.fronts.http import (
     exchange_of,
 )
 from gateway.fronts.intake import Arrival
+from gateway.fronts.openai_alike import AlikeBodies
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
 from gateway.fronts.openai_events import EventBytes
@@ -105,19 +106,20 @@ class OpenAiFront:
 
 
 class _Opening(Opening):
-    __slots__ = ("_operation",)
+    __slots__ = ("_alike", "_operation")
 
     def __init__(self, services: Services, operation: Operation, exchange: Exchange) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation = operation
+        self._alike = AlikeBodies(services.limits.max_json_depth)
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
 
     def asked(self, body: bytes, arrival: Arrival) -> InferenceRequest:
         services, terms = self.services, self._terms
-        document = strictjson.load_object(body, services.limits.max_json_depth)
+        document = self._alike.read(body)
         model, call = read(self._operation, document, services.catalog)
         if terms is None or terms.model is not model:
             terms = self.terms(WireProtocol.OPENAI, model)
