@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
@@ -72,9 +73,8 @@ def read(body: bytes, by: AlikeBodies | None) -> Any:
 
 @settings(max_examples=600, deadline=None)
 @given(SETTINGS, MESSAGES, WRITERS, st.lists(INSIDES, max_size=6), st.booleans())
-@example(
-    {}, [{"role": "user", "content": "hello"}], orjson.dumps, [b"x", b'y\\"', b"\\u0041"], True
-)
+@example({}, [{"role": "user", "content": "m"}], orjson.dumps, [b"x"], True)
+@example({}, [{"role": "user", "content": "hello"}], orjson.dumps, [b'y\\"', b"\\u0041"], True)
 def test_what_is_known_of_a_body_says_what_the_body_says(
     told: dict[str, Any],
     messages: list[dict[str, Any]],
@@ -96,6 +96,26 @@ def test_what_is_known_of_a_body_says_what_the_body_says(
         assert read(body, bodies) == read(body, None)
         cut = body[: len(bodies._before) + 1] + bodies._behind[1:]
         assert read(cut, bodies) == read(cut, None)
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        b"5",
+        b"null",
+        b"12345678901234567890123",
+        b'{"a":1,"a":2}',
+        b"[[[[[[[[1]]]]]]]]",
+        b"",
+        b' "a" ',
+    ],
+)
+def test_what_is_no_string_is_read_in_full(instead: bytes) -> None:
+    bodies = AlikeBodies(DEPTH)
+    bodies.read(b'{"model":"m","messages":[{"role":"user","content":"hello"}],"n":1}')
+    body = b"%b%b%b" % (bodies._before, instead, bodies._behind)
+    assert bodies._before
+    assert read(body, bodies) == read(body, None)
 
 
 def test_a_body_like_the_one_before_is_read_by_its_message_alone(monkeypatch: Any) -> None:
