@@ -175,6 +175,14 @@ def build(
     return terms.request(arrival, payload, grpc_remaining_s)
 
 
+_WHERE = (
+    "x-spillway-zone",
+    "x-spillway-endpoint",
+    "x-spillway-reason",
+    "x-spillway-attempts",
+    "x-spillway-sensitivity",
+)
+_READING = "x-spillway-classify-ms"
 _MOST_KNOWN = 4096
 _where: dict[tuple[Zone, str, str, int, Sensitivity], str] = {}
 """The lines that many answers have in common."""
@@ -194,7 +202,7 @@ def placement_lines(request_id: str, traceparent: str, placement: Placement) -> 
         where = _told_where(*key)
     lines = (
         f"x-request-id: {request_id}\r\ntraceparent: {traceparent}\r\n{where}"
-        f"x-spillway-classify-ms: {placement.classify_s * 1000:.3f}\r\n"
+        f"{_READING}: {placement.classify_s * 1000:.3f}\r\n"
     )
     if placement.pseudonymised or placement.limits:
         lines += "".join([f"{name}: {told}\r\n" for name, told in _more(placement).items()])
@@ -206,10 +214,9 @@ def _told_where(
 ) -> str:
     if len(_where) >= _MOST_KNOWN:
         _where.clear()
-    found = _where[zone, endpoint, reason, attempts, sensitivity] = (
-        f"x-spillway-zone: {zone.word}\r\nx-spillway-endpoint: {endpoint}\r\n"
-        f"x-spillway-reason: {reason}\r\nx-spillway-attempts: {attempts}\r\n"
-        f"x-spillway-sensitivity: {sensitivity.word}\r\n"
+    told = (zone.word, endpoint, reason, attempts, sensitivity.word)
+    found = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
+        [f"{name}: {each}\r\n" for name, each in zip(_WHERE, told, strict=True)]
     )
     return found
 
