@@ -201,9 +201,7 @@ class Dispatcher:
         with request.trace.stage("queue"):
             return await self._turn(self._queues.enter(request, call, group), route)
 
-    async def _turn(
-        self, entering: Coroutine[Any, Any, Granted], route: _Route
-    ) -> Granted | None:
+    async def _turn(self, entering: Coroutine[Any, Any, Granted], route: _Route) -> Granted | None:
         try:
             return await entering
         except Spilled as spilled:

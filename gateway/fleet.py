@@ -111,7 +111,8 @@ class Fleet:
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
         self.ways = Ways(catalog, places, self.lane)
-        self._standing: dict[str, Standing] = {}
+        self._standing: dict[str, Standing] = {}  # by model, of calls that may leave
+        self._staying: dict[str, Standing] = {}  # of those that may not
         self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
         self._usual: dict[tuple[str, str], _Usual] = {}
         self._queues: dict[str, _Queue] = {}  # by model
@@ -131,7 +132,8 @@ class Fleet:
     def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
         """What the policy makes of the states of now. Raises what it does."""
         model, changes = request.model, self._catalog.changes
-        standing = self._standing.get(model)
+        known = self._staying if found.restricted else self._standing
+        standing = known.get(model)
         if standing is not None:
             decision = standing.of(request, found, policy, changes, self._clock())
             if decision is not None:
@@ -139,9 +141,9 @@ class Fleet:
         states = self.snapshot(request, found.restricted)
         decision = policy.decide(request, found, states)
         if may_stand(request, found, policy, decision, states):
-            self._standing[model] = Standing(
-                request, policy, decision, self.ways.of(model).all, changes, self.beside,
-                self._spill, self._here_s,
+            known[model] = Standing(
+                request, found.restricted, policy, decision, self.ways.of(model).all, changes,
+                self.beside, self._spill, self._here_s,
             )  # fmt: skip
         return decision
 

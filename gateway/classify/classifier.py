@@ -306,12 +306,16 @@ class Classifier:
                 beginning = self._segments.beginning(scope, texts)
                 rest = beginning.rest
             if len(rest) <= _GATE_MOST:
+                evidence, profile = self._evidence, caller.profile
+                first = evidence.likely(rest)
+                if first and (kind := evidence.found(rest, profile)) is not None:
+                    return "entities", {kind: 1}
                 if gate.clear(rest):
                     if beginning is not None:
                         assert scope is not None
                         self._segments.keep(scope, beginning)
                     return _FOUND_CLEAR
-                if (kind := self._evidence.found(rest, caller.profile)) is not None:
+                if not first and (kind := evidence.found(rest, profile)) is not None:
                     return "entities", {kind: 1}
         scope = scope or Scope(request.tenant, caller.policy, PATTERNS)
         known = self._segments.recall(scope, texts)
