@@ -381,8 +381,7 @@ class Scheduler:
         t, servers, memory_s = self.tuning, self._servers, self._memory_s
         if call.rows != self._rows:
             self._rows += _ROWS_SHARE * (call.rows - self._rows)
-        arrived_s = call.arrived_s
-        due_s = arrived_s + (call.deadline_s - arrived_s) * (
+        due_s = call.arrived_s + (call.deadline_s - call.arrived_s) * (
             t.restricted_budget if call.restricted else 1.0
         )
         worth, gpu_s = call.penalty, self._gpu_s(call)
@@ -393,8 +392,7 @@ class Scheduler:
         self._demand.arrived(density_class, gpu_s, now_s, memory_s)
         if servers.on_gpus and servers.shared:
             servers.asked(density, gpu_s, now_s, memory_s)
-        patient_s = arrived_s + t.patience_s
-        key = (due_s if due_s <= patient_s else patient_s) + call.later_s
+        key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
         return Place(key, due_s, density_class)
 
     def _join(self, call: Call, place: Place) -> None:
