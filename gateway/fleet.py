@@ -237,11 +237,14 @@ class Fleet:
         self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
     ) -> Call:  # fmt: skip
-        abroad: Sequence[Abroad] = ()
-        if clouds and not restricted:
-            prices_usd = self.ways.of(request.model).prices_usd
-            abroad = [Abroad(e.name, prices_usd[e.name]) for e in clouds]
+        abroad = () if restricted else self._abroad(request.model, clouds)
         return self.groups.call(request, restricted, abroad, avoid)
+
+    def _abroad(self, model: str, clouds: Collection[Endpoint]) -> Sequence[Abroad]:
+        if not clouds:
+            return ()
+        prices_usd = self.ways.of(model).prices_usd
+        return [Abroad(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
     async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Turn:
         """A turn at one of the group's servers. Raises what `ServerGroup.enter` does."""
@@ -260,7 +263,7 @@ class Fleet:
         if len(attempts) > 1 and not restricted:
             clouds = [endpoint for endpoint in attempts if endpoint.zone is CLOUD]
         avoid = slow_ones(decision) if decision.vetoes else _NONE
-        call = self.call(request, restricted, clouds, avoid)
+        call = self.groups.call(request, restricted, self._abroad(model, clouds), avoid)
         turn = self._group(request).ask(call, request.deadline)
         self.groups.entered(model, call)
         if isinstance(turn, Turn):
@@ -294,10 +297,10 @@ class Fleet:
         return self._catalog.endpoints[name]
 
     def around(self, model: str, servers: Sequence[str]) -> Surroundings:
-        return Surroundings(
-            [self._server_now(name, model) for name in servers],
-            self.own_room_abroad(model) + self.room_elsewhere(model),
-        )
+        now = []
+        for name in servers:
+            now.append(self._server_now(name, model))
+        return Surroundings(now, self.own_room_abroad(model) + self.room_elsewhere(model))
 
     def own_room_abroad(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""

@@ -303,7 +303,8 @@ class Groups:
         return self.told(request, self.size(request), restricted, clouds, self._weights, avoid)
 
     def size(self, request: InferenceRequest) -> Size:
-        return self._meter(request.model).size(request)
+        meter = self._meters.get(request.model) or self._meter(request.model)
+        return meter.size(request)
 
     def told(
         self,
