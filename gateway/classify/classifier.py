@@ -8,7 +8,8 @@ the operator has declared public, which is not read.
 Five stages, each of which can end it. What of the call can be read (extract.py): a part that
 cannot restricts it. What is known without reading (taint.py): its caller's label, and the calls
 that it continues. The gate (gate/), in this process: it says that nothing in the texts could
-restrict, in microseconds; what it does not clear may prove at once that it restricts (evidence.py).
+restrict, in microseconds; what it does not clear may prove at once that it restricts (evidence.py),
+which is looked at first where that is likely.
 So far there is nothing to wait for, and `classify_now` has the verdict on most calls. The scan of
 what was not scanned before (memory.py), in a worker, up to the first finding that restricts: that
 says where the call goes, and the counts in its record are what was found by then. Names (names/),
