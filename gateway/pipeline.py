@@ -41,7 +41,7 @@ from gateway.types import (
     Outcome,
     Placement,
     Sensitivity,
-    Take,
+    Sink,
 )
 
 if TYPE_CHECKING:
@@ -509,13 +509,13 @@ class SettlingStream:
         """What ends or cuts it meanwhile is told by `anext`."""
         return None if self._opened.flow is None else self._flow
 
-    async def _flow(self, take: Take) -> None:
+    async def _flow(self, sink: Sink) -> None:
         flow = self._opened.flow
         if self._cut is not None or flow is None:
             return
         self._reader = reader = asyncio.current_task()
         try:
-            await flow(take)
+            await flow(sink)
         except asyncio.CancelledError:
             if not self._cut_by_us(reader):
                 raise

@@ -51,7 +51,7 @@ def test_what_is_alike_is_taken_whole_however_much_has_come(
     assert text.startswith(raw)
     if not cut:
         assert (raw, count) == (text, len(others))
-        assert alike.in_chunk(in_chunk(text)) == (text if len(others) == 1 else None)
+        assert alike.is_chunk(in_chunk(text)) == (len(others) == 1)
     assert raw.count(b"\n\n") == count
 
 
@@ -66,7 +66,7 @@ def test_what_is_alike_is_json_and_changes_nothing(said: list[bytes], data: st.D
     taken = [each.removeprefix(b"data: ") for each in text[:end].split(b"\n\n")[:-1]]
     assert len(taken) == count
     assert progress_of([first, *taken]) == progress_of([first])
-    if alike.in_chunk(in_chunk(text)) is not None:
+    if alike.is_chunk(in_chunk(text)):
         assert count == len(said) == 1
 
 

@@ -43,17 +43,19 @@ from gateway.types import (
     InferenceReply,
     InferenceRequest,
     Operation,
+    Passage,
     Payload,
     Placement,
     ReplyStream,
     Sensitivity,
     ServedModel,
     ServerEvent,
-    Take,
+    Sink,
     Usage,
     WireProtocol,
     Zone,
     flow_of,
+    in_chunk,
 )
 
 T = TypeVar("T")
@@ -217,13 +219,15 @@ class ScriptedReply:
 
 
 class FlowingReply(ScriptedReply):
-    def pass_on(self, take: Take) -> bool:
+    def pass_on(self, passage: Passage) -> bool:
         return not self._closed
 
-    async def flow(self, take: Take) -> None:
+    async def flow(self, passage: Passage) -> None:
         while self._next not in (self._plan.frames, self._plan.fails_at):
             await self._wait()
-            if not take(self._frame().framed(), 1):
+            framed = self._frame().framed()
+            chunked = b"%x\r\n%b\r\n" % (len(framed), framed)
+            if not (passage.chunk(chunked) if self._next % 2 else passage.events(framed, 1)):
                 return
 
 
@@ -450,8 +454,8 @@ class Rig:
 
 
 async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
-    def take(events: bytes, count: int) -> bool:
-        frames.extend(event.removeprefix(b"data: ") for event in events.split(b"\n\n")[:count])
+    def take(events: bytes) -> bool:
+        frames.extend(event.removeprefix(b"data: ") for event in events.split(b"\n\n")[:-1])
         return len(frames) < most
 
     while len(frames) < most:
@@ -462,7 +466,7 @@ async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
         assert isinstance(frame, ServerEvent)
         frames.append(frame.data)
         if (flow := flow_of(reply.frames)) is not None:
-            await flow(take)
+            await flow(Sink(take, lambda chunk: take(in_chunk(chunk))))
 
 
 def _endpoint(site: Site) -> Endpoint:

@@ -17,7 +17,7 @@ from gateway.http.exchange import Exchange
 from gateway.http.head import Head
 from gateway.http.server import HttpServer
 from gateway.listeners import bound
-from gateway.types import Take
+from gateway.types import Sink
 from tests.unit.fronts.http_rig import HANG, Client, head
 
 pytestmark = pytest.mark.anyio
@@ -51,8 +51,8 @@ class Bytes:
         found: bytes = step
         return found
 
-    async def flow(self, take: Take) -> None:
-        while self.at_hand and take(self.at_hand.pop(0), 1):
+    async def flow(self, sink: Sink) -> None:
+        while self.at_hand and sink.events(self.at_hand.pop(0)):
             pass
 
     async def aclose(self) -> None:
