@@ -7,6 +7,7 @@ upstream) is given back in `finish`, which happens once, on every way out (A2).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from typing import Protocol, cast
@@ -442,8 +443,14 @@ class AttemptPassage:
         self._attempt, self._clock = attempt, attempt.clock
         self._events, self._chunk = sink
         self._priced = attempt.served.egress_usd_per_gb > 0.0  # by the byte
+        self.came_s = self._clock()
+        self._told_s = math.inf  # its lane: it is told nothing of what had come before
+        self._gap_s = 0.0  # the longest since then
+
+    def is_waited_for(self) -> None:
+        """From now on."""
         self.came_s = self._told_s = self._clock()
-        self._gap_s = 0.0  # the longest since its lane was told
+        self._gap_s = 0.0
 
     def events(self, events: bytes, count: int) -> bool:
         self._came(count)
@@ -539,6 +546,7 @@ class OpenedReply:
         passage = AttemptPassage(attempt, sink)
         if not stream.pass_on(passage):
             return
+        passage.is_waited_for()
         try:
             with self._waits(passage.came_s):
                 await stream.flow(passage)

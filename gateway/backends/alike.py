@@ -8,6 +8,7 @@ for as bytes, and is a string of JSON or is not.
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 
 _STRING = (  # what stands between the quotation marks (RFC 8259, section 7), surrogates in pairs
     rb'(?:[^"\\\x00-\x1f]++'
@@ -27,12 +28,11 @@ _MOST_FRAMES = 256
 class Alike:
     """Those that are like one event, whatever they say."""
 
-    __slots__ = ("_before", "_behind", "_end", "_framed_end", "_frames", "_said_to")
+    __slots__ = ("_before", "_behind", "_framed_end", "_frames", "_said")
 
     def __init__(self, before: bytes, behind: bytes) -> None:
         self._before, self._behind = before, behind
-        self._end = behind[:-2]  # of its one line
-        self._said_to = -len(self._end)
+        self._said = itemgetter(slice(len(before), 2 - len(behind)))  # of its line
         self._framed_end = behind + b"\r\n"  # of a chunk
         self._frames: dict[int, bytes] = {}  # how a chunk of so many bytes begins
 
@@ -67,6 +67,13 @@ class Alike:
         self._frames[len(chunk)] = frame
         return frame
 
+    def all_in(self, text: bytes) -> int:
+        """How many they are, if there is nothing else in it; else 0."""
+        if not text.endswith(self._behind):
+            return 0
+        end, count = self.run(text, 0)
+        return count if end == len(text) else 0
+
     def run(self, text: bytes, at: int) -> tuple[int, int]:
         """Where the events end that stand in `text` from `at` on and are alike; how many. Words
         are cut out where they would stand if all events were alike, and put in again: what comes
@@ -74,29 +81,25 @@ class Alike:
         before = self._before
         if not text.startswith(before, at):
             return at, 0
-        *lines, _ = (text[at:] if at else text).split(b"\n\n")
-        start, end = len(before), self._said_to
-        said = [line[start:end] for line in lines]
-        again = self._saying(said)
-        if not text.startswith(again, at):
-            del said[self._alike(lines) :]
-            again = self._saying(said)
+        pieces = (text[at:] if at else text).split(b"\n")  # one byte is looked for much faster
+        lines = pieces[: (len(pieces) - 1) // 2 * 2 : 2]  # than two; an empty one follows each
+        said = list(map(self._said, lines))
+        alike, most, tried = 0, len(said), len(said)
+        while alike < most:
+            again = self._saying(said[:tried])
+            if text.startswith(again, at):
+                alike = tried
+                length = len(again)
+            else:
+                most = tried - 1
+            tried = (alike + most + 1) // 2
         # None of them can end in the next, whatever stands between them.
-        if not said or not _are_strings(b" ".join(said)):
+        if not alike or not _are_strings(b" ".join(said[:alike])):
             return at, 0
-        return at + len(again), len(said)
+        return at + length, alike
 
     def _saying(self, said: list[bytes]) -> bytes:
         return b"%b%b%b" % (self._before, (self._behind + self._before).join(said), self._behind)
-
-    def _alike(self, lines: list[bytes]) -> int:
-        """How many of them are, before the first that is not."""
-        before, end = self._before, self._end
-        least = len(before) + len(end)
-        for count, line in enumerate(lines):
-            if not (line.startswith(before) and line.endswith(end) and len(line) >= least):
-                return count
-        return len(lines)
 
 
 def _are_strings(words: bytes) -> bool:

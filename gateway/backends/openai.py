@@ -241,8 +241,8 @@ class EventStream:
     def _came(self, body: bytes) -> bool:
         usual = self._usual
         if usual is not None and len(body) <= self._bounds.event_bytes:
-            end, count = usual.run(body, 0)
-            if end == len(body):
+            count = usual.all_in(body)
+            if count:
                 return self._passage.events(body, count)
         self._parser.feed(body)
         goes_on = self.pass_on(self._passage)
