@@ -299,7 +299,7 @@ class RunningAttempt(Waiting):
         took_s = 0.0 if sent_s is None else self.clock() - sent_s
         self.answered = answered = error is None and not result
         if stream is not None and type(stream) is not OneFrame:
-            closing = _closing(stream)
+            closing = None if answered and _closed_whole(stream) else _closing(stream)
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
                 asyncio.get_running_loop().call_soon(self._leave)
         how = result or (error.reason if error is not None else "served")
@@ -398,6 +398,11 @@ class RunningAttempt(Waiting):
     def tokens(self) -> int | None:
         found = getattr(self.stream, "total_tokens", None)
         return found if isinstance(found, int) else None
+
+
+def _closed_whole(stream: ReplyStream) -> bool:
+    """Whether it was read to its end, and has closed itself: there is nothing to go out."""
+    return getattr(stream, "closed", None) is True
 
 
 def _closing(stream: ReplyStream) -> asyncio.Future[None] | None:

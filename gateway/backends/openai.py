@@ -142,7 +142,7 @@ class EventStream:
         self._parser = EventParser(bounds.event_bytes)
         self._progress = Progress(operation)
         self._committed = False  # an event has gone to the caller
-        self._closed = False
+        self.closed = False  # what it held was given back
         self._alike: Alike | None = None  # to the last event that was read
         self._usual: Alike | None = None  # what the next read is, most likely
         self._learns = _LEARNS
@@ -168,19 +168,20 @@ class EventStream:
             raise
 
     async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             await self._response.aclose()
 
     async def _next(self) -> ServerEvent:
         progress = self._progress
         while True:
-            if self._closed:
+            if self.closed:
                 raise StopAsyncIteration
             if progress.failure is not None:
                 raise progress.failure
             if progress.ended:
-                await self._drain()
+                if not self._response.ended:
+                    await self._drain()
                 raise StopAsyncIteration
             event = self._parser.next()
             if event is None:
@@ -193,7 +194,7 @@ class EventStream:
     def pass_on(self, passage: Passage) -> bool:
         """What came with the last event, up to the end or a failure."""
         parser, progress = self._parser, self._progress
-        found, count, goes_on = [], 0, not (progress.ended or self._closed)
+        found, count, goes_on = [], 0, not (progress.ended or self.closed)
         try:
             while goes_on and progress.failure is None:
                 if self._alike is not None:
@@ -277,8 +278,6 @@ class EventStream:
 
     async def _drain(self) -> None:
         """So that the connection can be kept."""
-        if self._response.ended:
-            return
         limit = patience.within(self._bounds.drain_s)
         with suppress(TimeoutError, UpstreamError, DeadlineExceeded), limit:
             async for _ in self._response:

@@ -86,6 +86,10 @@ class LeapingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._leap.now_s
 
+    def is_busy_for(self, seconds: float) -> None:
+        """Nothing else runs meanwhile."""
+        self._leap.now_s += seconds
+
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=LeapingLoop) as runner:
@@ -111,6 +115,7 @@ class Plan:
     tokens: int | None = None
     usage: Usage | None = None
     flows: bool = False  # frames go on as they come, where whoever reads lets them
+    at_hand: int = 0  # of them come with the first, and take a while to be read
 
 
 ANSWERS = Plan()
@@ -220,6 +225,11 @@ class ScriptedReply:
 
 class FlowingReply(ScriptedReply):
     def pass_on(self, passage: Passage) -> bool:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, LeapingLoop)
+        while 0 < self._next <= self._plan.at_hand:
+            loop.is_busy_for(0.1)
+            passage.events(self._frame().framed(), 1)
         return not self._closed
 
     async def flow(self, passage: Passage) -> None:
