@@ -28,11 +28,12 @@ _MOST_FRAMES = 256
 class Alike:
     """Those that are like one event, whatever they say."""
 
-    __slots__ = ("_before", "_behind", "_framed_end", "_frames", "_said")
+    __slots__ = ("_before", "_behind", "_between", "_framed_end", "_frames", "_said")
 
     def __init__(self, before: bytes, behind: bytes) -> None:
         self._before, self._behind = before, behind
         self._said = itemgetter(slice(len(before), 2 - len(behind)))  # of its line
+        self._between = behind + before
         self._framed_end = behind + b"\r\n"  # of a chunk
         self._frames: dict[int, bytes] = {}  # how a chunk of so many bytes begins
 
@@ -84,22 +85,25 @@ class Alike:
         pieces = (text[at:] if at else text).split(b"\n")  # one byte is looked for much faster
         lines = pieces[: (len(pieces) - 1) // 2 * 2 : 2]  # than two; an empty one follows each
         said = list(map(self._said, lines))
-        alike, most, tried = 0, len(said), len(said)
+        alike = back = 0
+        most = tried = len(said)
         while alike < most:
             again = self._saying(said[:tried])
             if text.startswith(again, at):
                 alike = tried
                 length = len(again)
-            else:
+                tried = (alike + most + 1) // 2
+            else:  # mostly at the end, so it goes back from there in ever larger steps
                 most = tried - 1
-            tried = (alike + most + 1) // 2
+                tried = max(most - back, (alike + most + 1) // 2)
+                back = 2 * back + 1
         # None of them can end in the next, whatever stands between them.
         if not alike or not _are_strings(b" ".join(said[:alike])):
             return at, 0
         return at + length, alike
 
     def _saying(self, said: list[bytes]) -> bytes:
-        return b"%b%b%b" % (self._before, (self._behind + self._before).join(said), self._behind)
+        return b"%b%b%b" % (self._before, self._between.join(said), self._behind)
 
 
 def _are_strings(words: bytes) -> bool:
