@@ -103,7 +103,7 @@ class Alike:
         return at + length, alike
 
     def _saying(self, said: list[bytes]) -> bytes:
-        return b"%b%b%b" % (self._before, self._between.join(said), self._behind)
+        return self._before + self._between.join(said) + self._behind
 
 
 def _are_strings(words: bytes) -> bool:

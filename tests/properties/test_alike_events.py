@@ -70,6 +70,47 @@ def test_what_is_alike_is_json_and_changes_nothing(said: list[bytes], data: st.D
         assert count == len(said) == 1
 
 
+LINES = st.builds(lambda word: b"data: " + event(word, True), WORDS)
+SPOILT = st.builds(lambda raw: b"data: " + event("word", True).replace(b"word", raw), RAW)
+OTHERS = st.sampled_from(
+    [b"", b"data: [DONE]", b"data: " + event("word", True)[:-1], b": beat", b"data: {}"]
+)
+MANY = st.lists(LINES | LINES | LINES | SPOILT | OTHERS, max_size=12)
+ENDS = st.lists(st.sampled_from([b"\n\n"] * 9 + [b"\n", b"\n\n\n", b"\r\n\r\n"]), min_size=12)
+
+
+@given(MANY, ENDS, st.integers(0, 90), st.integers(0, 3))
+def test_what_is_alike_is_what_is_so_one_by_one(
+    lines: list[bytes], ends: list[bytes], cut: int, at: int
+) -> None:
+    alike = Alike.to(event("word", True))
+    assert alike is not None
+    events = b"".join(line + end for line, end in zip(lines, ends, strict=False))
+    text = b"x" * at + events[: len(events) - cut]
+    assert alike.run(text, at) == one_by_one(alike, text, at)
+    if not at:
+        end, count = one_by_one(alike, text, 0)
+        assert alike.all_in(text) == (count if end == len(text) else 0)
+
+
+def one_by_one(alike: Alike, text: bytes, at: int) -> tuple[int, int]:
+    """Where they end, how many; none where one of them says what is no string."""
+    before, behind = alike._before, alike._behind
+    found, count = at, 0
+    while (end := text.find(b"\n\n", found)) >= 0:
+        one = text[found : end + 2]
+        if b"\n" in one[:-2] or not (one.startswith(before) and one.endswith(behind)):
+            break
+        try:
+            assert len(one) >= len(before) + len(behind)
+            said = orjson.loads(b'"%b"' % one[len(before) : -len(behind)])
+        except orjson.JSONDecodeError:
+            return at, 0
+        assert isinstance(said, str)
+        found, count = end + 2, count + 1
+    return found, count
+
+
 @given(st.dictionaries(st.sampled_from(["content", 'a"content', "text", "error"]), WORDS))
 def test_what_is_found_in_an_event_is_a_value(document: dict[str, str]) -> None:
     data = json.dumps(document).encode()
