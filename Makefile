@@ -7,8 +7,12 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-PYTHONS := python3.11 python3.12 python3 python3.13
+PYTHONS := python3.11 /usr/bin/python3.11 python3.12 /usr/bin/python3.12 python3 python3.13
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+# Built with profiles of how it runs, as distributions and python.org's images do it: a call costs a
+# fifth less then (docs/performance.md).
+QUICK := import sys, sysconfig; sys.exit(not (sys.base_prefix == "/usr" \
+  or "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")))
 
 # Debian packages that tests need. Only root installs them; a test without its package skips itself.
 DEBIAN := curl chromium prometheus
@@ -29,7 +33,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  ARGS=...      go on to what is run, pytest or a module of loadtests; e.g. make run ARGS=--once"
 	@echo "  JOBS=...      as many processes run the tests (3: most of them wait most of the time)"
-	@echo "  PYTHON=...    the interpreter of a new $(VENV); by default the first that fits"
+	@echo "  PYTHON=...    the interpreter of a new $(VENV); by default the first that fits and is quick"
 
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
@@ -98,9 +102,16 @@ debian:
 
 # A python that is only a shim, too old, or without venv (Debian packs it apart) is passed over.
 $(STAMPS)/venv:
-	@found=; for python in $(or $(PYTHON),$(PYTHONS)); do \
-	  if "$$python" -c '$(FITS)' >/dev/null 2>&1; then found=$$python; break; fi; \
+	@found= quick=; for python in $(or $(PYTHON),$(PYTHONS)); do \
+	  if "$$python" -c '$(FITS)' >/dev/null 2>&1; then \
+	    found=$${found:-$$python}; \
+	    if "$$python" -c '$(QUICK)'; then quick=$$python; break; fi; \
+	  fi; \
 	done; \
+	if [ -n "$$found" ] && [ -z "$$quick" ]; then \
+	  echo "$$found was built without --enable-optimizations: calls cost a quarter more with it"; \
+	fi; \
+	found=$${quick:-$$found}; \
 	if $(BIN)/python -c '$(FITS)' >/dev/null 2>&1; then found=; \
 	elif [ -z "$$found" ]; then \
 	  echo "Spillway needs Python 3.11 or 3.12 (3.13 without the embedded Triton) with venv." >&2; \

@@ -6,7 +6,6 @@ can put its own in their place: then any seed replays exactly, to the last id.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import struct
 import time
@@ -14,7 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
 
 _FRACTION_BITS: Final = 53  # of a float
 _BLOCK_BYTES: Final = 4096  # asked of the system at once, for ids
@@ -65,8 +67,15 @@ def wall_s() -> float:
     return _sources.wall_s()
 
 
+def calendar() -> Callable[[], float]:
+    """What `wall_s` asks now, to be kept as `clock` is."""
+    return _sources.wall_s
+
+
 def loop_s() -> float:
     """The time of the running loop: what its timers are set by."""
+    import asyncio  # a twentieth of a second for a scan worker, which has no loop
+
     return asyncio.get_running_loop().time()
 
 

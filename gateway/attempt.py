@@ -7,8 +7,8 @@ upstream) is given back in `finish`, which happens once, on every way out (A2).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, cast
 
@@ -49,11 +49,12 @@ from gateway.types import (
     OneFrame,
     ReplyStream,
     ServerEvent,
-    Take,
+    Sink,
     TensorCall,
     Usage,
     Zone,
     flow_of,
+    in_chunk,
 )
 
 _NOT_SENT = Cost()
@@ -298,7 +299,7 @@ class RunningAttempt(Waiting):
         took_s = 0.0 if sent_s is None else self.clock() - sent_s
         self.answered = answered = error is None and not result
         if stream is not None and type(stream) is not OneFrame:
-            closing = _closing(stream)
+            closing = None if answered and _closed_whole(stream) else _closing(stream)
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
                 asyncio.get_running_loop().call_soon(self._leave)
         how = result or (error.reason if error is not None else "served")
@@ -399,6 +400,11 @@ class RunningAttempt(Waiting):
         return found if isinstance(found, int) else None
 
 
+def _closed_whole(stream: ReplyStream) -> bool:
+    """Whether it was read to its end, and has closed itself: there is nothing to go out."""
+    return getattr(stream, "closed", None) is True
+
+
 def _closing(stream: ReplyStream) -> asyncio.Future[None] | None:
     """The close, which has begun."""
     return asyncio.ensure_future(stream.aclose())
@@ -423,6 +429,63 @@ def _told(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
     return {"endpoint": endpoint.name, "zone": endpoint.zone.value, "result": result}
 
 
+class AttemptPassage:
+    """What its lane is told of an answer that flows is not told for each of many frames that follow
+    closely."""
+
+    __slots__ = (
+        "_attempt",
+        "_chunk",
+        "_clock",
+        "_events",
+        "_gap_s",
+        "_priced",
+        "_told_s",
+        "came_s",
+    )
+
+    def __init__(self, attempt: RunningAttempt, sink: Sink) -> None:
+        self._attempt, self._clock = attempt, attempt.clock
+        self._events, self._chunk = sink
+        self._priced = attempt.served.egress_usd_per_gb > 0.0  # by the byte
+        self.came_s = self._clock()
+        self._told_s = math.inf  # its lane: it is told nothing of what had come before
+        self._gap_s = 0.0  # the longest since then
+
+    def is_waited_for(self) -> None:
+        """From now on."""
+        self.came_s = self._told_s = self._clock()
+        self._gap_s = 0.0
+
+    def events(self, events: bytes, count: int) -> bool:
+        self._came(count)
+        if self._priced:
+            self._attempt.came_bytes += len(events) - count * _FRAMED_BYTES
+        return self._events(events)
+
+    def chunk(self, chunk: bytes) -> bool:
+        self._came(1)
+        if self._priced:
+            self._attempt.came_bytes += len(in_chunk(chunk)) - _FRAMED_BYTES
+        return self._chunk(chunk)
+
+    def _came(self, count: int) -> None:
+        self._attempt.frames += count
+        now_s = self._clock()
+        gap_s = now_s - self.came_s
+        self.came_s = now_s
+        if gap_s > self._gap_s:
+            self._gap_s = gap_s
+        if now_s - self._told_s >= _TELLS_S:
+            self._tell(now_s)
+
+    def _tell(self, now_s: float) -> None:
+        lane = self._attempt.lane
+        lane.gaps.observe(self._gap_s)
+        lane.health.heard_from(self._attempt, now_s)
+        self._told_s, self._gap_s = now_s, 0.0
+
+
 class OpenedReply:
     """The frames of an attempt that has begun to answer. Each comes within the deadline; closing
     cancels the upstream."""
@@ -434,10 +497,7 @@ class OpenedReply:
         if self._first is None and type(attempt.stream) is OneFrame:
             self._first = attempt.stream.take()
         self._done = False
-        self._priced = attempt.served.egress_usd_per_gb > 0.0  # by the byte
         self._since_s: float | None = None  # the last frame, while the next is waited for
-        self._take: Take
-        self._told_s = self._gap_s = 0.0  # its lane; the longest gap since then
 
     @property
     def total_tokens(self) -> int | None:
@@ -484,39 +544,19 @@ class OpenedReply:
         attempt.came(frame)
         return frame
 
-    async def _flow(self, take: Take) -> None:
+    async def _flow(self, sink: Sink) -> None:
         attempt, stream = self._attempt, cast(Flowing, self._attempt.stream)
-        self._take = take
-        if self._done or self._first is not None or not stream.pass_on(self._passes):
+        if self._done or self._first is not None:
             return
-        self._since_s = self._told_s = attempt.clock()
-        self._gap_s = 0.0
-        with suppress(TimeoutError), self._waits(self._since_s):
-            await stream.flow(self._came)
-            self._since_s = None
-
-    def _came(self, events: bytes, count: int) -> bool:
-        """What its lane is told is not told for each of many frames that follow closely."""
-        attempt, since_s = self._attempt, self._since_s
-        self._since_s = now_s = attempt.clock()
-        if since_s is not None and now_s - since_s > self._gap_s:
-            self._gap_s = now_s - since_s
-        if now_s - self._told_s >= _TELLS_S:
-            attempt.lane.gaps.observe(self._gap_s)
-            attempt.lane.health.heard_from(attempt, now_s)
-            self._told_s, self._gap_s = now_s, 0.0
-        attempt.frames += count
-        if self._priced:
-            attempt.came_bytes += len(events) - count * _FRAMED_BYTES
-        return self._take(events, count)
-
-    def _passes(self, events: bytes, count: int) -> bool:
-        """Of what had come before anybody waited."""
-        attempt = self._attempt
-        attempt.frames += count
-        if self._priced:
-            attempt.came_bytes += len(events) - count * _FRAMED_BYTES
-        return self._take(events, count)
+        passage = AttemptPassage(attempt, sink)
+        if not stream.pass_on(passage):
+            return
+        passage.is_waited_for()
+        try:
+            with self._waits(passage.came_s):
+                await stream.flow(passage)
+        except TimeoutError:
+            self._since_s = passage.came_s
 
     def _waits(self, since_s: float) -> Waiting:
         """For a frame, since the one before it."""

@@ -29,7 +29,7 @@ from gateway.errors import (
     UpstreamRefused,
 )
 from gateway.fleet import Fleet
-from gateway.group import NoServer, Spilled
+from gateway.group import NoServer, Spilled, Turn
 from gateway.hedge import has_no_effect, has_state, hedged
 from gateway.retries import RetryBudget
 from gateway.routing.policy import leaving, slow_ones
@@ -63,7 +63,9 @@ class Clearance(Protocol):
 class Queues(Protocol):
     """Where calls wait for on-prem servers: here, or at the gateway that owns them."""
 
-    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Granted:
+    def enter(
+        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+    ) -> Coroutine[Any, Any, Granted]:
         """A turn at one of the servers. Raises Spilled when the call is to leave, NoServer when
         none takes it, or the GatewayError that refuses it."""
         ...
@@ -85,6 +87,7 @@ class Dispatcher:
         """`queues`: the fleet's own, unless servers are shared with other gateways."""
         self._fleet = fleet
         self._queues: Queues = queues or fleet
+        self._own_queues = self._queues is fleet
         self._clock = clock
         self._retries = retries or RetryBudget(clock)
         self._hedging = hedging
@@ -102,23 +105,38 @@ class Dispatcher:
         """
         self._retries.calls += 1
         first = decision.attempts[0]
-        if first.zone is not CLOUD or self._hedging or request.trace.sampled:
+        if first.zone not in decision.zones:
+            raise EgressForbidden(request.id)
+        away = first.zone is CLOUD
+        if self._hedging or request.trace.sampled or not (away or self._own_queues):
             with request.trace.stage("dispatch"):
                 return await self._along(_Route(request, clearance, decision, log))
-        # As most calls: it is sent to the cloud, which answers. Where it may go else is thought of
-        # when it does not.
-        if CLOUD not in decision.zones:
-            raise EgressForbidden(request.id)
-        known = clearance.found.complete
-        await clearance.to_leave()
+        # As most calls: it is sent to the cloud or to a server that is idle, which answers. Where
+        # it may go else is thought of when it does not.
+        turn: Granted | None = None
+        if away:
+            known = clearance.found.complete
+            await clearance.to_leave()
+        else:
+            known = False
+            try:
+                asked = self._fleet.ask(request, clearance.found.restricted, decision)
+            except NoServer:
+                return await self._along(_Route(request, clearance, decision, log))
+            if not isinstance(asked, Turn):
+                route = _Route(request, clearance, decision, log)
+                route.in_line = asked
+                return await self._along(route)
+            turn, first = asked, self._fleet.endpoint(asked.server)
         attempt = RunningAttempt(
-            self._fleet, self._clock, request, clearance.found, decision, first, log
+            self._fleet, self._clock, request, clearance.found, decision, first, log, turn
         )
         try:
             return await attempt.start(just_decided=known)
         except GatewayError as exc:
             route = _Route(request, clearance, decision, log)
-            route.clouds.popleft()
+            if away:
+                route.clouds.popleft()
             route.attempt = attempt
             if not route.goes_on(exc):
                 raise
@@ -167,6 +185,9 @@ class Dispatcher:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
         leave."""
         request, fleet, found = route.request, self._fleet, route.clearance.found
+        if (in_line := route.in_line) is not None:
+            route.in_line = None
+            return await self._turn(in_line, route)
         group = fleet.group_of(request)
         if route.last is not None:
             route.avoid |= {n for n in group if not self._worth_another(request, fleet.endpoint(n))}
@@ -177,11 +198,12 @@ class Dispatcher:
             route.onprem = False
             return None
         call = fleet.call(request, found.restricted, route.clouds, route.avoid)
+        with request.trace.stage("queue"):
+            return await self._turn(self._queues.enter(request, call, group), route)
+
+    async def _turn(self, entering: Coroutine[Any, Any, Granted], route: _Route) -> Granted | None:
         try:
-            if request.trace.sampled:
-                with request.trace.stage("queue"):
-                    return await self._queues.enter(request, call, group)
-            return await self._queues.enter(request, call, group)
+            return await entering
         except Spilled as spilled:
             route.leaves(spilled.why)
             return None
@@ -278,6 +300,7 @@ class _Route:
     attempt: RunningAttempt | None = None
     avoid: frozenset[str] = frozenset()  # servers
     full: tuple[str, ...] = ()  # places in the cloud that had no room for it
+    in_line: Coroutine[Any, Any, Granted] | None = None  # it stands in the queue already
 
     def __init__(
         self,

@@ -6,8 +6,9 @@ State changes in synchronous methods only; `watch.py` asks the endpoints in the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from functools import partial
+from typing import Any, Final
 
 from gateway.accounting.metrics import Metrics
 from gateway.backends import Inspector
@@ -26,7 +27,7 @@ from gateway.errors import (
     UpstreamGivenUp,
     UpstreamSilent,
 )
-from gateway.group import ServerNow, Surroundings, Turn, refusal
+from gateway.group import ServerGroup, ServerNow, Surroundings, Turn, refusal
 from gateway.groups import Abroad, Execution, Groups, NewScheduler, Prior, Weights
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
@@ -40,8 +41,10 @@ from gateway.scheduling.calls import Call, Spill
 from gateway.spill import Reservation, SpillControl
 from gateway.standing import Standing, may_stand
 from gateway.types import (
+    CLOUD,
     Classification,
     Decision,
+    DocumentCall,
     Endpoint,
     EndpointState,
     InferenceRequest,
@@ -52,9 +55,29 @@ from gateway.ways import Ways
 
 log = logging.getLogger(__name__)
 
+_NONE: Final[frozenset[str]] = frozenset()
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
 _FAIR, _FAIR_ABROAD = 4.0, 2.0  # times the 95th percentile of the answers' times
 _LOOK_AGAIN_S = 0.5  # what was expected to be back soon may not be any more
+
+
+class _Usual:
+    """What is told of a server that is well, while all that it is made of stays the same."""
+
+    __slots__ = ("as_of", "server")
+
+    def __init__(self, server: ServerNow, as_of: int) -> None:
+        self.server, self.as_of = server, as_of
+
+
+class _Queue:
+    """Where a model's documents wait for servers on the premises, while its servers are the same
+    and say the same of themselves."""
+
+    __slots__ = ("as_of", "group", "told")
+
+    def __init__(self, group: ServerGroup, as_of: int, told: int) -> None:
+        self.group, self.as_of, self.told = group, as_of, told
 
 
 class Fleet:
@@ -88,8 +111,11 @@ class Fleet:
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
         self.ways = Ways(catalog, places, self.lane)
-        self._standing: dict[str, Standing] = {}
+        self._standing: dict[str, Standing] = {}  # by model, of calls that may leave
+        self._staying: dict[str, Standing] = {}  # of those that may not
         self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
+        self._usual: dict[tuple[str, str], _Usual] = {}
+        self._queues: dict[str, _Queue] = {}  # by model
         self.beside: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
         self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.beside)
@@ -106,7 +132,8 @@ class Fleet:
     def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
         """What the policy makes of the states of now. Raises what it does."""
         model, changes = request.model, self._catalog.changes
-        standing = self._standing.get(model)
+        known = self._staying if found.restricted else self._standing
+        standing = known.get(model)
         if standing is not None:
             decision = standing.of(request, found, policy, changes, self._clock())
             if decision is not None:
@@ -114,16 +141,16 @@ class Fleet:
         states = self.snapshot(request, found.restricted)
         decision = policy.decide(request, found, states)
         if may_stand(request, found, policy, decision, states):
-            self._standing[model] = Standing(
-                request, policy, decision, self.ways.of(model).all, changes, self.beside,
-                self._spill, self._here_s,
+            known[model] = Standing(
+                request, found.restricted, policy, decision, self.ways.of(model).all, changes,
+                self.beside, self._spill, self._here_s,
             )  # fmt: skip
         return decision
 
     def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointState, ...]:
         """The state of every endpoint that may serve the request's model."""
         model, now_s = request.model, self._clock()
-        here: tuple[float, int] | None = None
+        here: tuple[float, int] | None = None  # its predicted seconds, and how many wait
         closed: str | None = None
         states = []
         ways = self.ways.of(model)
@@ -133,7 +160,7 @@ class Fleet:
             why = unavailable_why(place, lane)
             if way.onprem:
                 if here is None:  # all of them have one queue
-                    here = self._onprem_s(request, ways.group_of(request), now_s)
+                    here = self._here_s(request, now_s), self._group(request).waiting
                 predicted_s, waiting = here
                 room, batch = True, self.groups.execution(model, way.name).rows
             else:
@@ -210,18 +237,47 @@ class Fleet:
         self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
     ) -> Call:  # fmt: skip
-        abroad: Sequence[Abroad] = ()
-        if clouds and not restricted:
-            prices_usd = self.ways.of(request.model).prices_usd
-            abroad = [Abroad(e.name, prices_usd[e.name]) for e in clouds]
+        abroad = () if restricted else self._abroad(request.model, clouds)
         return self.groups.call(request, restricted, abroad, avoid)
+
+    def _abroad(self, model: str, clouds: Collection[Endpoint]) -> Sequence[Abroad]:
+        if not clouds:
+            return ()
+        prices_usd = self.ways.of(model).prices_usd
+        return [Abroad(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
     async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Turn:
         """A turn at one of the group's servers. Raises what `ServerGroup.enter` does."""
         self.groups.entered(request.model, call)
         turn = await self.groups.of(request.model, group).enter(call, request.deadline)
-        self._metrics.queued_seconds.labels(turn.server, request.model).observe(turn.queued_s)
+        self._queued(turn, request.model)
         return turn
+
+    def ask(
+        self, request: InferenceRequest, restricted: bool, decision: Decision
+    ) -> Turn | Coroutine[Any, Any, Turn]:
+        """The same for a call that was decided on in this step, whose turn may be there at once;
+        else what waits for it, to be awaited. Raises NoServer."""
+        model, attempts = request.model, decision.attempts
+        clouds: Sequence[Endpoint] = ()
+        if len(attempts) > 1 and not restricted:
+            clouds = [endpoint for endpoint in attempts if endpoint.zone is CLOUD]
+        avoid = slow_ones(decision) if decision.vetoes else _NONE
+        call = self.groups.call(request, restricted, self._abroad(model, clouds), avoid)
+        turn = self._group(request).ask(call, request.deadline)
+        self.groups.entered(model, call)
+        if isinstance(turn, Turn):
+            self._queued(turn, model)
+            return turn
+        return self._in_line(turn, model)
+
+    async def _in_line(self, waits: Coroutine[Any, Any, Turn], model: str) -> Turn:
+        turn = await waits
+        self._queued(turn, model)
+        return turn
+
+    def _queued(self, turn: Turn, model: str) -> None:
+        self._metrics.queued_seconds.labels(turn.server, model).observe(turn.queued_s)
 
     def foresee(self, request: InferenceRequest, restricted: bool, decision: Decision) -> Decision:
         """What the queue would make of a decision at once, were the call sent now. Raises what
@@ -241,10 +297,10 @@ class Fleet:
         return self._catalog.endpoints[name]
 
     def around(self, model: str, servers: Sequence[str]) -> Surroundings:
-        return Surroundings(
-            [self._server_now(name, model) for name in servers],
-            self.own_room_abroad(model) + self.room_elsewhere(model),
-        )
+        now = []
+        for name in servers:
+            now.append(self._server_now(name, model))
+        return Surroundings(now, self.own_room_abroad(model) + self.room_elsewhere(model))
 
     def own_room_abroad(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""
@@ -257,7 +313,17 @@ class Fleet:
         return room
 
     def _server_now(self, name: str, model: str) -> ServerNow:
-        place, lane = self.places[name], self.lane(name, model)
+        place, changes = self.places[name], self.groups.changes
+        lane, usual = place.lanes[model], self._usual.get((name, model))
+        well = (
+            place.up
+            and not place.drained
+            and not lane.breaker.open_until_s
+            and not lane.health.slow_start.going
+            and not self.beside
+        )
+        if well and usual is not None and usual.as_of == changes:
+            return usual.server
         window = self.groups.window(model, name)
         most = float(min(place.settings.max_in_flight, _OVERTAKEN * window))
         share = lane.health.slow_start.share()
@@ -270,6 +336,8 @@ class Fleet:
         up, seen = not unavailable_why(place, lane), self._seen.get((name, model))
         if seen is None or seen.up is not up or seen.most != most:
             seen = self._seen[name, model] = ServerNow(name, up, most)
+        if well:
+            self._usual[name, model] = _Usual(seen, changes)
         return seen
 
     # Beside settings of before
@@ -290,6 +358,8 @@ class Fleet:
             if self._queues_for(m) == before._queues_for(m) and both.issuperset(self._queues_for(m))
         )  # fmt: skip
         self.groups.take_over(before.groups, both, queues if same_queues else frozenset())
+        self._usual.clear()
+        self._queues.clear()
         self.beside[:] = [before, *before.beside]
         for other in self.beside:
             other.beside.append(self)
@@ -345,15 +415,20 @@ class Fleet:
         return {name: 0 if closed else self.clouds.capacity(name, model) for name in names}
 
     def _here_s(self, request: InferenceRequest, now_s: float) -> float:
-        return self._onprem_s(request, self.group_of(request), now_s)[0]
+        """Seconds to the whole answer were it queued now."""
+        size, deadline_s = self.groups.size(request), request.deadline.at_s
+        return self._group(request).scheduling.completion_s(size, deadline_s, now_s)
 
-    def _onprem_s(
-        self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
-    ) -> tuple[float, int]:
-        """Seconds to the whole answer were it queued now, and how many wait."""
-        group, size = self.groups.of(request.model, servers), self.groups.size(request)
-        deadline_s = request.deadline.at_s
-        return group.scheduling.completion_s(size, deadline_s, now_s), group.waiting
+    def _group(self, request: InferenceRequest) -> ServerGroup:
+        """The queue that it would stand in."""
+        model = request.model
+        if type(request.payload) is not DocumentCall:
+            return self.groups.of(model, self.group_of(request))
+        as_of, told, found = self._catalog.changes, self.groups.changes, self._queues.get(model)
+        if found is None or found.as_of != as_of or found.told != told:
+            group = self.groups.of(model, self.group_of(request))
+            found = self._queues[model] = _Queue(group, as_of, told)
+        return found.group
 
     # What dispatch tells
 

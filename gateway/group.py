@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from gateway import patience
 from gateway.deadline import Clock, Deadline
@@ -118,6 +119,12 @@ class ServerGroup:
     async def enter(self, call: Call, deadline: Deadline) -> Turn:
         """Wait for a turn at one of the servers. Raises Spilled when the call is to leave, NoServer
         when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
+        turn = self.ask(call, deadline)
+        return turn if isinstance(turn, Turn) else await turn
+
+    def ask(self, call: Call, deadline: Deadline) -> Turn | Coroutine[Any, Any, Turn]:
+        """The turn, where it is there at once, as mostly; else what waits for it, which has to be
+        awaited: the call stands in the queue. Raises NoServer, and then it does not."""
         since_s = self._clock()
         self._look(since_s)
         if self._todo or self._moved:
@@ -135,6 +142,11 @@ class ServerGroup:
         self._waiters[call.id] = _Waiter(call, granted)
         self._todo.extend(actions)
         self._act()
+        return self._turn(call, granted, deadline, since_s)
+
+    async def _turn(
+        self, call: Call, granted: asyncio.Future[str], deadline: Deadline, since_s: float
+    ) -> Turn:
         try:
             server = await self._granted(granted, deadline)
         except TimeoutError:

@@ -21,7 +21,7 @@ from functools import partial
 from gateway.deadline import Clock
 from gateway.errors import UnknownModel
 from gateway.group import ServerGroup, Surroundings
-from gateway.routing.work import WorkMeter
+from gateway.routing.work import Size, WorkMeter
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import FREELY, NEVER, Call, Scheduling
 from gateway.scheduling.latency import CloudLatency, Tail
@@ -77,14 +77,6 @@ class Weights:
         if request.priority:
             usd *= self.priority_share**request.priority
         return usd * (self.restricted_factor if restricted else 1.0)
-
-
-@value
-class Size:
-    """Of a call, before anybody has done it."""
-
-    work: float  # in average calls
-    rows: int  # places that it takes in a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +303,8 @@ class Groups:
         return self.told(request, self.size(request), restricted, clouds, self._weights, avoid)
 
     def size(self, request: InferenceRequest) -> Size:
-        meter = self._meter(request.model)
-        return Size(meter.of(request), meter.rows(request))
+        meter = self._meters.get(request.model) or self._meter(request.model)
+        return meter.size(request)
 
     def told(
         self,

@@ -83,6 +83,26 @@ class Patience:
         task.cancel()
 
 
+class Running:
+    """Which task runs, for an object that lives in one loop at a time. `asyncio.current_task` asks
+    the system each time whether this process is a fork of the one that the loop began in."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def task(self) -> asyncio.Task[object]:
+        """Raises RuntimeError where none does."""
+        loop = self._loop
+        if loop is None or (task := current_task(loop)) is None:  # or in another one by now
+            loop = self._loop = get_running_loop()
+            task = current_task(loop)
+        if task is None:
+            raise RuntimeError("only a task can wait")
+        return task
+
+
 class _Home:
     """Those of one loop that nobody uses now."""
 

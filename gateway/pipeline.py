@@ -41,7 +41,7 @@ from gateway.types import (
     Outcome,
     Placement,
     Sensitivity,
-    Take,
+    Sink,
 )
 
 if TYPE_CHECKING:
@@ -158,11 +158,11 @@ class Pipeline:
         self._pseudonyms = pseudonyms
         self._open: dict[SettlingStream, None] = {}  # in the order in which they came
         self._waiting: dict[asyncio.Task[object], None] = {}
+        self._running = patience.Running()
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
-        task, trace = asyncio.current_task(), request.trace
-        assert task is not None
+        task, trace = self._running.task(), request.trace
         account = self._accounts.open(request)
         clearance = AtTheDoor(self._classifier, request, account)
         opened: RunningAttempt | None = None
@@ -509,13 +509,13 @@ class SettlingStream:
         """What ends or cuts it meanwhile is told by `anext`."""
         return None if self._opened.flow is None else self._flow
 
-    async def _flow(self, take: Take) -> None:
+    async def _flow(self, sink: Sink) -> None:
         flow = self._opened.flow
         if self._cut is not None or flow is None:
             return
         self._reader = reader = asyncio.current_task()
         try:
-            await flow(take)
+            await flow(sink)
         except asyncio.CancelledError:
             if not self._cut_by_us(reader):
                 raise

@@ -19,6 +19,7 @@ from gateway.groups import Prior
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import parting_s
 from gateway.health.statistics import ServerStatistics
+from gateway.patience import Running
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
 from gateway.spill import AdaptiveLimit
@@ -56,9 +57,8 @@ class Waiting:
 
     def waits(self, ends_s: float, now_s: float) -> Waiting:
         """From now until then; to be entered at once."""
-        lane, task = self.lane, asyncio.current_task()
-        if task is None:
-            raise RuntimeError("only a task can wait")
+        lane = self.lane
+        task = lane.running.task()
         self._task, self._cancelling = task, task.cancelling()
         self.ends_s = ends_s
         if ends_s < lane.looks_s:
@@ -111,6 +111,7 @@ class Lane:
     in_flight: int = 0
     waiting: dict[Waiting, float] = field(init=False)
     looks_s: float = math.inf  # when the timer fires
+    running: Running = field(default_factory=Running)
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:

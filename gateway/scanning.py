@@ -38,7 +38,7 @@ class Scanning:
         holds to be restricted stays so; `marks`: what all workers do."""
         classify = settings.classify
         self._key = _key(settings, added, door)
-        names = names_search(classify, door)
+        names = names_search(classify, added, door)
         pool = scan_pool(classify, added, replaced)
         taint = None if before is None else before._first.taint
         self._first: Classifier = Classifier(

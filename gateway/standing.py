@@ -1,10 +1,11 @@
-"""A decision that stands: what was decided on a model's last clear call is decided on the next one,
-as long as nothing has changed that it was decided by.
+"""A decision that stands: what was decided on a model's last call is decided on the next one of its
+kind, as long as nothing has changed that it was decided by.
 
-Nothing is weighed here. A decision stands for calls of its kind (clear, free to go everywhere, of
-the same shape) while all places that serve the model are well, with room, and open, as they were
-when the policy weighed them. In any doubt it does not stand, and the call is decided on
-(`Policy.decide`), which says the same: `tests/properties/test_standing_decisions.py`.
+Nothing is weighed here. A decision stands for calls of its kind (clear or restricted, free to go
+everywhere but for that, of the same shape) while all places that may serve them are well, with
+room, and open, as they were when the policy weighed them. In any doubt it does not stand, and the
+call is decided on (`Policy.decide`), which says the same:
+`tests/properties/test_standing_decisions.py`.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ _NEARLY_OVER_S = 0.01  # what is left for a call that somebody had better look a
 
 
 class Standing:
-    """The last decision on a clear call of one model, and what it was made by."""
+    """The last decision on a call of one model and kind, and what it was made by."""
 
     __slots__ = (
         "_as_of", "_beside", "_cloud", "_decision", "_drawn_s", "_here_s", "_margin", "_onprem",
-        "_payload", "_policy", "_spill", "_timed", "_true", "_ways",
+        "_payload", "_policy", "_predicted_s", "_servers", "_spill", "_stays", "_timed", "_true",
+        "_ways",
     )  # fmt: skip
 
     def __init__(
         self,
         request: InferenceRequest,
+        restricted: bool,
         policy: Policy,
         decision: Decision,
         ways: tuple[Way, ...],
@@ -51,10 +54,12 @@ class Standing:
         self._policy, self._decision, self._as_of = policy, decision, as_of
         self._payload = type(request.payload)
         self._ways, self._beside, self._spill, self._here_s = ways, beside, spill, here_s
-        self._onprem = any(way.onprem for way in ways)
-        self._cloud = not all(way.onprem for way in ways)
+        self._stays = restricted
+        self._servers = tuple(way.name for way in ways if way.onprem)
+        self._cloud = not restricted and len(self._servers) < len(ways)
         self._margin = policy.margin
         self._timed = self._cloud and len(ways) > 1
+        self._predicted_s = dict.fromkeys((way.name for way in ways), 0.0)  # as it was drawn
         self._drawn_s: dict[str, float] = {}  # of the cloud
         self._true = False  # the decision foretells what was drawn
 
@@ -69,8 +74,7 @@ class Standing:
         """For this call; None where it has to be decided on."""
         payload, left_s = request.payload, request.deadline.at_s - now_s
         if (
-            found.restricted
-            or policy is not self._policy
+            policy is not self._policy
             or as_of != self._as_of
             or request.zones is not EVERYWHERE
             or type(payload) is not self._payload
@@ -83,6 +87,10 @@ class Standing:
         drawn_s = self._drawn_s
         for way in self._ways:
             place, lane = way.place, way.lane
+            if self._stays and not way.onprem:  # it is no place for the call; its time is told
+                if drawn_s.get(way.name) != lane.times.slow_s:
+                    self._draw(way)
+                continue
             if (
                 not place.up
                 or place.drained
@@ -103,17 +111,23 @@ class Standing:
             if self._timed and left_s < slow_s * self._margin:  # it could be late there
                 return None
             if drawn_s.get(way.name) != slow_s:
-                drawn_s[way.name], self._true = slow_s, False
+                self._draw(way)
         return self._decision if self._true else self._foretold(request, now_s)
+
+    def _draw(self, way: Way) -> None:
+        """The time of one in the cloud, which is another than before."""
+        self._drawn_s[way.name] = slow_s = way.lane.times.slow_s
+        self._predicted_s[way.name] = round(slow_s, 6)
+        self._true = False
 
     def _foretold(self, request: InferenceRequest, now_s: float) -> Decision:
         """The same with the times of now."""
-        was, self._true = self._decision, not self._onprem
-        here_s = self._here_s(request, now_s) if self._onprem else 0.0
-        predicted_s = {
-            way.name: round(here_s if way.onprem else way.lane.times.slow_s, 6)
-            for way in self._ways
-        }
+        was, servers, predicted_s = self._decision, self._servers, self._predicted_s.copy()
+        self._true = not servers
+        if servers:
+            here_s = round(self._here_s(request, now_s), 6)  # all of them have one queue
+            for name in servers:
+                predicted_s[name] = here_s
         made = self._decision = Decision(
             was.attempts, was.reason, was.zones, was.vetoes, was.latency_critical, was.tries,
             predicted_s,
@@ -130,17 +144,23 @@ def may_stand(
 ) -> bool:
     """Whether a decision was made by nothing but what `Standing.of` looks at."""
     payload = request.payload
-    if found.restricted or request.zones is not EVERYWHERE:
-        return False
-    if not policy.usual:
+    if request.zones is not EVERYWHERE or not policy.usual:
         return False
     if type(payload) is TensorCall and not _plain(payload):
         return False
+    if found.restricted:
+        return _all_stay(decision, states)
     if decision.vetoes or decision.latency_critical or any(state.slow for state in states):
         return False
     prices = {state.endpoint.name: state.price_usd for state in states}
     ranked = [prices[e.name] for e in decision.attempts if e.zone is not ONPREM]
     return ranked == sorted(set(ranked))  # by nothing else, as times change
+
+
+def _all_stay(decision: Decision, states: Sequence[EndpointState]) -> bool:
+    """Whether every server on the premises may have it, in the order of the settings: they have
+    one queue."""
+    return len(decision.attempts) == sum(state.endpoint.zone is ONPREM for state in states)
 
 
 def _plain(call: TensorCall) -> bool:

@@ -13,6 +13,7 @@ import os
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gateway.configfile import ConfigError
@@ -91,9 +92,10 @@ class Fresh:
         return self._context
 
 
-def of_server(files: TlsFiles) -> ssl.SSLContext:
-    """For a listener. With a `ca_file`, callers must show a certificate of it; and since one may be
-    withdrawn, no session is resumed without showing it again."""
+def of_server(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
+    """For a listener, which `speaks` what ALPN says. With a `ca_file`, callers must show a
+    certificate of it; and since one may be withdrawn, no session is resumed without showing it
+    again."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     files.load_into(context)
@@ -101,15 +103,16 @@ def of_server(files: TlsFiles) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_REQUIRED
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols([speaks])
     return context
 
 
-def listening(files: TlsFiles) -> ssl.SSLContext:
+def listening(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
     """A context for a listener that stays: each handshake gets the newest one put in its place.
     Raises ConfigError."""
-    fresh = Fresh(files, of_server)
-    outermost = of_server(files)
+    made = partial(of_server, speaks=speaks)
+    fresh = Fresh(files, made)
+    outermost = made(files)
 
     def newest(handshake: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         handshake.context = fresh()
@@ -118,14 +121,15 @@ def listening(files: TlsFiles) -> ssl.SSLContext:
     return outermost
 
 
-def of_client(files: TlsFiles) -> ssl.SSLContext:
-    """Checks names and certificates, against the `ca_file` alone where there is one."""
+def of_client(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
+    """Checks names and certificates, against the `ca_file` alone where there is one. `speaks` is
+    what ALPN offers the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if files.ca_file is None:
         context.load_default_certs()
     files.load_into(context)
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols([speaks])
     return context
 
 

@@ -389,21 +389,42 @@ class ReplyStream(Protocol):
     async def aclose(self) -> None: ...
 
 
-Take = Callable[[bytes, int], bool]
-"""Takes server-sent events as they stand in a stream, and their number. False: no more for now."""
+class Sink(NamedTuple):
+    """Takes server-sent events as they come. What is False wants no more for now."""
 
-Flow = Callable[[Take], Awaitable[None]]
+    events: Callable[[bytes], bool]  # as they stand in a stream
+    chunk: Callable[[bytes], bool]  # one of them, in its chunk of HTTP/1.1 with the frame of that
+
+
+def in_chunk(chunk: bytes) -> bytes:
+    """What is in the frame."""
+    return chunk[chunk.index(b"\n") + 1 : -2]
+
+
+Flow = Callable[[Sink], Awaitable[None]]
 """Hands on what comes, as it comes, until there is something that `anext` has to tell (the end, a
 failure) or who takes it has enough. Of a stream of server-sent events whose first was taken."""
 
 
+class Passage(Protocol):
+    """What events pass by on their way to a `Sink`. It counts them."""
+
+    @property
+    def came_s(self) -> float:
+        """When the last did."""
+        ...
+
+    def events(self, events: bytes, count: int) -> bool: ...
+    def chunk(self, chunk: bytes) -> bool: ...
+
+
 class Flowing(Protocol):
-    def pass_on(self, take: Take) -> bool:
+    def pass_on(self, passage: Passage) -> bool:
         """What has come. Whether `flow` may go on with what comes."""
         ...
 
-    async def flow(self, take: Take) -> None:
-        """A `Flow`, behind `pass_on`."""
+    async def flow(self, passage: Passage) -> None:
+        """What a `Flow` does, behind `pass_on`."""
         ...
 
 

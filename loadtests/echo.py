@@ -4,7 +4,8 @@
 
 It answers OpenAI chat completions (streamed too), Open Inference Protocol over HTTP, JSON and
 binary, and over gRPC, all with prepared bytes. `--delay-ms` is how long it thinks. Every chunk of a
-stream is a write of its own, `--gap-ms` after the one before.
+stream is a write of its own, `--gap-ms` after the one before; or as soon as that was written, where
+the prompt says `AT_ONCE`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from tritonclient.grpc import service_pb2
 MODEL = "echo"
 """The model that it serves, under both protocols. It takes other names too."""
 
+AT_ONCE = "Without a pause. "
+"""In the prompt of a streamed call: its chunks are not to wait for each other."""
+
+_AT_ONCE = AT_ONCE.encode()
 _TEXT = "Measured in front of a backend that says the same to everybody. " * 4
 
 
@@ -71,20 +76,23 @@ class _Server(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._manners.delay_s and self._parser.get_method() == b"POST":
-            streamed, binary = self._streamed(), self._binary
-            answer = self._answer
-            self._loop.call_later(self._manners.delay_s, answer, self._url, streamed, binary)
+            asked = self._url, self._streamed(), self._binary, self._gap_s()
+            self._loop.call_later(self._manners.delay_s, self._answer, *asked)
         else:
-            self._answer(self._url, self._streamed(), self._binary)
+            self._answer(self._url, self._streamed(), self._binary, self._gap_s())
 
     def _streamed(self) -> bool:
         return any(b'"stream":true' in part or b'"stream": true' in part for part in self._body)
 
-    def _answer(self, url: bytes, streamed: bool, binary: bool) -> None:
+    def _gap_s(self) -> float:
+        gap_s = self._manners.gap_s
+        return 0.0 if gap_s and any(_AT_ONCE in part for part in self._body) else gap_s
+
+    def _answer(self, url: bytes, streamed: bool, binary: bool, gap_s: float) -> None:
         if url.endswith(b"/chat/completions"):
             if streamed:
                 self._transport.write(_EVENTS)
-                self._chunk(self._manners.chunks)
+                self._chunk(self._manners.chunks, gap_s)
             else:
                 self._transport.write(_COMPLETION)
         elif url.endswith(b"/infer"):
@@ -96,17 +104,17 @@ class _Server(asyncio.Protocol):
         else:
             self._transport.write(_FINE)
 
-    def _chunk(self, left: int) -> None:
+    def _chunk(self, left: int, gap_s: float) -> None:
         if self._transport.is_closing():
             return
         if not left:
             self._transport.write(_DONE)
             return
         self._transport.write(_CHUNK)
-        if self._manners.gap_s:
-            self._loop.call_later(self._manners.gap_s, self._chunk, left - 1)
+        if gap_s:
+            self._loop.call_later(gap_s, self._chunk, left - 1, gap_s)
         else:
-            self._loop.call_soon(self._chunk, left - 1)
+            self._loop.call_soon(self._chunk, left - 1, gap_s)
 
 
 def _whole(document: object, kind: str = "application/json", extra: str = "") -> bytes:

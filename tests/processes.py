@@ -57,6 +57,7 @@ ALONE: Final = frozenset(
         "tests/unit/fronts/test_grpc_stream.py",
         "tests/unit/fronts/test_http.py",
         "tests/unit/fronts/test_openai_front.py",
+        "tests/unit/http2/test_client.py",
         "tests/unit/test_laps.py",
     }
 )

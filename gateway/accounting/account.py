@@ -16,6 +16,7 @@ from gateway.accounting.waits import Waits
 from gateway.deadline import Clock
 from gateway.ledger.entry import Entry, entry_of
 from gateway.types import (
+    CLEAR,
     PUBLIC_MODEL,
     Attempt,
     Classification,
@@ -36,6 +37,7 @@ _SORTED: Final = {
 }
 """Every set of zones, as records name it."""
 _NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
+_MOST_ALIKE: Final = 1024  # of tenants and models
 _NOWHERE: Final[list[str]] = []
 _MILLI: Final = 1e3
 
@@ -82,7 +84,9 @@ class Accounts:
         self.metrics = metrics
         self.clock = clock
         self.policy_hash = policy_hash
+        self.wall_s = ambient.calendar()
         self.measures = measures_of(metrics)
+        self._alike: dict[tuple[str, str], _Alike] = {}
         self.waits = Waits()
         self.debug = _log.isEnabledFor(logging.DEBUG)
         self.open_calls = 0
@@ -92,6 +96,15 @@ class Accounts:
         self.open_calls += 1
         self.metrics.in_flight.level += 1
         return CallAccount(self, request)
+
+    def alike(self, request: InferenceRequest) -> _Alike | None:
+        """The record of the last usual call of that tenant and model."""
+        return self._alike.get((request.tenant, request.model))
+
+    def keep(self, alike: _Alike, request: InferenceRequest) -> None:
+        if len(self._alike) >= _MOST_ALIKE:
+            self._alike.clear()
+        self._alike[request.tenant, request.model] = alike
 
     def closed(self) -> None:
         self.open_calls -= 1
@@ -170,8 +183,8 @@ class CallAccount:
             "sent_as": sent_as or None,
         }
         if self._told is None:
-            record = self._record([*map(_attempt, self.attempts), attempt])
-            record["outcome"] = SENT
+            attempts = [*map(_attempt, self.attempts), attempt] if self.attempts else [attempt]
+            record = self._sent(attempts)
             self._told, self._told_of, self._told_by = record, self.found, self.decision
         else:
             record = self._intent(attempt)
@@ -184,21 +197,25 @@ class CallAccount:
 
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
-        accounts, request = self._accounts, self._request
-        accounts.measures.tried.append((attempt, request.payload.operation._value_, request.model))
+        accounts, request, result = self._accounts, self._request, attempt.result
+        endpoint, zone, model = attempt.endpoint, attempt.zone._value_, request.model
+        accounts.measures.tried.append((
+            endpoint, zone, result, request.payload.operation._value_, model,
+            attempt.took_s, attempt.price_usd, attempt.usage,
+        ))  # fmt: skip
         if accounts.ledger is None:
             return
         found, decision, cost = self.found, self.decision, attempt.cost
         usage = cost.usage
         accounts.ledger.post(entry_of((
-            ambient.wall_s(),
+            accounts.wall_s(),
             request.id,
             request.tenant,
-            request.model,
-            attempt.endpoint,
-            attempt.zone._value_,
+            model,
+            endpoint,
+            zone,
             "" if decision is None else decision.reason,
-            attempt.result,
+            result,
             1 if found is None or found.restricted else 0,
             cost.nano_usd,
             usage.input_tokens,
@@ -328,6 +345,35 @@ class CallAccount:
             "policy": self._accounts.policy_hash(),
         }
 
+    def _sent(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
+        """What is told of a call that is about to be sent: what was told of one before it that was
+        alike, but for what no two calls have in common."""
+        accounts, request, found = self._accounts, self._request, self.found
+        alike = accounts.alike(request)
+        if (
+            alike is None
+            or found is None
+            or alike.decision is not self.decision
+            or not alike.of(request, found, accounts.policy_hash())
+        ):
+            record = self._record(attempts)
+            record["outcome"] = SENT
+            if found is not None and self.decision is not None and _usual(request, found):
+                kept = _Alike(record.copy(), self.decision, request, found, accounts.policy_hash())
+                accounts.keep(kept, request)
+            return record
+        record = alike.record.copy()
+        record["time"] = int(accounts.wall_s() * _MILLI + 0.5) / _MILLI
+        record["id"] = request.id
+        record["number"] = self._number
+        record["trace"] = request.traceparent[3:35]
+        record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
+        record["classify_s"] = _rounded(found.classify_s)
+        record["attempts"] = attempts
+        record["took_s"] = _rounded(accounts.clock() - request.received_s)
+        record["total_tokens"] = self.total_tokens
+        return record
+
     def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         accounts, request = self._accounts, self._request
         found, decision, call = self.found, self.decision, request.payload
@@ -362,6 +408,52 @@ class CallAccount:
             "total_tokens": self.total_tokens,
             "policy": accounts.policy_hash(),
         }
+
+
+class _Alike:
+    """The record of a usual call, and what of the call it was made from."""
+
+    __slots__ = (
+        "_complete", "_operation", "_policy", "_priority", "_protocol", "_reason", "_zones",
+        "decision", "record",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        record: dict[str, Any],
+        decision: Decision,
+        request: InferenceRequest,
+        found: Classification,
+        policy: str,
+    ) -> None:
+        self.record, self.decision, self._policy = record, decision, policy
+        self._operation = request.payload.operation
+        self._protocol, self._priority = request.protocol, request.priority
+        self._zones = request.zones
+        self._reason, self._complete = found.reason, found.complete
+
+    def of(self, request: InferenceRequest, found: Classification, policy: str) -> bool:
+        """Whether this call's, of the same tenant, model and decision, says the same but for what
+        is its own."""
+        return (
+            request.payload.operation is self._operation
+            and request.protocol is self._protocol
+            and request.zones is self._zones
+            and request.priority == self._priority
+            and found.reason == self._reason
+            and found.complete is self._complete
+            and policy == self._policy
+            and _usual(request, found)
+        )
+
+
+def _usual(request: InferenceRequest, found: Classification) -> bool:
+    return (
+        found.sensitivity is CLEAR
+        and not found.entities
+        and not found.pseudonymised
+        and type(request.payload) is not TensorCall
+    )
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}

@@ -14,11 +14,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Final
 
 from gateway.accounting.metrics import Metrics
-from gateway.types import Attempt, InferenceRequest, Operation, Outcome
+from gateway.types import Attempt, InferenceRequest, Operation, Outcome, Usage
 
 OPERATIONS = {
     Operation.CHAT: "chat",
@@ -32,9 +32,11 @@ AT_ONCE: Final = 256  # calls; a millisecond's work
 Record = Mapping[str, Any]
 """Of a call, as the audit has it."""
 
-_of_attempt: Final[Callable[[Attempt], tuple[str, str, str]]] = attrgetter(
-    "endpoint", "zone._value_", "result"
-)
+Tried = tuple[str, str, str, str, str, float, float, Usage | None]
+"""An attempt: its labels (endpoint, zone, result, operation, model); seconds, dollars, tokens."""
+_TOOK_S: Final = 5
+_PRICE_USD: Final = 6
+_USAGE: Final = 7
 _of_call: Final[Callable[[Record], tuple[str, str, str, str | None]]] = itemgetter(
     "protocol", "operation", "model", "sensitivity"
 )
@@ -57,7 +59,7 @@ class Measures:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self.number = itertools.count(1).__next__  # of the next call; ids may come twice
-        self.tried: list[tuple[Attempt, str, str]] = []  # with the operation and the model
+        self.tried: list[Tried] = []
         self.ended: list[tuple[Record, str, str, str, float]] = []
         """By zone, outcome and reason, with the time taken. Who adds to it counts in time."""
 
@@ -82,31 +84,30 @@ class Measures:
         """Whatever was left since the last time."""
         tried, self.tried = self.tried, []
         ended, self.ended = self.ended, []
-        attempts: dict[tuple[str, ...], list[Attempt]] = defaultdict(list)
-        for attempt, operation, model in tried:
-            attempts[(*_of_attempt(attempt), operation, model)].append(attempt)
-        for labels, some in attempts.items():
-            self._count_attempts(labels, some)
+        attempts: dict[tuple[Any, ...], list[Tried]] = defaultdict(list)
+        for attempt in tried:
+            attempts[attempt[:5]].append(attempt)
+        for some in attempts.values():
+            self._count_attempts(some)
         calls: dict[tuple[Any, ...], list[tuple[Record, float]]] = defaultdict(list)
         for record, zone, outcome, reason, took_s in ended:
             calls[(*_of_call(record), zone, outcome, reason)].append((record, took_s))
         for labels, those in calls.items():
             self._count_calls(labels, *zip(*those, strict=True))
 
-    def _count_attempts(self, labels: tuple[str, ...], some: Sequence[Attempt]) -> None:
-        endpoint, zone, result, operation, model = labels
-        metrics = self._metrics
+    def _count_attempts(self, some: Sequence[Tried]) -> None:
+        """Of attempts that have all labels in common."""
+        endpoint, zone, result, operation, model = some[0][:5]
+        metrics, took_s = self._metrics, [tried[_TOOK_S] for tried in some]
         metrics.attempts.labels(endpoint, zone, result).inc(len(some))
-        if spent_usd := sum(attempt.price_usd for attempt in some):
+        if spent_usd := sum(tried[_PRICE_USD] for tried in some):
             metrics.spend_usd.labels(endpoint, zone).inc(spent_usd)
         name = _BY_NAME.get(operation)
         if name is None:
             return
         error = "" if result == "served" else result
-        metrics.gen_ai_client_duration.labels(name, endpoint, model, error).observe_all(
-            [attempt.took_s for attempt in some]
-        )
-        usages = [attempt.usage for attempt in some if attempt.usage is not None]
+        metrics.gen_ai_client_duration.labels(name, endpoint, model, error).observe_all(took_s)
+        usages = [usage for tried in some if (usage := tried[_USAGE]) is not None]
         if usages:  # there is no series before any were counted
             metrics.gen_ai_tokens.labels(name, endpoint, model, "input", zone).observe_all(
                 [usage.input_tokens for usage in usages]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from prometheus_client import generate_latest
-
 from gateway import ambient
+from gateway.accounting.page import page
 from gateway.accounting.series import Counter, Gauge, Histogram, Registry, WithoutTenants
 from gateway.accounting.triton import TritonFigures
 
@@ -400,4 +399,4 @@ class Metrics:
 
     def render(self, tenants: bool = True) -> bytes:
         """`tenants`: also what names them."""
-        return generate_latest(self.registry if tenants else WithoutTenants(self.registry))
+        return page(self.registry if tenants else WithoutTenants(self.registry))

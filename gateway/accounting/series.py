@@ -7,10 +7,9 @@ takes nothing else, so that no metric can be without its cap.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter as Counted
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import Any, Final, Protocol, Self
 
 import prometheus_client as client
@@ -127,10 +126,12 @@ class Histogram(_Capped, client.Histogram):
         self._added += amount
 
     def observe_all(self, amounts: Sequence[float]) -> None:
-        """As many times `observe`, at a few calls for all of them."""
-        buckets = Counted(map(bisect_left, repeat(self._upper_bounds), amounts))
-        for bucket, count in buckets.items():
-            self._counts[bucket] += count
+        """As many times `observe`, at a few comparisons for each bound."""
+        ordered, counts, before = sorted(amounts), self._counts, 0
+        for bucket, bound in enumerate(self._upper_bounds):
+            upto = bisect_right(ordered, bound)
+            counts[bucket] += upto - before
+            before = upto
         self._added += sum(amounts)
 
     def _child_samples(self) -> Iterable[Sample]:

@@ -1,4 +1,4 @@
-"""One chain on one disk. What is appended is durable when `commit` returns. For one thread.
+"""One chain on one disk. What is appended is durable when `commit` returns. One thread at a time.
 
 A chain that is there already goes on where it was. The part of a line that a killed gateway left
 is put aside and recorded. Whatever else does not fit is not built upon: the gateway does not start
@@ -44,6 +44,16 @@ _KEEP = (
 )
 _TIME = re.compile(rb'"time":([0-9.]+)')
 _NO_NEWS = 2  # records of the audit itself that alone are worth no checkpoint
+
+
+class Sealed:
+    """Records in the form that the chain has for them, which ends with them once they are kept."""
+
+    __slots__ = ("head", "lines")
+
+    def __init__(self, lines: bytes, head: Head) -> None:
+        self.lines = lines
+        self.head = head
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +229,15 @@ class Journal:
         """Records that are not on the disk of the audit."""
         return 0 if self._spool is None else self._spool.records
 
-    def commit(self, records: Sequence[bytes]) -> None:
-        """`records` are JSON objects. Raises OSError: none of them is in the chain then."""
+    def seal(self, records: Sequence[bytes]) -> Sealed:
+        """`records` are JSON objects. Nothing is kept yet, and no disk is asked."""
         head = self._head.copy()
-        lines = head.add(records)
+        return Sealed(head.add(records), head)
+
+    def keep(self, sealed: Sealed) -> None:
+        """What was sealed since the last one was kept. Raises OSError: none of it is in the chain
+        then."""
+        lines = sealed.lines
         if self.spooled and not self._drained():
             self._put_in_spool(lines)
         else:
@@ -232,7 +247,11 @@ class Journal:
                 if self._spool is None:
                     raise
                 self._put_in_spool(lines)
-        self._head = head
+        self._head = sealed.head
+
+    def commit(self, records: Sequence[bytes]) -> None:
+        """Raises OSError: none of them is in the chain then."""
+        self.keep(self.seal(records))
 
     def _put_in_spool(self, lines: bytes) -> None:
         assert self._spool is not None

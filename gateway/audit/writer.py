@@ -1,11 +1,14 @@
-"""The thread that makes records durable, many at once.
+"""Makes records durable, many at once.
 
-The loop gathers records while the disk is busy, and hands them over as one group when it is free:
-one write for all of them, durable when it returns. Alone, a record goes out at once. Records that
-come in company are gathered for a moment, because what a commit costs (a thread that wakes, a sync)
-costs the same for one as for a hundred. Each record has a ticket; the answer goes out when the
-ticket says that the record is durable. What nobody waits for has no ticket, and goes with the next
-group, or by itself a moment later.
+The loop gathers records while the disk is busy, and seals them into the chain as one group when it
+is free: one write for all of them, durable when it returns. What blocks is done by a thread, one
+job at a time (`keeper.py`); all else, and all state, is the loop's. Sealed here, records cost
+little: a thread that took them one by one would need the interpreter's lock for that, and take it
+from the calls. Alone, a record goes out at once. Records that come in company are gathered for a
+moment, because what a commit costs (a thread that wakes, a sync) costs the same for one as for a
+hundred. Each record has a ticket; the answer goes out when the ticket says that the record is
+durable. What nobody waits for has no ticket, and goes with the next group, or by itself a moment
+later.
 
 While the disk fails, `block` keeps every answer back and takes no more calls; `spool` goes on for
 as long as the spool has room. What could not be recorded is counted, and told by a `gap` record as
@@ -15,10 +18,9 @@ soon as one can be written again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import queue
-import threading
+import math
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,6 +28,7 @@ from gateway import ambient, strictjson
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.audit.journal import Journal
+from gateway.audit.keeper import Group, Keeper, Tending
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +42,8 @@ _TENDED_S = 0.05  # how long what else is to be looked after may wait while ther
 _PATIENCE_S = 10.0  # with a disk that hangs, at the end
 
 
-_Group = tuple[list[bytes], list[Durable]]
-"""Records that are made durable together, and the tickets of those that are waited for."""
-
-
 class AuditWriter:
-    """`append` and `check` are for the loop; all else happens in the thread."""
+    """For the loop alone. The journal is the keeper's while that has a job, and the loop's else."""
 
     def __init__(
         self, journal: Journal, metrics: Metrics, checkpoint_s: float, retry_s: float = _RETRY_S
@@ -53,27 +52,26 @@ class AuditWriter:
         self._metrics = metrics
         self._checkpoint_s = checkpoint_s
         self._retry_s = retry_s
-        self._groups: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
+        self._keeper: Keeper | None = None
+        self._busy = False  # the keeper has a job
         self._records: list[bytes] = []  # that no group has yet
         self._tickets: list[Durable] = []
-        self._out = 0  # groups that are with the thread
-        self._out_records = 0  # in those
-        self._soon = False  # a group is about to go to it
+        self._groups: deque[tuple[list[bytes], list[Durable]]] = deque()  # full ones that wait
+        self._grouped = 0  # records in those
+        self._out = 0  # and in the one that is with the keeper
+        self._soon = False  # a group is about to go
         self._noted = False  # or is so in a moment
         self._handed_s = 0.0  # when the last group went
         self._next_s = 0.0  # when the next one may
-        self._writing: threading.Thread | None = None
         self._failing: str | None = None  # what the disk said last
         self._since_s = 0.0
-        self._try_again_s = 0.0  # a page may have room for a gap's record and for no call's
-        self._refused = 0  # records, counted on the loop
-        self._failed = 0  # records, counted in the thread
-        self._admitted = 0  # of both, what gap records have told
+        self._lost = 0  # records that no gap record has told of
         self._spooled = False
-        self._closing = False
         self._checkpoint_due_s = 0.0
-        self._tend_s = 0.0  # when all else is looked after next
-        self._untended = False  # there were records since
+        self._tended_s = 0.0  # when all else was looked after last
+        self._tend_s = math.inf  # and is next
+        self._tends: asyncio.TimerHandle | None = None
+        self._idle: asyncio.Future[None] | None = None  # at the end: nothing is left to be done
 
     def start(self, opening: Callable[[], Mapping[str, Any]]) -> None:
         """Raises AuditError."""
@@ -90,21 +88,24 @@ class AuditWriter:
         self.journal.checkpoint()
         self._checkpoint_due_s = ambient.monotonic_s() + self._checkpoint_s
         self._publish()
-        self._writing = threading.Thread(target=self._run, name="audit", daemon=True)
-        self._writing.start()
+        self._keeper = Keeper(self.journal, self._loop, self._kept, self._tended)
+        self._tend_by(self._checkpoint_due_s)
 
     async def aclose(self) -> None:
         """Everything that was handed over is durable, or was told that it is not."""
-        if self._writing is None:
+        if self._keeper is None or self._idle is not None:
             return
-        thread, self._writing = self._writing, None
-        self._hand_over()
-        self._groups.put(None)
-        await asyncio.to_thread(thread.join, _PATIENCE_S)
-        if thread.is_alive():
+        self._idle = self._loop.create_future()
+        self._go_on()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._idle
+        except TimeoutError:
             log.error("the audit's disk hangs; what waits for it may not be on record")
             return
-        await asyncio.sleep(0)  # the last tickets
+        await self._keeper.aclose()
+        if self._tends is not None:
+            self._tends.cancel()
         try:
             self.journal.close()
         except OSError as exc:
@@ -112,7 +113,7 @@ class AuditWriter:
         if left := self.journal.spooled:
             log.error("%d records are not on the audit's disk, but in the spool alone", left)
 
-    # On the loop
+    # Records come
 
     @property
     def failing(self) -> bool:
@@ -130,7 +131,7 @@ class AuditWriter:
         ticket: Durable = self._ticket()
         self._records.append(strictjson.dumps(record))
         self._tickets.append(ticket)
-        if not self._out and not self._soon:
+        if not self._busy and not self._soon:
             self._hand_over_soon()
         return ticket
 
@@ -139,16 +140,29 @@ class AuditWriter:
         if self._failing is not None or len(self._records) >= _MOST_IN_ONE:
             self._make_room()
         self._records.append(strictjson.dumps(record))
-        if not self._noted and not self._out and not self._soon:
+        if not self._noted and not self._busy and not self._soon:
             self._hand_over_later()
 
     def _make_room(self) -> None:
         """Raises RecordUnwritable where there is none."""
-        waiting = self._out_records + len(self._records)
+        waiting = self._out + self._grouped + len(self._records)
         if self._failing is not None or waiting >= _MOST_WAITING:
-            self._refused += 1
+            self._lost += 1
             raise self._unwritable()
-        self._hand_over()
+        self._group()
+
+    def _group(self) -> None:
+        """What is here by now goes together."""
+        if self._records:
+            self._groups.append((self._records, self._tickets))
+            self._grouped += len(self._records)
+            self._records, self._tickets = [], []
+
+    def _unwritable(self) -> RecordUnwritable:
+        why = self._failing or "the disk does not keep up"
+        return RecordUnwritable(f"the audit cannot be written: {why}", retry_after_s=1.0)
+
+    # Groups go
 
     def _hand_over_soon(self) -> None:
         """With whatever else comes in this turn of the loop; or a moment later, in company."""
@@ -164,111 +178,144 @@ class AuditWriter:
 
     def _hand_over_noted(self) -> None:
         self._noted = False
-        if not self._out and not self._soon:
+        if not self._soon:
             self._hand_over()
 
     def _hand_over(self) -> None:
         self._soon = False
-        records, tickets = self._records, self._tickets
-        if not records:  # they went at the end, or to make room
+        if self._busy:  # what is here goes when that is done
             return
-        self._records, self._tickets = [], []
-        count = len(records)
-        self._out += 1
-        self._out_records += count
-        self._groups.put((records, tickets))
+        if not self._groups:
+            self._group()
+        if self._groups:
+            records, tickets = self._groups.popleft()
+            count = len(records)
+            self._grouped -= count
+            try:
+                group = Group(self.journal.seal(records), count, tickets)
+            except Exception as exc:  # noqa: BLE001 - a bug must leave no caller waiting
+                self._fails(exc, count)
+                self._tell(tickets, self._unwritable())
+                return
+            self._out = count
+            self._do(group)
+            self._handed(count)
+
+    def _handed(self, count: int) -> None:
         now_s = ambient.monotonic_s()
         worth = count > 1 and count * _GATHERED_S >= _WORTH * (now_s - self._handed_s)
         self._handed_s, self._next_s = now_s, now_s + _GATHERED_S if worth else 0.0
 
-    def _unwritable(self) -> RecordUnwritable:
-        why = self._failing or "the disk does not keep up"
-        return RecordUnwritable(f"the audit cannot be written: {why}", retry_after_s=1.0)
+    def _do(self, job: Group | Tending) -> None:
+        assert self._keeper is not None
+        self._busy = True
+        self._keeper.do(job)
 
-    def _told(self, group: _Group, failed: RecordUnwritable | None) -> None:
-        records, tickets = group
-        if failed is not None:
-            self._metrics.record_failures.inc(len(records))
+    def _kept(self, group: Group) -> None:
+        self._busy = False
+        self._out = 0
+        self._metrics.audit_commit_seconds.observe(group.took_s)
+        if group.failed is None:
+            self._metrics.audit_records.inc(group.count)
+            self._tend_by(0.0 if self.journal.full else self._tended_s + _TENDED_S)
+            self._tell(group.tickets, None)
+        else:
+            self._fails(group.failed, group.count)
+            self._tell(group.tickets, self._unwritable())
+        self._go_on()
+
+    def _tell(self, tickets: list[Durable], failed: RecordUnwritable | None) -> None:
         for ticket in tickets:
             if not ticket.done():
                 ticket.set_result(failed)
-        self._out -= 1
-        self._out_records -= len(records)
-        if self._tickets:
-            if not self._out and not self._soon:
-                self._hand_over_soon()
-        elif self._records and not self._noted:
-            self._hand_over_later()
 
-    # In the thread
-
-    def _run(self) -> None:
-        while not self._closing:
-            group = self._take()
-            now_s = ambient.monotonic_s()
-            if group is not None:
-                now_s = self._commit(group, now_s)
-                self._untended = True
-            if group is None or now_s >= self._tend_s or self._failing or self.journal.full:
-                self._tend_s, self._untended = now_s + _TENDED_S, False
-                self._tend()
-
-    def _take(self) -> _Group | None:
-        """What waits, or nothing once it is time to look after other things."""
-        try:
-            group = self._groups.get(timeout=self._wait_s())
-        except queue.Empty:
-            return None
-        self._closing = group is None
-        return group
-
-    def _wait_s(self) -> float:
-        if self._untended:
-            return _TENDED_S
-        if self._failing is not None or self.journal.spooled:
-            return self._retry_s
-        if self.journal.size <= self.journal.signed:
-            return self._checkpoint_s
-        return max(0.0, self._checkpoint_due_s - ambient.monotonic_s())
-
-    def _commit(self, group: _Group, now_s: float) -> float:
-        """When it is over."""
-        records, _ = group
-        failed: RecordUnwritable | None = None
-        try:
-            self.journal.commit(records)
-        except Exception as exc:  # noqa: BLE001 - a bug here must not end the thread, and all calls
-            self._fails(exc)
-            self._failed += len(records)
-            failed = self._unwritable()
-        over_s = ambient.monotonic_s()
-        self._metrics.audit_commit_seconds.observe(over_s - now_s)
-        if failed is None:
-            self._metrics.audit_records.inc(len(records))
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
-            self._loop.call_soon_threadsafe(self._told, group, failed)
-        return over_s
-
-    def _fails(self, exc: Exception) -> None:
+    def _fails(self, exc: Exception, records: int) -> None:
+        self._lost += records
+        self._metrics.record_failures.inc(records)
         why = _said(exc)
         if self._failing is None:
             self._since_s = ambient.wall_s()
             log.error("the audit cannot be written: %s. No call is answered until it can", why)
         self._failing = why
-        self._try_again_s = ambient.monotonic_s() + self._retry_s
+        self._metrics.audit_failing.set(True)
+        self._tend_again(self._retry_s)  # a page may have room for a gap's record and for no call's
+
+    def _go_on(self) -> None:
+        """With what is next, now that the keeper has no job."""
+        if self._busy:
+            return
+        if self._idle is not None:
+            self._go_to_the_end(self._idle)
+        elif ambient.monotonic_s() >= self._tend_s:
+            self._tend()
+        elif self._groups:
+            self._hand_over()
+        elif self._tickets:
+            if not self._soon:
+                self._hand_over_soon()
+        elif self._records and not self._noted:
+            self._hand_over_later()
+
+    def _go_to_the_end(self, idle: asyncio.Future[None]) -> None:
+        while not self._busy and (self._groups or self._records):
+            self._hand_over()
+        if not self._busy and not idle.done():
+            idle.set_result(None)
+
+    # All else
+
+    def _tend_by(self, when_s: float) -> None:
+        if when_s < self._tend_s:
+            self._tend_s = when_s
+            if self._tends is not None:
+                self._tends.cancel()
+            wait_s = max(0.0, when_s - ambient.monotonic_s())
+            self._tends = self._loop.call_later(wait_s, self._tend_in_time)
+
+    def _tend_again(self, wait_s: float) -> None:
+        self._tend_s = math.inf
+        self._tend_by(ambient.monotonic_s() + wait_s)
+
+    def _tend_in_time(self) -> None:
+        self._tend_s = 0.0
+        self._go_on()
 
     def _tend(self) -> None:
-        try:
-            if self._failing is not None and ambient.monotonic_s() >= self._try_again_s:
-                self._recover()
-            self.journal.tend()
-            if self.journal.size > self.journal.signed and self._due():
-                self.journal.checkpoint()
-        except Exception as exc:  # noqa: BLE001 - a background loop
-            log.error("the audit is not as it should be: %s", _said(exc))
-            self._checkpoint_due_s = ambient.monotonic_s() + self._retry_s
+        now_s = ambient.monotonic_s()
+        gap: dict[str, Any] | None = None
+        if self._failing is not None:
+            since_s = round(self._since_s, 3)
+            gap = {"since": since_s, "records": self._lost, "why": self._failing}
+        signs = now_s >= self._checkpoint_due_s and self.journal.size > self.journal.signed
+        self._do(Tending(gap, signs))
+
+    def _tended(self, work: Tending) -> None:
+        self._busy = False
+        now_s = self._tended_s = ambient.monotonic_s()
+        if work.gap is not None and work.told:
+            self._recovered(work.gap["records"])
+        if work.failed is not None:
+            log.error("the audit is not as it should be: %s", _said(work.failed))
+            self._checkpoint_due_s = now_s + self._retry_s
+        elif work.signs:
+            self._checkpoint_due_s = now_s + self._checkpoint_s
         self._tell_of_spool()
         self._publish()
+        self._tend_again(self._wait_s(now_s))
+        self._go_on()
+
+    def _wait_s(self, now_s: float) -> float:
+        """Until all else is looked after again, where no record comes."""
+        if self._failing is not None or self.journal.spooled:
+            return self._retry_s
+        if self.journal.size <= self.journal.signed:
+            return self._checkpoint_s
+        return max(0.0, self._checkpoint_due_s - now_s)
+
+    def _recovered(self, lost: int) -> None:
+        self._lost -= lost
+        self._failing = None
+        log.warning("the audit can be written again; %d records could not be kept", lost)
 
     def _tell_of_spool(self) -> None:
         before, self._spooled = self._spooled, bool(self.journal.spooled)
@@ -276,25 +323,6 @@ class AuditWriter:
             log.error("the audit's disk takes no records; they go into the spool")
         elif before and not self._spooled:
             log.warning("the audit is on its own disk again, with all that was spooled")
-
-    def _due(self) -> bool:
-        now_s = ambient.monotonic_s()
-        if now_s < self._checkpoint_due_s:
-            return False
-        self._checkpoint_due_s = now_s + self._checkpoint_s
-        return True
-
-    def _recover(self) -> None:
-        lost = self._refused + self._failed - self._admitted
-        try:
-            since_s = round(self._since_s, 3)
-            self.journal.note("gap", since=since_s, records=lost, why=self._failing)
-        except OSError:
-            self._try_again_s = ambient.monotonic_s() + self._retry_s
-            return
-        self._admitted += lost
-        self._failing = None
-        log.warning("the audit can be written again; %d records could not be kept", lost)
 
     def _publish(self) -> None:
         metrics, journal = self._metrics, self.journal

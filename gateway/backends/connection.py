@@ -18,9 +18,9 @@ _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
 _HIGH_BYTES = 256 * 1024  # of a stream that nobody takes: reading pauses
 
 
-Take = Callable[[bytes, int], bool]
-Usual = Callable[[bytes], bytes | None]
-"""The event in a read that is one chunk with one event of a kind that is known; else None."""
+Take = Callable[[bytes], bool]
+Usual = Callable[[bytes], bool]
+"""Whether a read is one chunk with one event of a kind that is known."""
 
 
 class Lost(Exception):
@@ -48,11 +48,11 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.clock()
         self._waiter: asyncio.Future[None] | None = None
-        self._take: Callable[[bytes], bool] | None = None
+        self._take: Take | None = None
         self._hand_on: Take
         self._usual: Usual | None = None  # while it flows, and nothing of a chunk is open
         self.expected: Usual | None = None  # what the next event may be, when it begins a chunk
-        self.came_s = 0.0  # when it last flowed
+        self.came_s = 0.0  # when it last flowed, and was read
         self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
@@ -145,9 +145,10 @@ class Connection(asyncio.Protocol):
         self._go_on()
         return found
 
-    async def flow(self, take: Callable[[bytes], bool], hand_on: Take) -> None:
-        """Hand each read to `take` as it comes, or to `hand_on` the event that it is, if that is
-        `expected`; until one of them has enough and returns False, or there will be no more."""
+    async def flow(self, take: Take, hand_on: Take) -> None:
+        """Hand what each read has of the body to `take` as it comes, or to `hand_on` the whole
+        chunk that it is, if that is `expected`; until one of them has enough and returns False, or
+        there will be no more."""
         if self.has_more or self._lost or self._failure is not None:
             return
         self._take, self._hand_on = take, hand_on
@@ -186,9 +187,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         usual = self._usual
-        if usual is not None and (event := usual(data)) is not None:
-            self.came_s = self._now_s()
-            if not self._hand_on(event, 1):
+        if usual is not None and usual(data):
+            if not self._hand_on(data):
                 self._take = self._usual = None
                 self._wake()
             return

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import fields
-from operator import attrgetter
 
 from gateway import ambient
 from gateway.backends import Cleared, Connector
 from gateway.errors import EgressForbidden
 from gateway.types import InferenceRequest, ReplyStream, ServedModel
-
-_NAMES = [field.name for field in fields(InferenceRequest)]
-_ALL = attrgetter(*_NAMES)
-_ID, _TRACEPARENT, _TRACESTATE = map(_NAMES.index, ("id", "traceparent", "tracestate"))
 
 
 class CloudDoor:
@@ -29,8 +23,23 @@ class CloudDoor:
             raise EgressForbidden("no clearance")
         request, own = cleared.request, cleared.sent_as
         flags, digits = request.traceparent[53:55] or "01", own.replace("-", "")
-        told = [*_ALL(request)]
-        told[_ID] = own
-        told[_TRACEPARENT] = f"00-{digits}-{ambient.random_hex(8)}-{flags}"
-        told[_TRACESTATE] = ""
-        return self.__connector.open(InferenceRequest(*told), served)
+        sent = InferenceRequest(
+            own,
+            request.protocol,
+            request.tenant,
+            request.model,
+            request.payload,
+            request.deadline,
+            request.priority,
+            request.zones,
+            request.tightening,
+            request.labelled,
+            request.pseudonymise,
+            request.quotas,
+            request.explained,
+            f"00-{digits}-{ambient.random_hex(8)}-{flags}",
+            "",  # in the place of the tracestate
+            request.trace,
+            request.received_s,
+        )
+        return self.__connector.open(sent, served)

@@ -85,6 +85,7 @@ def _target(settings: EndpointSettings, address: str) -> GrpcTarget:
         tls=settings.grpc_tls,
         files=_files(settings),
         metadata=tuple(_headers(settings).items()),
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
     )
 
 

@@ -17,9 +17,11 @@ import grpc.aio
 from tritonclient.grpc import service_pb2
 
 from gateway.backends import oip_grpc_failures as failures
+from gateway.backends.grpc_wire import GrpcWire
 from gateway.configfile import ConfigError
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, NotOffered, UpstreamRefused
+from gateway.http2.message import Status
 from gateway.oip.stream_frames import StreamFrame
 from gateway.tls import NO_FILES, TlsFiles
 from gateway.types import (
@@ -34,6 +36,7 @@ from gateway.types import (
 log = logging.getLogger(__name__)
 
 SERVICE = "/inference.GRPCInferenceService/"
+_INFER = SERVICE + "ModelInfer"
 READ_ONLY = frozenset(
     {
         "ServerLive",
@@ -60,6 +63,7 @@ class GrpcTarget:
     files: TlsFiles = NO_FILES  # the usual authorities where there is no ca_file
     metadata: tuple[tuple[str, str], ...] = ()
     max_answer_bytes: int = 256 * 1024 * 1024
+    connect_timeout_s: float = 5.0
 
 
 Encode = Callable[[TensorCall, InferenceRequest, ServedModel], Any]
@@ -71,88 +75,93 @@ def bearer(api_key: str | None) -> tuple[tuple[str, str], ...]:
 
 
 class OipGrpcClient:
-    """One channel to one endpoint; another one when its certificates have changed, beside which
-    calls go on over the last."""
+    """Unary calls over a connection of our own. Streams have a channel of gRPC's, made for the
+    first of them, and another one when its certificates have changed, beside which calls go on
+    over the last."""
 
     def __init__(self, target: GrpcTarget, encode: Encode) -> None:
+        """Raises ConfigError."""
         self._target = target
         self._encode = encode
-        self._former: Any = None
-        self._connect()
-
-    def _connect(self) -> None:
-        """Raises ConfigError."""
-        target = self._target
+        self._wire = GrpcWire(
+            target.address,
+            target.files if target.tls else None,
+            target.metadata,
+            connect_timeout_s=target.connect_timeout_s,
+            max_answer_bytes=target.max_answer_bytes,
+        )
         self._seen = target.files.seen()
-        channel: Any = _channel(target)  # its stubs ask for serialisers, and we have none
-        self._channel = channel
-        unary, stream = channel.unary_unary, channel.stream_stream
-        self._infer: Any = unary(SERVICE + "ModelInfer")
-        self._stream: Any = stream(SERVICE + "ModelStreamInfer")
-        self._unary: dict[str, Any] = {name: unary(SERVICE + name) for name in READ_ONLY}
+        self._channel: grpc.aio.Channel | None = None
+        self._former: grpc.aio.Channel | None = None
+
+    def _stream(self) -> Any:
+        """A method of the channel."""
+        if self._channel is None:
+            self._channel = _channel(self._target)
+        channel: Any = self._channel  # its stubs ask for serialisers, and we have none
+        return channel.stream_stream(SERVICE + "ModelStreamInfer")
 
     async def _renew(self) -> None:
-        if not self._target.tls or self._target.files.seen() == self._seen:
+        self._wire.renew()
+        if self._channel is None or not self._target.tls:
             return
-        former = self._channel
+        if (seen := self._target.files.seen()) == self._seen:
+            return
+        self._seen = seen
         try:
-            self._connect()
+            channel = _channel(self._target)
         except ConfigError as exc:
             log.error("%s; those of before stay in use", exc)
             return
-        last, self._former = self._former, former
+        last, self._former, self._channel = self._former, self._channel, channel
         if last is not None:
-            await last.close()
+            await last.close(None)
 
     async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
         call = request.payload
         if not isinstance(call, TensorCall):
             raise UpstreamRefused("this endpoint serves tensors, not documents")
         message: bytes = self._encode(call, request, served).SerializeToString()
-        options = {
-            "metadata": self._told(request),
-            "timeout": _remaining_s(request.deadline),
-        }
+        left_s = _remaining_s(request.deadline)
         if call.streamed:
-            return StreamReply(self._stream(**options), message)
+            pairs = Pairs((*self._target.metadata, *_told(request)))
+            return StreamReply(self._stream()(metadata=pairs, timeout=left_s), message)
         try:
-            return OneFrame(GrpcMessage(await self._infer(message, **options)))
+            answer = await self._wire.ask(_INFER, message, left_s, _told(request))
         except failures.RAISED as exc:
             raise failures.ours(exc) from None
-
-    def _told(self, request: InferenceRequest) -> Pairs:
-        told = (*self._target.metadata, ("x-request-id", request.id))
-        if request.traceparent:
-            told += (("traceparent", request.traceparent),)
-        if request.tracestate:
-            told += (("tracestate", request.tracestate),)
-        return Pairs(told)
+        return OneFrame(GrpcMessage(answer))
 
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
         if method not in READ_ONLY:
             raise NotOffered(f"{method}: only methods that change nothing are offered")
         with failures.translated():
-            answer: bytes = await self._unary[method](
-                message, timeout=timeout_s, metadata=self._target.metadata
-            )
-        return answer
+            return await self._wire.ask(SERVICE + method, message, timeout_s)
 
     async def ready(self, timeout_s: float = PROBE_S) -> bool:
         await self._renew()
         request = service_pb2.ServerReadyRequest().SerializeToString()
         try:
-            raw: bytes = await self._unary["ServerReady"](
-                request, timeout=timeout_s, metadata=self._target.metadata
-            )
-        except grpc.aio.AioRpcError:
+            raw = await self._wire.ask(SERVICE + "ServerReady", request, timeout_s)
+        except Status:
             return False
         with failures.translated():
             return bool(service_pb2.ServerReadyResponse.FromString(raw).ready)
 
     async def aclose(self) -> None:
-        await self._channel.close()
-        if self._former is not None:
-            await self._former.close()
+        await self._wire.aclose()
+        for channel in (self._channel, self._former):
+            if channel is not None:
+                await channel.close(None)
+
+
+def _told(request: InferenceRequest) -> tuple[tuple[str, str], ...]:
+    told: tuple[tuple[str, str], ...] = (("x-request-id", request.id),)
+    if request.traceparent:
+        told += (("traceparent", request.traceparent),)
+    if request.tracestate:
+        told += (("tracestate", request.tracestate),)
+    return told
 
 
 class Pairs(grpc.aio.Metadata):

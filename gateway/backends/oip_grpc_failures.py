@@ -22,6 +22,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.http2.message import Status
 from gateway.oip.failures import of_model
 from gateway.oip.stream_frames import StreamFrame
 
@@ -43,12 +44,14 @@ _NOT_NOW = ("no available versions", "maximum queue size", "is not ready", "is u
 _MOST_WORDS = 4096
 
 
-RAISED = (grpc.aio.AioRpcError, grpc.aio.UsageError, DecodeError)
-"""gRPC's own exceptions, which become ours by one of these two."""
+RAISED = (Status, grpc.aio.AioRpcError, grpc.aio.UsageError, DecodeError)
+"""What both ways of gRPC raise, which becomes ours by one of these two."""
 
 
 def ours(exc: Exception) -> UpstreamError | DeadlineExceeded:
     """To be raised `from None`: what was said may repeat the call's words."""
+    if isinstance(exc, Status):
+        return of_status(grpc.StatusCode[exc.code], exc.details)
     if isinstance(exc, grpc.aio.AioRpcError):
         return of_status(exc.code(), exc.details() or "")
     return UpstreamFailed("the endpoint's answer is not of the protocol")

@@ -41,9 +41,9 @@ from gateway.types import (
     JsonBody,
     OneFrame,
     Operation,
+    Passage,
     ServedModel,
     ServerEvent,
-    Take,
     Usage,
 )
 
@@ -142,11 +142,11 @@ class EventStream:
         self._parser = EventParser(bounds.event_bytes)
         self._progress = Progress(operation)
         self._committed = False  # an event has gone to the caller
-        self._closed = False
+        self.closed = False  # what it held was given back
         self._alike: Alike | None = None  # to the last event that was read
         self._usual: Alike | None = None  # what the next read is, most likely
         self._learns = _LEARNS
-        self._take: Take
+        self._passage: Passage
         self._now_s = ambient.clock()
 
     @property
@@ -168,19 +168,20 @@ class EventStream:
             raise
 
     async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             await self._response.aclose()
 
     async def _next(self) -> ServerEvent:
         progress = self._progress
         while True:
-            if self._closed:
+            if self.closed:
                 raise StopAsyncIteration
             if progress.failure is not None:
                 raise progress.failure
             if progress.ended:
-                await self._drain()
+                if not self._response.ended:
+                    await self._drain()
                 raise StopAsyncIteration
             event = self._parser.next()
             if event is None:
@@ -190,10 +191,10 @@ class EventStream:
             elif event.data and self._passes_on(event):
                 return event
 
-    def pass_on(self, take: Take) -> bool:
+    def pass_on(self, passage: Passage) -> bool:
         """What came with the last event, up to the end or a failure."""
         parser, progress = self._parser, self._progress
-        found, count, goes_on = [], 0, not (progress.ended or self._closed)
+        found, count, goes_on = [], 0, not (progress.ended or self.closed)
         try:
             while goes_on and progress.failure is None:
                 if self._alike is not None:
@@ -213,39 +214,39 @@ class EventStream:
                 goes_on = not progress.ended
         except UpstreamError as error:
             progress.failure = error
-        if count and not take(found[0] if len(found) == 1 else b"".join(found), count):
+        if count and not passage.events(found[0] if len(found) == 1 else b"".join(found), count):
             return False
         return goes_on and progress.failure is None
 
-    async def flow(self, take: Take) -> None:
+    async def flow(self, passage: Passage) -> None:
         """What comes puts the idle limit off; its timer is not touched for that."""
         response, idle_s = self._response, self._bounds.idle_s
-        self._take = take
+        self._passage = passage
         self._expect()
         left_s = idle_s
         while left_s > 0.0:
             try:
                 with patience.within(min(left_s, response.deadline.remaining_s())):
-                    await response.flow(self._came, take)
+                    await response.flow(self._came, passage.chunk)
                 return
             except TimeoutError:
                 if response.deadline.passed():
                     return
-            left_s = response.came_s + idle_s - self._now_s()
+            left_s = max(response.came_s, passage.came_s) + idle_s - self._now_s()
         self._progress.failure = _stands_still()
 
     def _expect(self) -> None:
         self._usual = self._alike if self._parser.between else None
-        self._response.expect(None if self._usual is None else self._usual.in_chunk)
+        self._response.expect(None if self._usual is None else self._usual.is_chunk)
 
     def _came(self, body: bytes) -> bool:
         usual = self._usual
         if usual is not None and len(body) <= self._bounds.event_bytes:
-            end, count = usual.run(body, 0)
-            if end == len(body):
-                return self._take(body, count)
+            count = usual.all_in(body)
+            if count:
+                return self._passage.events(body, count)
         self._parser.feed(body)
-        goes_on = self.pass_on(self._take)
+        goes_on = self.pass_on(self._passage)
         self._expect()
         return goes_on
 
@@ -277,8 +278,6 @@ class EventStream:
 
     async def _drain(self) -> None:
         """So that the connection can be kept."""
-        if self._response.ended:
-            return
         limit = patience.within(self._bounds.drain_s)
         with suppress(TimeoutError, UpstreamError, DeadlineExceeded), limit:
             async for _ in self._response:

@@ -155,10 +155,10 @@ class WireStream:
         """All of its body was taken."""
         return self._connection is None or self._connection.ended
 
-    async def flow(self, take: Callable[[bytes], bool], hand_on: Take) -> None:
-        """Hand each read to `take` as it comes, or to `hand_on` the event that it is, if that is
-        one that was `expected`, until one of them has enough and returns False, or no more comes:
-        then the next `anext` tells why. The deadline is left to who waits for this."""
+    async def flow(self, take: Take, hand_on: Take) -> None:
+        """Hand what each read has of the body to `take` as it comes, or to `hand_on` the whole
+        chunk that it is, if that was `expected`, until one of them has enough and returns False, or
+        no more comes: then the next `anext` tells why. The deadline is left to who waits."""
         if self._connection is not None:
             await self._connection.flow(take, hand_on)
 
@@ -168,7 +168,7 @@ class WireStream:
 
     @property
     def came_s(self) -> float:
-        """When it last flowed, by `ambient.clock`."""
+        """When something was last taken of what flows, by `ambient.clock`."""
         return self._connection.came_s if self._connection is not None else 0.0
 
     async def aclose(self) -> None:

@@ -8,7 +8,8 @@ the operator has declared public, which is not read.
 Five stages, each of which can end it. What of the call can be read (extract.py): a part that
 cannot restricts it. What is known without reading (taint.py): its caller's label, and the calls
 that it continues. The gate (gate/), in this process: it says that nothing in the texts could
-restrict, in microseconds; what it does not clear may prove at once that it restricts (evidence.py).
+restrict, in microseconds; what it does not clear may prove at once that it restricts (evidence.py),
+which is looked at first where that is likely.
 So far there is nothing to wait for, and `classify_now` has the verdict on most calls. The scan of
 what was not scanned before (memory.py), in a worker, up to the first finding that restricts: that
 says where the call goes, and the counts in its record are what was found by then. Names (names/),
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REVISION = 2  # of the rules in this package: what is read, which forms, which types restrict
+REVISION = 3  # of the rules in this package: what is read, which forms, which types restrict
 PATTERNS, NAMES = "patterns", "names"  # the detectors, where verdicts are remembered
 _CLEAR = frozenset({"clear", PUBLIC_MODEL})
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -103,9 +104,14 @@ def scan_pool(
     return ScanPool(spec, settings.workers, settings.max_waiting, on_replaced)
 
 
-def names_search(settings: ClassifySettings, door: Door | None) -> Names | None:
-    """Where a gateway with these settings looks for names; `door` leads to the on-prem endpoint
-    that they name, if they name one."""
+def names_search(
+    settings: ClassifySettings, added: Collection[Tightening], door: Door | None
+) -> Names | None:
+    """Where a gateway with these settings, and such callers, looks for names: nowhere, and with no
+    model in memory, where none restricts anybody. `door` leads to the on-prem endpoint that the
+    settings name, if they name one."""
+    if LOOKED_FOR.isdisjoint(Profile.widest(settings, added).types):
+        return None
     return engines.build(settings, door)
 
 
@@ -306,12 +312,16 @@ class Classifier:
                 beginning = self._segments.beginning(scope, texts)
                 rest = beginning.rest
             if len(rest) <= _GATE_MOST:
+                evidence, profile = self._evidence, caller.profile
+                first = evidence.likely(rest)
+                if first and (kind := evidence.found(rest, profile)) is not None:
+                    return "entities", {kind: 1}
                 if gate.clear(rest):
                     if beginning is not None:
                         assert scope is not None
                         self._segments.keep(scope, beginning)
                     return _FOUND_CLEAR
-                if (kind := self._evidence.found(rest, caller.profile)) is not None:
+                if not first and (kind := evidence.found(rest, profile)) is not None:
                     return "entities", {kind: 1}
         scope = scope or Scope(request.tenant, caller.policy, PATTERNS)
         known = self._segments.recall(scope, texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tldextract
 from presidio_analyzer import AnalyzerEngine, PatternRecognizer, RecognizerRegistry
@@ -20,7 +20,10 @@ from gateway.classify.additions import ADDITIONS, REPLACED
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.patterns.registry import load as load_registry
 from gateway.classify.profile import DENY_LIST
-from gateway.config import ClassifySettings
+
+if TYPE_CHECKING:
+    from gateway.classify.frames import ScanSettings
+    from gateway.config import ClassifySettings
 
 EVERYWHERE = (
     EsNieRecognizer,
@@ -139,7 +142,7 @@ def silence() -> None:
     logger.disabled = True
 
 
-def build_engine(settings: ClassifySettings) -> AnalyzerEngine:
+def build_engine(settings: ClassifySettings | ScanSettings) -> AnalyzerEngine:
     """Presidio's default-on recognizers for the languages or the operator's registry, those of
     EVERYWHERE, and ours."""
     pin_suffix_list()
@@ -156,7 +159,7 @@ def build_engine(settings: ClassifySettings) -> AnalyzerEngine:
     )
 
 
-def build_patterns(settings: ClassifySettings) -> PatternEngine:
+def build_patterns(settings: ClassifySettings | ScanSettings) -> PatternEngine:
     """The same findings, at the speed of one scan."""
     return PatternEngine(build_engine(settings))
 

@@ -51,14 +51,24 @@ _BEHIND = 8  # characters behind a number that its expression looks at, and some
 _NUMBER = regex.compile(r"[0-9][0-9 .-]{7,}[0-9]")
 _ACCOUNT = regex.compile(r"[0-9]{2}(?:(?<=[A-Za-z]{2}..)|(?<=[A-Za-z]{2}[ -]..))[ -]?[A-Za-z0-9]")
 _ACCOUNT_CHARS = 4 + 2 * 31
+_DIGITS = "0123456789"
 _LONGEST = 254  # characters: of what surely stands whole in one of the windows of a scan
 _TELLING = 16  # shorter Maestro numbers have half of their range in common with everything else
+_NO_DIGITS = re.compile(r"\D+")
 _MAESTRO = re.compile(r"50|5[6-8]|6304|6390|67|0604")
+
+
+_BETWEEN_DIGITS = str.maketrans("", "", " .-")
+
+
+def _digits(value: str) -> str:
+    digits = value.translate(_BETWEEN_DIGITS)
+    return digits if digits.isdecimal() else _NO_DIGITS.sub("", value)
 
 
 def is_sure_card(value: str) -> bool | None:
     """None: a number that a card may have, and much else."""
-    digits = re.sub(r"\D", "", value)
+    digits = _digits(value)
     if not is_card_number(digits):
         return False
     return None if len(digits) < _TELLING and _MAESTRO.match(digits) else True
@@ -66,7 +76,7 @@ def is_sure_card(value: str) -> bool | None:
 
 def may_be_social_security(value: str) -> bool:
     """No number of nine has a check digit; what no area, group or serial can be is none."""
-    digits = re.sub(r"\D", "", value)
+    digits = _digits(value)
     area, group, serial = digits[:3], digits[3:5], digits[5:]
     return area not in ("000", "666") and group != "00" and serial != "0000"
 
@@ -168,6 +178,15 @@ class Evidence:
         restrict."""
         self._kinds = tuple(kind for kind in _KINDS if kind.recognizer in recognizers)
         self._allowed = frozenset(allowed)
+
+    @staticmethod
+    def likely(text: str) -> bool:
+        """Whether a look is worth its time before the gate is asked, which then need not be: a text
+        with an address or a long number is rarely clear. For most texts, which have neither, this
+        costs next to nothing."""
+        if "@" in text:
+            return True
+        return any(map(text.__contains__, _DIGITS)) and _NUMBER.search(text) is not None
 
     def found(self, text: str, profile: Profile) -> str | None:
         """The type of a value in `text` that restricts by this profile, if there is proof of one.

@@ -3,11 +3,15 @@ that none of these scanners use."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from gateway.classify.deferred import deferred
+from gateway.classify.patterns.expressions import kept
+from gateway.classify.patterns.store import Store
 
 if TYPE_CHECKING:
+    from gateway.classify.frames import ScanSettings
     from gateway.classify.recognizers import FirstVerdict, PresidioScanner
     from gateway.config import ClassifySettings
 
@@ -15,30 +19,40 @@ _ENGINES = "presidio_analyzer.nlp_engine."
 UNUSED = (
     *("spacy", "spacy.tokens", "spacy.vocab"),
     *(f"{_ENGINES}{kind}_nlp_engine" for kind in ("spacy", "slim_spacy", "stanza", "transformers")),
-    *("requests", "requests_file"),  # tldextract would fetch its list with them; engine.py pins it
+    f"{_ENGINES}ner_model_configuration",
+    "presidio_analyzer.input_validation",  # with Pydantic
+    *("requests", "requests_file", "filelock"),  # for a list that engine.py pins
 )
 
 
-def build(settings: ClassifySettings, types: frozenset[str] | None) -> PresidioScanner:
+def build(
+    settings: ClassifySettings | ScanSettings, types: frozenset[str] | None
+) -> PresidioScanner:
     """Looks for everything, or everything of these types."""
-    _import_presidio()
+    ahead()
     from gateway.classify.recognizers import PresidioScanner  # takes a while
 
     return PresidioScanner(settings, types)
 
 
-def build_first(settings: ClassifySettings, types: frozenset[str] | None) -> FirstVerdict:
+def build_first(
+    settings: ClassifySettings | ScanSettings, types: frozenset[str] | None
+) -> FirstVerdict:
     """For verdicts: stops at the first finding of these types."""
-    _import_presidio()
+    ahead()
     from gateway.classify.recognizers import FirstVerdict  # takes a while
 
     return FirstVerdict(settings, types)
 
 
 def ahead() -> None:
-    """Import what `build_first` imports."""
-    _import_presidio()
-    from gateway.classify import recognizers  # noqa: F401
+    """Import what these import. Presidio compiles every expression that it or we write down, to see
+    whether it is one: those have a file of their own."""
+    if "gateway.classify.recognizers" in sys.modules:
+        return
+    with kept(Store.of_user(), b"imports"):
+        _import_presidio()
+        from gateway.classify import recognizers  # noqa: F401
 
 
 def _import_presidio() -> None:

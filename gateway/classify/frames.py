@@ -7,15 +7,18 @@ for counts as a failed scan (C1).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from gateway.classify import ScanFailed, TooMany
-from gateway.config import ClassifySettings
 from gateway.types import Finding
+
+if TYPE_CHECKING:  # Pydantic is a fifth of what a worker takes to start, and checks nothing there
+    from gateway.config import ClassifySettings
 
 HEADER_BYTES = 4
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -25,10 +28,37 @@ FACTORY = "gateway.classify.factories:build"
 
 
 @dataclass(frozen=True, slots=True)
+class ScanSettings:
+    """What scanners go by of `classify`, as a worker is told it."""
+
+    languages: tuple[str, ...]
+    threshold: float
+    allow_list: tuple[str, ...] = field(repr=False)
+    deny_list: tuple[str, ...] = field(repr=False)
+    registry: Path | None
+    recognizers: Path | None
+    names: Mapping[str, Any] = field(repr=False)  # for the engine that has settings of its own
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> ScanSettings:
+        registry, recognizers = told["registry"], told["recognizers"]
+        return cls(
+            languages=tuple(told["languages"]),
+            threshold=told["threshold"],
+            allow_list=tuple(told["allow_list"]),
+            deny_list=tuple(told["deny_list"]),
+            registry=None if registry is None else Path(registry),
+            recognizers=None if recognizers is None else Path(recognizers),
+            names=told["names"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSpec:
     """How a worker builds its scanner, and what the scanner must find before it is trusted."""
 
-    settings: ClassifySettings = field(repr=False)  # its lists are names of people, perhaps
+    settings: ClassifySettings | ScanSettings = field(repr=False)
+    """Its lists are names of people, perhaps. In the worker: what it was told of them."""
     types: frozenset[str] | None = None  # None: look for everything
     required: frozenset[str] = frozenset()  # types without a recognizer stop start-up
     canaries: tuple[tuple[str, str], ...] = ()  # (entity type, a text that holds one)
@@ -36,6 +66,7 @@ class WorkerSpec:
     factory: str = FACTORY  # module:callable
 
     def pack(self) -> bytes:
+        assert not isinstance(self.settings, ScanSettings), "nobody passes on what it was told"
         return pack(
             {
                 "settings": self.settings.model_dump(mode="json"),
@@ -50,7 +81,7 @@ class WorkerSpec:
     @classmethod
     def of(cls, frame: Any) -> WorkerSpec:
         return cls(
-            settings=ClassifySettings.model_validate(frame["settings"]),
+            settings=ScanSettings.of(frame["settings"]),
             types=None if frame["types"] is None else frozenset(frame["types"]),
             required=frozenset(frame["required"]),
             canaries=tuple((t, text) for t, text in frame["canaries"]),

@@ -62,6 +62,7 @@ async def prepare(
 
 def _scanner(spec: WorkerSpec) -> FirstVerdict:
     """As a scan worker builds it, so that its expressions are kept too, and passes its samples."""
+    factories.ahead()
     with kept(Store.of_user(), spec.pack()):
         scanner = factories.build_first(spec.settings, spec.types)
         if missed := missing(scanner, spec):

@@ -10,10 +10,13 @@ import functools
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.classify.names import is_lone
-from gateway.config import ClassifySettings
 from gateway.types import NOT_TIGHTENED, Finding, Tightening
+
+if TYPE_CHECKING:
+    from gateway.config import ClassifySettings
 
 HIDDEN_TEXT = "HIDDEN_TEXT"  # invisible or over-encoded text: somebody does not want it read
 DENY_LIST = "DENY_LIST"  # a phrase of the operator

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from gateway.classify import effort, normalise
 from gateway.classify.engine import build_patterns
@@ -17,8 +18,11 @@ from gateway.classify.gate.recognized import needs_of
 from gateway.classify.names import is_lone
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.profile import HIDDEN_TEXT
-from gateway.config import ClassifySettings
 from gateway.types import Finding
+
+if TYPE_CHECKING:
+    from gateway.classify.frames import ScanSettings
+    from gateway.config import ClassifySettings
 
 WINDOW = 2048
 OVERLAP = 320
@@ -38,7 +42,9 @@ class PresidioScanner:
     was derived from: that part holds the value, not necessarily nothing else.
     """
 
-    def __init__(self, settings: ClassifySettings, types: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, settings: ClassifySettings | ScanSettings, types: frozenset[str] | None = None
+    ) -> None:
         """`types` None looks for all; else recognizers of other types never run."""
         self._engine = build_patterns(settings)
         self._threshold = settings.threshold
@@ -180,7 +186,9 @@ def _unique(found: list[Finding]) -> list[Finding]:
 class FirstVerdict(PresidioScanner):
     """Stops at the first finding of the types that it was built for."""
 
-    def __init__(self, settings: ClassifySettings, types: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, settings: ClassifySettings | ScanSettings, types: frozenset[str] | None = None
+    ) -> None:
         super().__init__(settings, types)
         self._stopping = self.supported() if types is None else types
 

@@ -28,6 +28,7 @@ _PASSING = frozenset({"late", "busy", "failed"})
 """Troubles of the gateway's own. The next turn carries the same messages and is read in full."""
 _OVER_CAP = "over_cap"  # the next turn is longer still
 _MOST_MESSAGES = 4096  # of one conversation that are looked at; the first ones say whose it is
+_MOST_HASHERS = 1024  # that are kept ready
 _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too little
 _OPENING_ROLES = frozenset({"system", "developer"})
 
@@ -75,6 +76,7 @@ class Taint:
         self._marks: Marks = OwnMarks(room, keep_s, clock, key) if shared is None else shared
         self._clock = clock
         self._key = self._marks.key
+        self._hashers: dict[str, hashlib.blake2b] = {}  # of tenants
 
     def of(self, request: InferenceRequest) -> str | None:
         """Why a call is restricted whatever it holds, or None: its caller says so, or what came
@@ -105,10 +107,11 @@ class Taint:
             if digest is not None:
                 yield digest
             return
-        turns = messages(request.payload.document)
-        hasher = self._hasher(request.tenant)
-        for message in turns[:-1][:_MOST_MESSAGES]:
-            yield _add(hasher, message).copy().digest()
+        before = messages(request.payload.document)[:-1]
+        if before:
+            hasher = self._hasher(request.tenant)
+            for message in before[:_MOST_MESSAGES]:
+                yield _add(hasher, message).copy().digest()
 
     def _whole(self, request: InferenceRequest) -> bytes | None:
         if isinstance(request.payload, TensorCall):
@@ -124,7 +127,13 @@ class Taint:
         return hasher.digest() if turns else None
 
     def _hasher(self, tenant: str) -> hashlib.blake2b:
-        return write(hashlib.blake2b(key=self._key, digest_size=_DIGEST_BYTES), tenant)
+        ready = self._hashers.get(tenant)
+        if ready is None:
+            if len(self._hashers) >= _MOST_HASHERS:
+                self._hashers.clear()
+            ready = write(hashlib.blake2b(key=self._key, digest_size=_DIGEST_BYTES), tenant)
+            self._hashers[tenant] = ready
+        return ready.copy()
 
 
 def messages(document: JsonDocument) -> list[Any]:

@@ -15,16 +15,19 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from gateway import coredumps
+from gateway import coredumps, garbage
 from gateway.classify import Scanner, ScannerUnfit, TooMany, factories, frames
 from gateway.classify.patterns.expressions import kept
 from gateway.classify.patterns.store import Store
+from gateway.lazily import put_off
 from gateway.types import Finding
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h
 _PROGRAMS = frozenset(
     {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 )  # docs.python.org/3/library/audit_events.html
+_SELDOM = ("numpy",)
+"""For texts that are not Western, and for who compiles patterns."""
 _SOFT = 0.9  # of the budget: then the worker gives up by itself and lives on
 
 
@@ -46,6 +49,8 @@ def main() -> None:
     be told what to scan for."""
     jobs, answers = _private_pipes()
     _confine(int(sys.argv[1]))
+    put_off(*_SELDOM)
+    garbage.none_yet()
     if sys.argv[2:] == ["ahead"]:
         factories.ahead()
     spec_frame = frames.read(jobs)
@@ -53,7 +58,7 @@ def main() -> None:
         return
     spec = frames.WorkerSpec.of(spec_frame)
     try:
-        with kept(Store.of_user(), spec.pack()):
+        with kept(Store.of_user(), frames.pack(spec_frame)):
             scanner = _build(spec)
             missed = missing(scanner, spec)
     except ScannerUnfit as exc:  # its words are for the operator; no call was read yet
@@ -63,6 +68,7 @@ def main() -> None:
         _answer(answers, frames.pack({"error": type(exc).__name__}))
         return
     _answer(answers, frames.pack({"ready": not missed, "missed": missed, "needs": _needs(scanner)}))
+    garbage.settled()
     alarm = _Alarm()
     while not missed and (job := frames.read(jobs)) is not None:
         _answer(answers, _scan(scanner, job, alarm))

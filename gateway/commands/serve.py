@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.config import Settings
     from gateway.reloading import SettingsFile
     from gateway.workers.parent import Parent  # most gateways are one process
+    from gateway.workers.worker import Worker
 
 _SELDOM = ("httpx", "numpy")
 """Used by gateways that carry Triton, have queues or look for names; a tenth of a second."""
@@ -37,6 +38,8 @@ _CLIENTS = tuple(
     )
 )  # fmt: skip
 """Of Triton's client the gateway needs the messages."""
+_SERVERS = ("prometheus_client.exposition",)
+"""Of Prometheus' it needs the kinds of metric; `accounting.page` writes the page."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -91,6 +94,8 @@ async def _run(args: argparse.Namespace) -> int:
 async def _read_and_serve(args: argparse.Namespace) -> int:
     """The scanner imports on one core while this process does on another; then it is told the
     settings."""
+    with deferred.deferred(_SERVERS):
+        import prometheus_client  # noqa: F401 - before anything imports more of it
     # While the scanner's process imports, and not before it was started.
     from gateway import coredumps, logs
     from gateway.classify import ScannerUnfit
@@ -165,12 +170,10 @@ async def _serve(
     settings: Settings, file: SettingsFile, ready_file: Path | None, place: Place | None
 ) -> None:
     # By now the scanner's process imports beside this one.
-    from gateway import ambient
     from gateway.app import Gateway
-    from gateway.workers.worker import Worker
 
     loop = asyncio.get_running_loop()
-    worker = None if place is None else Worker(place, settings, ambient.monotonic_s)
+    worker = None if place is None else _worker(place, settings)
     with console.progress() if worker is None else contextlib.nullcontext(_quiet) as tell:
         gateway = Gateway(settings, tell, file, worker)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -191,6 +194,13 @@ async def _serve(
         running = asyncio.create_task(gateway.run(ready))
         await _either(running, serving)
     await running
+
+
+def _worker(place: Place, settings: Settings) -> Worker:
+    from gateway import ambient  # imported by now, as what serves needs it
+    from gateway.workers.worker import Worker  # most gateways are one process
+
+    return Worker(place, settings, ambient.monotonic_s)
 
 
 def _quiet(line: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -27,7 +27,6 @@ _AT_ONCE = 256  # records; a millisecond's work
 Record = Mapping[str, Any]
 Key = tuple[str, int]
 """Of a call: its id, which its caller may have chosen and given to another one, and its number."""
-_key: Final[Callable[[Record], Key]] = itemgetter("id", "number")
 Path = tuple[str, str, str, str, str]
 """Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
 
@@ -43,6 +42,9 @@ class Figures(NamedTuple):
     took_s: float | None  # None: not answered, or not yet
 
 
+_told: Final[Callable[[Record], tuple[str, str, str, float]]] = itemgetter(
+    "tenant", "protocol", "model", "budget_s"
+)
 _figures: Final[Callable[[tuple[Any, ...]], Figures]] = partial(tuple.__new__, Figures)
 
 
@@ -82,6 +84,8 @@ class Decisions:
         self._begun: dict[Key, Record] = {}  # under way, and in nobody's sight yet
         self._ended: list[tuple[float, Record]] = []  # not counted yet
         self._ring: deque[Seen] = deque(maxlen=tail)
+        self._unseen: deque[tuple[Record, Record]] = deque(maxlen=tail)
+        """The newest calls, counted but not in the ring yet, each with its end."""
         self._open: OrderedDict[Key, Seen] = OrderedDict()  # under way, and seen
         self.figures: deque[Figures] = deque(maxlen=_FIGURES)
         self.seconds: deque[Second] = deque(maxlen=_SECONDS)
@@ -106,6 +110,7 @@ class Decisions:
     def look(self) -> Self:
         """With all that was taken in."""
         self._count()
+        self._see_all()
         begun, self._begun = self._begun, {}
         for key, record in begun.items():
             self._open[key] = self._see(record)
@@ -115,27 +120,79 @@ class Decisions:
 
     def _count(self) -> None:
         ended, self._ended = self._ended, []
-        begun, still_open = self._begun, self._open
-        for now_s, record in ended:
-            key = _key(record)
+        begun = self._begun
+        usual: list[tuple[float, Record, Record]] = []
+        for now_s, end in ended:
+            key = end["id"], end["number"]
             told = begun.pop(key, None)
-            if told is not None:
-                self._see(told, record)
-            elif key in still_open:
-                seen = still_open.pop(key)
-                told = seen.record
-                self.revision += 1
-                seen.ends(record, self.revision)
-                self._judge(seen)
-            elif record["kind"] == "end":  # its beginning is forgotten
+            if told is not None and told["sensitivity"] == "clear" and "tenant" not in end:
+                usual.append((now_s, told, end))
                 continue
-            else:
-                self._see(record)
-            self._count_one(record if told is None or "tenant" in record else told, record, now_s)
+            self._count_usual(usual)
+            usual = []
+            self._count_other(now_s, key, told, end)
+        self._count_usual(usual)
         while len(begun) > _OPEN:
             del begun[next(iter(begun))]
 
+    def _count_usual(self, calls: Sequence[tuple[float, Record, Record]]) -> None:
+        """Clear ones of which an end tells no more than that: nothing to judge, and most calls.
+        Nobody has to see them before somebody looks."""
+        if not calls:
+            return
+        self.seq += len(calls)
+        self.revision += len(calls)
+        self._unseen.extend([(told, end) for _, told, end in calls])
+        figures, paths = self.figures, []
+        for now_s, told, end in calls:
+            tenant, protocol, model, budget_s = _told(told)
+            zone, endpoint, took_s = _where(end)
+            paths.append((int(now_s), tenant, protocol, zone, endpoint))
+            figures.append(_figures((now_s, model, "clear", zone, budget_s, took_s)))
+        for (at_s, tenant, protocol, zone, endpoint), count in Counter(paths).items():
+            self._add(at_s, (tenant, protocol, "clear", zone, endpoint), count)
+
+    def _count_other(self, now_s: float, key: Key, told: Record | None, end: Record) -> None:
+        if told is not None:
+            self._see(told, end)
+        elif key in self._open:
+            seen = self._open.pop(key)
+            told = seen.record
+            self.revision += 1
+            seen.ends(end, self.revision)
+            self._judge(seen)
+        elif end["kind"] == "end":  # its beginning is forgotten
+            return
+        else:
+            self._see(end)
+        if told is None or "tenant" in end:
+            told = end
+        tenant, protocol, model, budget_s = _told(told)
+        kind = told["sensitivity"] or "restricted"
+        zone, endpoint, took_s = _where(end)
+        self.figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
+        self._add(int(now_s), (tenant, protocol, kind, zone, endpoint), 1)
+
+    def _add(self, at_s: int, path: Path, count: int) -> None:
+        _, _, kind, zone, _ = path
+        self.counts[kind, zone] += count
+        second = self._second
+        if second.at_s != at_s:
+            second = self._second = Second(at_s)
+            self.seconds.append(second)
+        second.paths[path] += count
+        second.zones[zone] += count
+
+    def _see_all(self) -> None:
+        """Those that nobody has seen yet, in their order."""
+        unseen, behind = self._unseen, len(self._unseen)
+        for told, end in unseen:
+            behind -= 1
+            self._ring.append(Seen(self.seq - behind, told, self.revision - behind, end))
+        unseen.clear()
+
     def _see(self, told: Record, end: Record | None = None) -> Seen:
+        self._see_all()
         self.seq += 1
         self.revision += 1
         seen = Seen(self.seq, told, self.revision, end)
@@ -143,24 +200,6 @@ class Decisions:
         if told["sensitivity"] != "clear" or (end is not None and "tenant" in end):
             self._judge(seen)
         return seen
-
-    def _count_one(self, told: Record, end: Record, now_s: float) -> None:
-        kind, attempts = told["sensitivity"] or "restricted", end["attempts"]
-        answered = end["outcome"] == "served"
-        if answered and attempts:
-            last = attempts[-1]
-            zone, endpoint = last["zone"], last["endpoint"]
-        else:
-            zone, endpoint = "none", ""
-        self.counts[kind, zone] += 1
-        second = self._second
-        if second.at_s != int(now_s):
-            second = self._second = Second(int(now_s))
-            self.seconds.append(second)
-        second.paths[told["tenant"], told["protocol"], kind, zone, endpoint] += 1
-        second.zones[zone] += 1
-        took_s = end["took_s"] if answered else None
-        self.figures.append(_figures((now_s, told["model"], kind, zone, told["budget_s"], took_s)))
 
     def _judge(self, seen: Seen) -> None:
         """Whatever is not known to be clear counts as restricted."""
@@ -188,6 +227,17 @@ class Decisions:
         """Oldest first."""
         kept = list(self.look().figures)
         return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
+
+
+def _where(end: Record) -> tuple[str, str, float | None]:
+    """The zone and the endpoint that answered a call, and the time that it took, where one has."""
+    if end["outcome"] != "served":
+        return "none", "", None
+    attempts = end["attempts"]
+    if not attempts:
+        return "none", "", end["took_s"]
+    last = attempts[-1]
+    return last["zone"], last["endpoint"], end["took_s"]
 
 
 class WatchedLog:

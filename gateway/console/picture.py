@@ -14,8 +14,8 @@ from gateway.console.decisions import Decisions, Figures
 from gateway.console.spend import Spend
 from gateway.deadline import Clock
 from gateway.fleet import Fleet
-from gateway.groups import Size
 from gateway.place import Lane, Place
+from gateway.routing.work import Size
 from gateway.spill import SpillStop
 from gateway.types import Zone
 

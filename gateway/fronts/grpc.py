@@ -7,20 +7,17 @@ Nothing that changes the server, or reaches into its memory, is passed on (C7).
 from __future__ import annotations
 
 import asyncio
-import logging
-import ssl
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from tritonclient.grpc import service_pb2
 
-from gateway.configfile import ConfigError
 from gateway.errors import Draining, GatewayError, NotOffered
 from gateway.fronts import Services, intake
 from gateway.fronts.grpc_calls import (
@@ -36,12 +33,11 @@ from gateway.fronts.grpc_calls import (
     too_late,
 )
 from gateway.fronts.grpc_inspection import Inspections
+from gateway.fronts.grpc_server import GrpcServer
 from gateway.fronts.grpc_stream import StreamSession
 from gateway.oip.grpc import decode_request
-from gateway.tls import TlsFiles
+from gateway.tls import TlsFiles, listening
 from gateway.types import OneFrame, WireProtocol
-
-log = logging.getLogger(__name__)
 
 SERVICE_NAME = "inference.GRPCInferenceService"
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"]
@@ -187,17 +183,19 @@ class GrpcFront:
         shared: bool = False,
     ) -> None:
         """`shared`: the port is that of other workers, too."""
-        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._address = host, port
         self._service = InferenceService(services)
         self._ready = services.inspection.ready
         self._health = Health(lambda: self._ready())
-        self._options = _options(
-            max_receive_bytes or services.limits.max_body_bytes,
-            services.limits.max_concurrent,
-            shared,
-        )
+        limits = services.limits
+        self._server = GrpcServer(max_receive_bytes or limits.max_body_bytes, limits.max_concurrent)
         self._tls = tls
-        self._server: grpc.aio.Server | None = None
+        self._shared = shared
+        names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        reflecting = vars(reflection)["aio"].ReflectionServicer((*names, reflection.SERVICE_NAME))
+        self._server.add_generic_rpc_handlers((self._service,))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflecting, self._server)
 
     def serve(self, services: Services) -> None:
         """These are in use from the next call on; connections stay open."""
@@ -206,75 +204,27 @@ class GrpcFront:
 
     async def start(self) -> int:
         """Listen, and say on which port. Raises OSError when the address cannot be had."""
-        server = grpc.aio.server(options=self._options)
-        server.add_generic_rpc_handlers((self._service,))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
-        reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
+        tls = None if self._tls is None else listening(self._tls, speaks="h2")
+        host, port = self._address
+        sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self._shared:  # else a second gateway on the port is a mistake, not a peer
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
-            port = self._port(server)
-        except RuntimeError as exc:
-            raise OSError(f"cannot listen on {self._address}") from exc
-        await server.start()
-        self._server = server
-        return port
-
-    def _port(self, server: grpc.aio.Server) -> int:
-        if self._tls is None:
-            return server.add_insecure_port(self._address)
-        return server.add_secure_port(self._address, _credentials(self._tls))
+            sock.bind(self._address)
+            await self._server.start(sock, tls)
+        except OSError as exc:
+            sock.close()
+            raise OSError(f"cannot listen on {host}:{port}") from exc
+        bound: int = sock.getsockname()[1]
+        return bound
 
     async def drain(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight within `grace_s`, then cancel it."""
-        if self._server is None:
-            return
         self._health.drain()
         self._service.drain()
         await self._server.stop(grace_s)
 
 
-def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Those of the files as they are at each handshake. gRPC takes TLS 1.2 and later."""
-    seen = files.seen()
-
-    def read() -> grpc.ServerCertificateConfiguration:
-        files.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # gRPC does not say what is wrong
-        pair = files.read(files.key_file) or b"", files.read(files.cert_file) or b""
-        return grpc.ssl_server_certificate_configuration([pair], files.read(files.ca_file))
-
-    def newest() -> grpc.ServerCertificateConfiguration | None:
-        nonlocal seen
-        now = files.seen()
-        if now == seen:
-            return None
-        seen = now
-        try:
-            return read()
-        except ConfigError as exc:
-            log.error("%s; those of before stay in use", exc)
-            return None
-
-    required = files.ca_file is not None
-    fetcher: Any = newest  # may give None, which its stubs do not know
-    return grpc.dynamic_ssl_server_credentials(read(), fetcher, required)
-
-
 def _unary(handle: Callable[[bytes, Context], Any]) -> Any:
     return grpc.unary_unary_rpc_method_handler(handle)
-
-
-def _options(max_receive_bytes: int, max_streams: int, shared: bool) -> tuple[tuple[str, int], ...]:
-    return (
-        ("grpc.enable_http_proxy", 0),
-        # A second gateway on the port is a mistake, not a peer.
-        ("grpc.so_reuseport", int(shared)),
-        ("grpc.max_receive_message_length", max_receive_bytes),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.max_metadata_size", 16 * 1024),
-        ("grpc.absolute_max_metadata_size", 32 * 1024),
-        ("grpc.max_concurrent_streams", max_streams),
-        ("grpc.keepalive_time_ms", 60_000),
-        ("grpc.keepalive_timeout_ms", 20_000),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    )

@@ -161,20 +161,32 @@ class StreamSession:
 
     async def _infer(self, services: Services, request: InferenceRequest, call: _Call) -> None:
         with bounded(request.deadline.remaining_s()):
+            held: list[StreamFrame] = []
             reply = await services.handle(request)
             try:
                 self.placement = reply.placement
                 async for frame in reply.frames:
-                    await self._put(call, StreamFrame(answer_bytes(frame)))
+                    await self._put(call, StreamFrame(answer_bytes(frame)), held)
+            except GatewayError:
+                await self._send_held(call, held)
+                raise
             finally:
                 await asyncio.shield(reply.frames.aclose())
+            await self._send_held(call, held)
 
-    async def _put(self, call: _Call, frame: StreamFrame) -> None:
+    async def _put(self, call: _Call, frame: StreamFrame, held: list[StreamFrame]) -> None:
         if call.in_order is None:
             call.in_order = _is_final(frame.response)
             if not call.in_order:
                 self._settle(call)
-        await self._send(call, frame)
+        if call.in_order:  # while it waits for others, they may wait for its place at the server
+            held.append(frame)
+        else:
+            await self._send(call, frame)
+
+    async def _send_held(self, call: _Call, held: list[StreamFrame]) -> None:
+        for frame in held:
+            await self._send(call, frame)
 
     async def _put_error(self, call: _Call, error: GatewayError) -> None:
         call.in_order = call.in_order is not False

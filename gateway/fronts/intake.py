@@ -175,34 +175,50 @@ def build(
     return terms.request(arrival, payload, grpc_remaining_s)
 
 
-_FORMS = {
-    "x-request-id": "%s",
-    "traceparent": "%s",
-    "x-spillway-zone": "%s",
-    "x-spillway-endpoint": "%s",
-    "x-spillway-reason": "%s",
-    "x-spillway-attempts": "%d",
-    "x-spillway-sensitivity": "%s",
-    "x-spillway-classify-ms": "%.3f",
-}
-_PLACED = "".join([f"{name}: {form}\r\n" for name, form in _FORMS.items()])
+_WHERE = (
+    "x-spillway-zone",
+    "x-spillway-endpoint",
+    "x-spillway-reason",
+    "x-spillway-attempts",
+    "x-spillway-sensitivity",
+)
+_READING = "x-spillway-classify-ms"
+_MOST_KNOWN = 4096
+_where: dict[tuple[Zone, str, str, int, Sensitivity], str] = {}
+"""The lines that many answers have in common."""
 
 
 def placement_lines(request_id: str, traceparent: str, placement: Placement) -> str:
     """What the caller is told of where its call went, as lines of a head of HTTP (S7, C9)."""
-    lines = _PLACED % (
-        request_id,
-        traceparent,
-        placement.zone.word,
+    key = (
+        placement.zone,
         placement.endpoint,
         placement.reason,
         placement.attempts,
-        placement.sensitivity.word,
-        placement.classify_s * 1000,
+        placement.sensitivity,
+    )
+    where = _where.get(key)
+    if where is None:
+        where = _told_where(*key)
+    lines = (
+        f"x-request-id: {request_id}\r\ntraceparent: {traceparent}\r\n{where}"
+        f"{_READING}: {placement.classify_s * 1000:.3f}\r\n"
     )
     if placement.pseudonymised or placement.limits:
         lines += "".join([f"{name}: {told}\r\n" for name, told in _more(placement).items()])
     return lines
+
+
+def _told_where(
+    zone: Zone, endpoint: str, reason: str, attempts: int, sensitivity: Sensitivity
+) -> str:
+    if len(_where) >= _MOST_KNOWN:
+        _where.clear()
+    told = (zone.word, endpoint, reason, attempts, sensitivity.word)
+    found = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
+        [f"{name}: {each}\r\n" for name, each in zip(_WHERE, told, strict=True)]
+    )
+    return found
 
 
 def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:

@@ -28,6 +28,7 @@ from gateway.fronts.http import (
     exchange_of,
 )
 from gateway.fronts.intake import Arrival
+from gateway.fronts.openai_alike import AlikeBodies
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
 from gateway.fronts.openai_events import EventBytes
@@ -45,7 +46,6 @@ from gateway.types import (
 )
 
 _JSON = "application/json"
-_WHOLE = f"content-type: {_JSON}\r\ncontent-length: %d\r\n%s"
 _STREAMED = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -106,19 +106,20 @@ class OpenAiFront:
 
 
 class _Opening(Opening):
-    __slots__ = ("_operation",)
+    __slots__ = ("_alike", "_operation")
 
     def __init__(self, services: Services, operation: Operation, exchange: Exchange) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation = operation
+        self._alike = AlikeBodies(services.limits.max_json_depth)
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
 
     def asked(self, body: bytes, arrival: Arrival) -> InferenceRequest:
         services, terms = self.services, self._terms
-        document = strictjson.load_object(body, services.limits.max_json_depth)
+        document = self._alike.read(body)
         model, call = read(self._operation, document, services.catalog)
         if terms is None or terms.model is not model:
             terms = self.terms(WireProtocol.OPENAI, model)
@@ -134,7 +135,7 @@ class _Opening(Opening):
         frame = frames.take() if isinstance(frames, OneFrame) else None
         if not isinstance(frame, JsonBody):
             return _read_on(exchange, told, frames)
-        exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
+        exchange.reply(200, _whole(frame.body, told), frame.body)
         return None
 
 
@@ -142,7 +143,11 @@ async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
     frame = await _only_frame(frames)
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
-    exchange.reply(200, _WHOLE % (len(frame.body), told), frame.body)
+    exchange.reply(200, _whole(frame.body, told), frame.body)
+
+
+def _whole(body: bytes, told: str) -> str:
+    return f"content-type: {_JSON}\r\ncontent-length: {len(body)}\r\n{told}"
 
 
 async def _only_frame(frames: ReplyStream) -> Frame | None:

@@ -9,7 +9,7 @@ import orjson
 from gateway import strictjson
 from gateway.errors import GatewayError, InternalError
 from gateway.fronts.openai_errors import error_body, error_document
-from gateway.types import Flow, Operation, ReplyStream, ServerEvent, Take, flow_of
+from gateway.types import Flow, Operation, ReplyStream, ServerEvent, Sink, flow_of, in_chunk
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class EventBytes:
         self._last = b""  # bytes that went out
         self._ended = False
         self._flow = flow_of(frames)
-        self._take: Take
+        self._sink: Sink
 
     def __aiter__(self) -> EventBytes:
         return self
@@ -57,14 +57,18 @@ class EventBytes:
         told = self._flow is not None and self._operation is Operation.RESPONSES
         return self._flowing if told else self._flow
 
-    async def _flowing(self, take: Take) -> None:
-        self._take = take
+    async def _flowing(self, sink: Sink) -> None:
+        self._sink = sink
         if self._flow is not None:
-            await self._flow(self._goes_on)
+            await self._flow(Sink(self._goes_on, self._goes_on_in_chunk))
 
-    def _goes_on(self, events: bytes, count: int) -> bool:
+    def _goes_on(self, events: bytes) -> bool:
         self._last = events
-        return self._take(events, count)
+        return self._sink.events(events)
+
+    def _goes_on_in_chunk(self, chunk: bytes) -> bool:
+        self._last = in_chunk(chunk)
+        return self._sink.chunk(chunk)
 
     async def aclose(self) -> None:
         self._ended = True

@@ -82,12 +82,14 @@ class HttpConnection(asyncio.Protocol):
         if not self._lost:
             self._transport.write(data)
 
-    def put(self, data: bytes, count: int = 1) -> bool:
+    def put(self, data: bytes) -> bool:
         """Of a stream. Whether the caller takes more."""
-        self.write(data)
-        return self._writable is None and not self._lost
+        if self._lost:
+            return False
+        self._transport.write(data)
+        return self._writable is None
 
-    def put_chunk(self, data: bytes, count: int = 1) -> bool:
+    def put_chunk(self, data: bytes) -> bool:
         """The same as a chunk of its own."""
         if self._lost:
             return False

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from gateway.errors import BodyTooLarge
 from gateway.http import ClientLeft
 from gateway.http.head import Field, Head
-from gateway.types import flow_of
+from gateway.types import Sink, flow_of, in_chunk
 
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in http.HTTPStatus}
 _HELD_BYTES = 64 * 1024  # of a body that nobody reads yet: reading pauses
@@ -44,8 +44,8 @@ class Line(Protocol):
     @property
     def host(self) -> Host: ...
     def write(self, data: bytes) -> None: ...
-    def put(self, data: bytes, count: int = 1) -> bool: ...
-    def put_chunk(self, data: bytes, count: int = 1) -> bool: ...
+    def put(self, data: bytes) -> bool: ...
+    def put_chunk(self, data: bytes) -> bool: ...
     @property
     def full(self) -> bool: ...
     async def written(self) -> None: ...
@@ -218,11 +218,12 @@ class Exchange:
             line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
             flow = flow_of(content)
             put = line.put_chunk if chunked else line.put
+            sink = Sink(put, line.put if chunked else lambda chunk: put(in_chunk(chunk)))
             async for chunk in content:
                 if chunk and not put(chunk):
                     await self._taken(stall_s)
                 if flow is not None:
-                    await flow(put)
+                    await flow(sink)
                     if line.full or self.left:
                         await self._taken(stall_s)
             if chunked:

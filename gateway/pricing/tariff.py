@@ -118,7 +118,9 @@ def in_the_cloud(
 def on_the_premises(served: ServedModel, share_ns: int, told: Usage | None) -> Cost:
     """By its share of the server's time, or by the price that is stated instead of it."""
     found, usage = tariff(served), told or _NONE
-    return Cost(found.of(usage, 0) + found.of_gpu(share_ns), usage, gpu_ns=share_ns)
+    tokens = found.by_tokens or found.cached  # one of them has a price
+    nano_usd = found.of(usage, 0) if tokens else found.call
+    return Cost(nano_usd + found.of_gpu(share_ns), usage, gpu_ns=share_ns)
 
 
 def compared(cost: Cost, cloud_nano_usd: int) -> Cost:

@@ -13,6 +13,7 @@ from weakref import ref
 from gateway import strictjson
 from gateway.tokens import stated
 from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
+from gateway.values import value
 
 _EMBEDDINGS: Final = Operation.EMBEDDINGS
 _BYTES_A_TOKEN = 4.0  # of its JSON, which one call of C writes
@@ -20,6 +21,14 @@ _OUT_UNLESS_SAID = 256.0  # tokens
 _IN_WEIGHT = 0.1
 _MEMORY = 0.99
 _LEAST, _MOST = 0.05, 50.0
+
+
+@value
+class Size:
+    """Of a call, before anybody has done it."""
+
+    work: float  # in average calls
+    rows: int  # places that it takes in a batch
 
 
 class WorkMeter:
@@ -30,6 +39,16 @@ class WorkMeter:
         self._mean = 0.0
         self._counted: ref[DocumentCall] | None = None  # a call is asked about more than once
         self._tokens = 0.0  # of that one
+        self._size: Size | None = None  # of that one, by the mean as it is
+
+    def size(self, request: InferenceRequest) -> Size:
+        known = self._size
+        if known is not None and self._counted is not None and self._counted() is request.payload:
+            return known
+        size = Size(self.of(request), self.rows(request))
+        if isinstance(request.payload, DocumentCall):
+            self._size = size
+        return size
 
     def rows(self, request: InferenceRequest) -> int:
         """Places that the call takes in a batch."""
@@ -50,6 +69,7 @@ class WorkMeter:
             return float(self.rows(request))
         if self._counted is None or self._counted() is not payload:
             self._counted, self._tokens = ref(payload), _tokens(payload)
+            self._size = None
             if not self._mean:
                 self._mean = self._tokens
         work = self._tokens / self._mean
@@ -58,6 +78,7 @@ class WorkMeter:
     def seen(self, work: float) -> None:
         """One more call, which the mean counts from now on."""
         self._mean *= _MEMORY + (1 - _MEMORY) * work
+        self._size = None
 
 
 def _tokens(call: DocumentCall) -> float:

@@ -97,7 +97,7 @@ class BatchModel:
         return self.fixed_s + self.per_work_s * work
 
     def observe(self, work: float, took_s: float) -> None:
-        if not (work > 0 and took_s > 0 and math.isfinite(took_s)):
+        if not (work > 0 and 0 < took_s < math.inf):
             return
         self._told.append((self.fixed_s + self.per_work_s * work, took_s))
         self._seen = seen = self._seen + 1

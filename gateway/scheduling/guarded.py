@@ -143,8 +143,9 @@ class Guarded:
     # Its books
 
     def _left(self, call_id: int | str) -> None:
-        self._waiting.pop(call_id, None)
         self._sent.pop(call_id, None)
+        if self._waiting:
+            self._waiting.pop(call_id, None)
 
     def _happens(
         self, event: Callable[[T, float], list[Action]], of: T, now_s: float

@@ -95,7 +95,7 @@ class Scheduler:
         if len(self._places) >= self.tuning.max_waiting:
             return self._turned_away(call, now_s)
         place = self._place_of(call, now_s)
-        if not self._places and not call.avoid:
+        if not (self._places or call.avoid):
             actions = self._at_once(call, place, now_s)
             if actions is not None:
                 return actions
@@ -113,16 +113,15 @@ class Scheduler:
         end_s = model.fixed_s + call.work * model.per_work_s
         if end_s * self._stretch(now_s).few[place.density_class] > place.due_s - now_s:
             return None
-        instance = servers.at_once(now_s, self.lead_s != 0.0)
+        instance = servers.at_once(idle, now_s, self.lead_s != 0.0)
         if instance is None:
             return None
         if call.rows >= self._max_batch:
             self._batcher.went_full()
-        calls = (call,)
-        servers.send(instance, calls, now_s)
+        servers.send_one(instance, call, now_s)
         self._put_off.served(call.id)
         self._rest()
-        return [Release(instance.server, calls)]
+        return [Release(instance.server, (call,))]
 
     def changed(self, call: Call, now_s: float) -> list[Action]:
         """Something else is known of a waiting call: it is cleared, or restricted after all.
@@ -195,6 +194,8 @@ class Scheduler:
         if not up:
             return math.inf
         model = up[0].model
+        if not self._places and self._servers.idle() is not None:  # it would begin now
+            return model.fixed_s + model.per_work_s * size.work
         start_s = self._servers.start_s(now_s) - now_s
         if not self._places:
             return start_s + (model.fixed_s + model.per_work_s * size.work)
@@ -234,15 +235,17 @@ class Scheduler:
         self._room_made = self._deferred = False
         if self._barren:
             self._barren.clear()
-        if self._servers.shared:
+        if self._servers.on_gpus and self._servers.shared:
             self._servers.want_nothing()
         self._wake_s = math.inf
 
     def _stretch(self, now_s: float) -> Stretch:
-        servers, reserve, margin = self._servers, self.tuning.reserve, self.tuning.margin
-        if servers.in_turns:
-            return servers.stretch(reserve, margin, now_s)
-        return self._demand.stretch(len(servers.up) or 1, reserve, margin, now_s, self._memory_s)
+        servers, tuning = self._servers, self.tuning
+        if servers.on_gpus and servers.in_turns:
+            return servers.stretch(tuning.reserve, tuning.margin, now_s)
+        return self._demand.stretch(
+            len(servers.up) or 1, tuning.reserve, tuning.margin, now_s, self._memory_s
+        )
 
     def _choose(self, up: Sequence[Instance], now_s: float, actions: list[Action]) -> None:
         """Until nobody in the line would be late, the least worthy before the first who would be
@@ -382,12 +385,13 @@ class Scheduler:
             t.restricted_budget if call.restricted else 1.0
         )
         worth, gpu_s = call.penalty, self._gpu_s(call)
-        if self._may_spill(call):
+        if call.cloud is not None and self._may_spill(call):
             worth = min(worth, self._cloud_cost(call, now_s))
-        density_class = servers.demand.class_of(worth / gpu_s)
+        density = worth / gpu_s
+        density_class = servers.demand.class_of(density)
         self._demand.arrived(density_class, gpu_s, now_s, memory_s)
-        if servers.shared:
-            servers.asked(worth / gpu_s, gpu_s, now_s, memory_s)
+        if servers.on_gpus and servers.shared:
+            servers.asked(density, gpu_s, now_s, memory_s)
         key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
         return Place(key, due_s, density_class)
 

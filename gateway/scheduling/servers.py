@@ -132,15 +132,24 @@ class Instance:
         sure = not self.model.cold and now_s - self.renewed_s <= _STALE_S
         return self.model.predict_s(work) if sure else 0.0
 
+    def send_one(self, call: Call, now_s: float) -> None:
+        """What `send` does with one call, where this is the first instance of its server that is
+        idle."""
+        standing = self.standing
+        if standing.gpu.shared:
+            self.send((call,), now_s)
+            return
+        self.began_s = began_s = now_s + standing.round_trip_s
+        self.bursts.append(Burst(call.work, began_s, {call.id}, False, now_s == self.ended_s))
+        standing.in_flight += 1
+        standing.running += 1
+        heapq.heappop(standing.idle)
+
     def send(self, calls: tuple[Call, ...], now_s: float) -> None:
         standing, bursts = self.standing, self.bursts
         gpu, earliest_s = standing.gpu, now_s + standing.round_trip_s
-        if len(calls) == 1:
-            call = calls[0]
-            burst = Burst(call.work, earliest_s, {call.id}, bool(bursts), now_s == self.ended_s)
-        else:
-            work, ids = sum([call.work for call in calls]), {call.id for call in calls}
-            burst = Burst(work, earliest_s, ids, bool(bursts), now_s == self.ended_s)
+        work, ids = sum([call.work for call in calls]), {call.id for call in calls}
+        burst = Burst(work, earliest_s, ids, bool(bursts), now_s == self.ended_s)
         bursts.append(burst)
         standing.in_flight += len(calls)
         if gpu.shared:
@@ -288,7 +297,8 @@ class Servers:
     ) -> None:
         """`gpus`: those that have other models as well."""
         self._standings = {name: Standing(round_trip_s=round_trip_s) for name in models}
-        self._on_gpus = bool(gpus)
+        self.on_gpus = bool(gpus)
+        """Whether any has other models as well, or may have."""
         for name, gpu in (gpus or {}).items():
             self._standings[name].gpu, self._standings[name].number = gpu, gpu.join()
         self._instances: list[Instance] = []
@@ -334,7 +344,7 @@ class Servers:
 
     @property
     def shared(self) -> bool:
-        return self._on_gpus and any(s.gpu.shared for s in self._standings.values())
+        return self.on_gpus and any(s.gpu.shared for s in self._standings.values())
 
     def asked(self, density: float, gpu_s: float, now_s: float, memory_s: float) -> None:
         """A call came that is worth so much per second: to each server its share of them."""
@@ -376,6 +386,11 @@ class Servers:
         """Calls that were released to a server and have not ended."""
         return self._standings[name].in_flight
 
+    def send_one(self, instance: Instance, call: Call, now_s: float) -> None:
+        """To one that `at_once` has found."""
+        instance.send_one(call, now_s)
+        self._with[call.id] = instance
+
     def send(self, instance: Instance, calls: tuple[Call, ...], now_s: float) -> None:
         instance.send(calls, now_s)
         sent = self._with
@@ -403,7 +418,9 @@ class Servers:
         up = self._standings_up
         if len(up) == 1:
             standing = up[0]
-            return self._instances[standing.idle[0]] if standing.idle and standing.alone else None
+            if not standing.idle or (standing.gpu.shared and not standing.alone):
+                return None
+            return self._instances[standing.idle[0]]
         found = _NONE
         for standing in up:
             if not standing.alone:
@@ -412,17 +429,17 @@ class Servers:
                 found = standing.idle[0]
         return None if found == _NONE else self._instances[found]
 
-    def at_once(self, now_s: float, ahead: bool) -> Instance | None:
-        """Which one a call that meets nobody is sent to, idle by what `idle` says: the first to
+    def at_once(self, idle: Instance, now_s: float, ahead: bool) -> Instance | None:
+        """Which one a call that meets nobody is sent to, where `idle` has found one: the first to
         end a batch of one. None where batches that are sent `ahead` may stand before it."""
         found, least_s, up = None, math.inf, self._standings_up
         for standing in up:
             if ahead and standing.running:
                 return None
             if standing.idle and standing.most - standing.in_flight >= 1.0:
-                instance = self._instances[standing.idle[0]]
                 if len(up) == 1:
-                    return instance
+                    return idle
+                instance = self._instances[standing.idle[0]]
                 end_s = now_s + instance.model.predict_s(1.0)
                 first = found is None or instance.number < found.number
                 if end_s < least_s or (end_s == least_s and first):

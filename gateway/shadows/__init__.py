@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from gateway.group import Surroundings
-from gateway.groups import Abroad, Key, Layout, Size, Weights
+from gateway.groups import Abroad, Key, Layout, Weights
+from gateway.routing.work import Size
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Call
 from gateway.scheduling.latency import Tail

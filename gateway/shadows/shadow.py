@@ -12,9 +12,10 @@ from typing import Final
 from gateway.deadline import Clock
 from gateway.errors import GatewayError
 from gateway.group import Surroundings, refusal
-from gateway.groups import Abroad, Key, NewScheduler, Size, Weights
+from gateway.groups import Abroad, Key, NewScheduler, Weights
 from gateway.limits.bucket import Bucket
 from gateway.routing.policy import Policy, slow_ones
+from gateway.routing.work import Size
 from gateway.scheduling.calls import Call, Refuse, Release, Spill
 from gateway.shadows import Figures
 from gateway.shadows.comparison import (

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from loadtests.echo import AT_ONCE
 from loadtests.load import arrivals
 from loadtests.load.generator import run
 from loadtests.load.messages import Shape
@@ -14,18 +15,20 @@ from loadtests.load.plan import Plan
 from loadtests.load.result import Result
 from loadtests.peers import Running
 
-PHASES = ("chat", "findings", "open", "single", "streams", "first_byte", "v2", "grpc")
+PHASES = ("chat", "findings", "open", "single", "streams", "burst", "first_byte", "v2", "grpc")
 """`chat`: 16 connections without a pause. `findings`: the same with a card's number in each prompt,
 for those who look for such. `open`: 500 calls/s whatever comes back; left out for who
-can do less. `single`: one connection. `streams`: 32 streams at once; `first_byte`: 20 of them a
-second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors through the
-gateway, 16 at once."""
+can do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by one;
+`burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of the
+former a second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors
+through the gateway, 16 at once."""
 
 OPEN_PER_S = 500.0
 _SLOW_PER_S = 200.0
 _HEADROOM = 1.25  # over OPEN_PER_S; what can do less is not asked for it
 _WARM_UP = 0.4  # of the seconds that are measured
 _TIMEOUT_S = 20.0
+_STREAMED = ("streams", "burst", "first_byte")
 _CARD = "My card is 4111 1111 1111 1111. "
 
 
@@ -98,7 +101,7 @@ def _plan(
         return None
     slow = most < _SLOW_PER_S
     chance = random.Random(number)
-    kind = {"streams": "stream", "first_byte": "stream", "v2": "v2-binary", "grpc": "grpc"}
+    kind = {"v2": "v2-binary", "grpc": "grpc", **dict.fromkeys(_STREAMED, "stream")}
     url = {"v2": at.v2_url, "grpc": at.grpc_target}.get(phase, at.chat_url)
     model = {"v2": at.v2_model, "grpc": at.grpc_model}.get(phase, at.chat_model)
     if phase == "findings":
@@ -110,7 +113,7 @@ def _plan(
     shape = Shape(
         kind=kind.get(phase, "chat"),
         model=model,
-        text=_CARD if phase == "findings" else "",
+        text={"findings": _CARD, "burst": AT_ONCE}.get(phase, ""),
         path=None if phase in ("v2", "grpc") else at.chat_path,
         headers=at.headers,
         seed=chance.randrange(1 << 30),
@@ -121,9 +124,7 @@ def _plan(
         shape=shape,
         label=phase,
         load="" if rate is None else f"{rate:g}/s",
-        connections={"single": 1, "streams": 4 if slow else 32}.get(
-            phase, 16 if rate is None else 512
-        ),
+        connections=_connections(phase, slow) if rate is None else 512,
         arrivals=None if rate is None else arrivals.poisson(rate, chance),
         window_s=seconds,
         warm_up_s=max(0.3, seconds * _WARM_UP),
@@ -133,7 +134,7 @@ def _plan(
 
 
 def _connections(phase: str, slow: bool) -> int:
-    return {"single": 1, "streams": 4 if slow else 32}.get(phase, 16)
+    return 1 if phase == "single" else (4 if slow else 32) if phase in _STREAMED else 16
 
 
 def _figures(phase: str, result: Result) -> dict[str, float | None]:
@@ -148,6 +149,8 @@ def _figures(phase: str, result: Result) -> dict[str, float | None]:
         return {"single_p50_ms": p50_ms}
     if phase == "streams":
         return {"stream_cpu_ms": result.cpu_ms, "streams_per_s": per_s}
+    if phase == "burst":
+        return {"burst_cpu_ms": result.cpu_ms, "bursts_per_s": per_s}
     if phase == "first_byte":
         first_ms = result.first_byte.quantile_s(0.5) * 1e3
         return {"first_byte_ms": first_ms if result.answered else None}

@@ -21,13 +21,18 @@ _COLUMNS = (
     ("p50 ms at 1", "single_p50_ms", 3, False),
     ("CPU ms/stream", "stream_cpu_ms", 2, False),
     ("streams/s", "streams_per_s", 0, False),
+    ("CPU ms/burst", "burst_cpu_ms", 3, False),
+    ("bursts/s", "bursts_per_s", 0, False),
     ("added 1st byte ms", "first_byte_ms", 2, True),
     ("v2 CPU ms", "v2_cpu_ms", 3, False),
     ("v2 calls/s", "v2_rps", 0, False),
     ("gRPC CPU ms", "grpc_cpu_ms", 3, False),
     ("gRPC calls/s", "grpc_rps", 0, False),
 )
-_RATIOS = ("cpu_ms", "rps", "stream_cpu_ms", "streams_per_s", "v2_cpu_ms", "grpc_cpu_ms")
+_RATIOS = (
+    "cpu_ms", "rps", "stream_cpu_ms", "streams_per_s", "burst_cpu_ms", "bursts_per_s",
+    "v2_cpu_ms", "grpc_cpu_ms",
+)  # fmt: skip
 
 
 def as_json(measured: Mapping[str, Measured], absent: Mapping[str, str]) -> dict[str, Any]:

@@ -214,6 +214,11 @@ A3 = Behaviour(
             "unit/http/test_exchange.py::test_a_stream_for_one_who_has_left_is_closed_unread",
         ),
         guard(
+            "a gRPC caller who leaves", "http2/server.py",
+            "            self.task.cancel()\n", "            pass\n",
+            "unit/fronts/test_grpc_front.py::test_a_caller_that_leaves_is_noticed_at_once",
+        ),
+        guard(
             "a gRPC caller who leaves within the answer", "fronts/grpc_calls.py",
             "        await asyncio.shield(frames.aclose())\n", "        pass\n",
             "unit/fronts/test_grpc_front.py::"

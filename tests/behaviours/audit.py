@@ -82,18 +82,18 @@ _RECORDED = (
     ),
     guard(
         "and tells who waits", "audit/writer.py",
-        "            failed = self._unwritable()\n", "            failed = None\n", _FULL,
+        "            self._tell(group.tickets, self._unwritable())\n",
+        "            self._tell(group.tickets, None)\n", _FULL,
     ),
     guard(
         "what is gathered goes at the end, too", "audit/writer.py",
-        "        self._hand_over()\n        self._groups.put(None)\n",
-        "        self._groups.put(None)\n",
+        "        while not self._busy and (self._groups or self._records):\n"
+        "            self._hand_over()\n", "",
         _WRITER + "test_what_is_gathered_at_the_end_is_durable_too",
     ),
     guard(
-        "what could not be recorded is told when it can be", "audit/writer.py",
-        'self.journal.note("gap", since=since_s, records=lost, why=self._failing)',
-        'self.journal.note("start")', _FULL,
+        "what could not be recorded is told when it can be", "audit/keeper.py",
+        'journal.note("gap", **work.gap)', 'journal.note("start")', _FULL,
     ),
     guard(
         "an operator is told of a disk that fails", "audit/writer.py",

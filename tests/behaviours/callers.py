@@ -80,13 +80,14 @@ M5 = Behaviour(
             _TOKENS + "test_scopes_grant_models",
         ),
         guard(
-            "clients show a certificate of the authority, over HTTP", "tls.py",
+            "clients show a certificate of the authority, over HTTP and gRPC", "tls.py",
             "        context.verify_mode = ssl.CERT_REQUIRED\n", "",
             _TLS + "test_who_connects_must_show_a_certificate_of_the_authority",
         ),
         guard(
-            "and over gRPC", "fronts/grpc.py",
-            "required = files.ca_file is not None", "required = False",
+            "gRPC has the listener's TLS", "fronts/grpc.py",
+            'None if self._tls is None else listening(self._tls, speaks="h2")', "None",
+            _TLS + "test_both_listeners_speak_tls_and_nothing_else",
             _TLS + "test_who_connects_must_show_a_certificate_of_the_authority",
         ),
         Guard(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.behaviours import Behaviour, guard
 
 _JSON = "unit/test_strictjson.py::"
+_ALIKE = "properties/test_alike_bodies.py::"
 _C = "unit/classify/"
 _EVIDENCE = _C + "test_evidence.py::"
 _NOW = _C + "test_classify_now.py::"
@@ -44,6 +45,34 @@ C13 = Behaviour(
             "    return not brackets\n",
             "    return True\n",
             _JSON + "test_a_body_that_two_parsers_could_read_apart_is_refused",
+        ),
+        guard(
+            "the proof of which string it is that bodies differ in",
+            "fronts/openai_alike.py",
+            "            return bool(strictjson.load_object(body, self._most) == marked)\n",
+            "            return True\n",
+            _ALIKE + "test_what_is_known_of_a_body_says_what_the_body_says",
+        ),
+        guard(
+            "what stands there instead of a string",
+            "fronts/openai_alike.py",
+            "            if type(said) is str:\n",
+            "            if said is not None:\n",
+            _ALIKE + "test_what_is_no_string_is_read_in_full",
+        ),
+        guard(
+            "earlier messages, of which nothing is kept",
+            "fronts/openai_alike.py",
+            "any(role not in _OPENING for role in roles)",
+            "False",
+            _ALIKE + "test_nothing_is_kept_of_what_was_said",
+        ),
+        guard(
+            "other texts, of which nothing is kept",
+            "fronts/openai_alike.py",
+            "    if not _SETTING.issuperset(map(type, settings)):\n",
+            "    if False:\n",
+            _ALIKE + "test_nothing_is_kept_of_what_was_said",
         ),
     ),
     also=(

@@ -119,7 +119,7 @@ B2 = Behaviour(
         ),
         guard(
             "the time of the server is paid for", "pricing/tariff.py",
-            "found.of(usage, 0) + found.of_gpu(share_ns)", "found.of(usage, 0)",
+            "nano_usd + found.of_gpu(share_ns)", "nano_usd",
             _TARIFF + "test_on_the_premises_the_servers_time_is_paid_for",
             _ATTEMPTS + "test_on_the_premises_a_call_costs_its_share_of_the_servers_time",
         ),

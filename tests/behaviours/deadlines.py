@@ -125,11 +125,16 @@ D3 = Behaviour(
     "leaves is cancelled there within 100 ms.",
     (
         guard(
-            "`grpc-timeout`", "backends/oip_grpc.py",
-            '            "timeout": _remaining_s(request.deadline),\n',
-            '            "timeout": None,\n',
+            "`grpc-timeout`", "backends/grpc_wire.py",
+            '        told = literal(b"grpc-timeout", _timeout(timeout_s))\n',
+            '        told = b""\n',
             _GRPC + "test_triton_gets_the_remaining_time_twice",
-            _GRPC + "test_a_passed_deadline_ends_a_hung_call_and_reaches_the_server",
+        ),
+        guard(
+            "who does not answer in time is not waited for", "backends/grpc_wire.py",
+            "            with patience.within(timeout_s):\n",
+            "            with patience.within(3600.0):\n",
+            "unit/http2/test_client.py::test_a_call_that_is_given_up_is_reset_at_once",
         ),
         guard(
             "Triton's parameter `timeout`", "backends/triton_grpc.py",
@@ -156,6 +161,7 @@ D3 = Behaviour(
         ),
     ),
     also=(
+        _GRPC + "test_a_passed_deadline_ends_a_hung_call_and_reaches_the_server",
         _GRPC + "test_cancelling_the_open_cancels_it_upstream_at_once",
         "scenarios/test_grpc_surface.py::"
         "test_a_call_whose_deadline_passes_is_cancelled_in_the_model",

@@ -65,6 +65,11 @@ A4 = Behaviour(
             _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
         ),
         guard(
+            "what came together is told of nobody who waits", "attempt.py",
+            "        self._told_s = math.inf  #", "        self._told_s = self.came_s  #",
+            _STREAMS + "test_one_of_which_much_came_at_once_goes_on",
+        ),
+        guard(
             "a stream that goes on is left alone", "place.py",
             "parting_at_s if waiting.begun else now_s", "now_s",
             _STREAMS + "test_a_stream_that_goes_on_when_its_endpoint_is_out_may_end",

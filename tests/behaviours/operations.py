@@ -140,13 +140,15 @@ O2 = Behaviour(
 )
 
 _STANDING = "properties/test_standing_decisions.py::test_what_stands_is_what_would_be_decided"
-_STANDS = tuple(
-    guard(name, "standing.py", text, instead, _STANDING)
-    for name, text, instead in (
-        (
-            "a decision that stands is for calls that are clear",
-            "            found.restricted\n            or policy", "            policy",
-        ),
+_STANDS = (
+    guard(
+        "a decision that stands is for calls of its kind: those that may leave, or may not",
+        "fleet.py",
+        "known = self._staying if found.restricted else self._standing",
+        "known = self._standing",
+        _STANDING,
+    ),
+    *(guard(name, "standing.py", text, instead, _STANDING) for name, text, instead in (
         (
             "and may go everywhere",
             "            or request.zones is not EVERYWHERE\n", "",
@@ -175,10 +177,14 @@ _STANDS = tuple(
             "    return ranked == sorted(set(ranked))", "    return bool(ranked)",
         ),
         (
+            "what stays is for all servers alike",
+            "len(decision.attempts) == sum(", "0 <= sum(",
+        ),
+        (
             "a sequence has no part in it",
             " or (type(payload) is TensorCall and not _plain(payload))", "",
         ),
-    )
+    )),
 )  # fmt: skip
 
 O3 = Behaviour(

@@ -333,7 +333,7 @@ S7 = Behaviour(
         ),
         guard(
             "the zone is told", "fronts/intake.py",
-            "        placement.zone.word,\n", '        "",\n',
+            "    told = (zone.word, endpoint", '    told = ("", endpoint',
             "unit/fronts/test_kserve.py::test_an_answer_says_where_it_came_from",
             "unit/fronts/test_openai_front.py::test_an_answer_is_the_endpoints_own_bytes",
         ),

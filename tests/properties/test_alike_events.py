@@ -51,7 +51,7 @@ def test_what_is_alike_is_taken_whole_however_much_has_come(
     assert text.startswith(raw)
     if not cut:
         assert (raw, count) == (text, len(others))
-        assert alike.in_chunk(in_chunk(text)) == (text if len(others) == 1 else None)
+        assert alike.is_chunk(in_chunk(text)) == (len(others) == 1)
     assert raw.count(b"\n\n") == count
 
 
@@ -66,8 +66,49 @@ def test_what_is_alike_is_json_and_changes_nothing(said: list[bytes], data: st.D
     taken = [each.removeprefix(b"data: ") for each in text[:end].split(b"\n\n")[:-1]]
     assert len(taken) == count
     assert progress_of([first, *taken]) == progress_of([first])
-    if alike.in_chunk(in_chunk(text)) is not None:
+    if alike.is_chunk(in_chunk(text)):
         assert count == len(said) == 1
+
+
+LINES = st.builds(lambda word: b"data: " + event(word, True), WORDS)
+SPOILT = st.builds(lambda raw: b"data: " + event("word", True).replace(b"word", raw), RAW)
+OTHERS = st.sampled_from(
+    [b"", b"data: [DONE]", b"data: " + event("word", True)[:-1], b": beat", b"data: {}"]
+)
+MANY = st.lists(LINES | LINES | LINES | SPOILT | OTHERS, max_size=12)
+ENDS = st.lists(st.sampled_from([b"\n\n"] * 9 + [b"\n", b"\n\n\n", b"\r\n\r\n"]), min_size=12)
+
+
+@given(MANY, ENDS, st.integers(0, 90), st.integers(0, 3))
+def test_what_is_alike_is_what_is_so_one_by_one(
+    lines: list[bytes], ends: list[bytes], cut: int, at: int
+) -> None:
+    alike = Alike.to(event("word", True))
+    assert alike is not None
+    events = b"".join(line + end for line, end in zip(lines, ends, strict=False))
+    text = b"x" * at + events[: len(events) - cut]
+    assert alike.run(text, at) == one_by_one(alike, text, at)
+    if not at:
+        end, count = one_by_one(alike, text, 0)
+        assert alike.all_in(text) == (count if end == len(text) else 0)
+
+
+def one_by_one(alike: Alike, text: bytes, at: int) -> tuple[int, int]:
+    """Where they end, how many; none where one of them says what is no string."""
+    before, behind = alike._before, alike._behind
+    found, count = at, 0
+    while (end := text.find(b"\n\n", found)) >= 0:
+        one = text[found : end + 2]
+        if b"\n" in one[:-2] or not (one.startswith(before) and one.endswith(behind)):
+            break
+        try:
+            assert len(one) >= len(before) + len(behind)
+            said = orjson.loads(b'"%b"' % one[len(before) : -len(behind)])
+        except orjson.JSONDecodeError:
+            return at, 0
+        assert isinstance(said, str)
+        found, count = end + 2, count + 1
+    return found, count
 
 
 @given(st.dictionaries(st.sampled_from(["content", 'a"content', "text", "error"]), WORDS))

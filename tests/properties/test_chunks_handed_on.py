@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.backends.alike import Alike
 from gateway.backends.connection import Connection
+from gateway.types import in_chunk
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -72,10 +73,10 @@ async def read(reads: list[bytes], expected: Any) -> tuple[bytes, int, bool, boo
         got.append(body)
         return True
 
-    def hand_on(body: bytes, count: int) -> bool:
+    def hand_on(data: bytes) -> bool:
         nonlocal unread
-        unread += count
-        return take(body)
+        unread += 1
+        return take(in_chunk(data))
 
     connection.expected = expected
     flowing = asyncio.ensure_future(connection.flow(take, hand_on))
@@ -105,7 +106,7 @@ def test_a_chunk_that_is_handed_on_is_what_was_to_be_read(
     assert alike is not None
 
     async def both() -> None:
-        handed = await read(reads, alike.in_chunk)
+        handed = await read(reads, alike.is_chunk)
         plain = await read(reads, None)
         assert (handed[0], *handed[2:]) == (plain[0], *plain[2:])
 
@@ -116,5 +117,5 @@ def test_events_of_a_kind_are_handed_on_unread() -> None:
     alike = Alike.to(FIRST[6:-2])
     assert alike is not None
     reads = [chunk(event(word)) for word in ("one", "two", "")] + [chunk(b": beat\n\n")]
-    found = asyncio.run(read([*reads, *reads], alike.in_chunk))
+    found = asyncio.run(read([*reads, *reads], alike.is_chunk))
     assert found[1] == 6

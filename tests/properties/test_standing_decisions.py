@@ -23,6 +23,7 @@ from gateway.types import (
     EndpointState,
     InferenceRequest,
     TensorCall,
+    Zone,
 )
 from tests.unit.harness import (
     MODEL,
@@ -93,7 +94,7 @@ def _happens(rig: Rig, chance: random.Random) -> None:
 
 
 def _call(chance: random.Random) -> InferenceRequest:
-    kind = "clear" if chance.random() < 0.9 else "restricted"
+    kind = "clear" if chance.random() < 0.7 else "restricted"
     call = request(kind, chance.choice([0.001, 0.008, 0.05, 0.15, 5.0, 5.0, 5.0]))
     if chance.random() < 0.2:
         parameters = {"sequence_id": 7} if chance.random() < 0.3 else {}
@@ -123,10 +124,10 @@ def _decided(make: Callable[[], Decision]) -> object:
         return type(refused), str(refused), refused.reason, refused.retry_after_s, refused.vetoes
 
 
-async def _lives(seed: int) -> int:
-    """How many decisions stood."""
+async def _lives(seed: int) -> tuple[int, int]:
+    """How many decisions stood on clear calls, and on restricted ones."""
     chance = random.Random(seed)
-    rig, stood = _rig(chance), 0
+    rig, stood = _rig(chance), [0, 0]
     policies = [
         _Weighed(spill=chance.random() < 0.9, margin=chance.choice([1.0, 1.2])),
         _Weighed(max_attempts=1),
@@ -139,12 +140,14 @@ async def _lives(seed: int) -> int:
         found = verdict(call)
         said = _decided(partial(rig.fleet.decide, call, found, policy))
         if _Weighed.times == before:
-            stood += 1
-            assert not found.restricted
+            stood[found.restricted] += 1
             assert call.zones is EVERYWHERE
         states = rig.fleet.snapshot(call, found.restricted)
         assert said == _decided(partial(policy.decide, call, found, states))
-    return stood
+        if found.restricted and isinstance(said, Decision):
+            assert {endpoint.zone for endpoint in said.attempts} == {Zone.ONPREM}
+            assert said.zones == ONPREM_ONLY
+    return stood[False], stood[True]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -153,4 +156,6 @@ def test_what_stands_is_what_would_be_decided(seed: int) -> None:
 
 
 def test_decisions_do_stand() -> None:
-    assert sum(run(_lives(seed)) for seed in range(10)) > 10 * _STEPS / 10
+    lives = [run(_lives(seed)) for seed in range(10)]
+    assert sum(clear for clear, _ in lives) > 10 * _STEPS / 10
+    assert sum(restricted for _, restricted in lives) > 10 * _STEPS / 20

@@ -43,17 +43,19 @@ from gateway.types import (
     InferenceReply,
     InferenceRequest,
     Operation,
+    Passage,
     Payload,
     Placement,
     ReplyStream,
     Sensitivity,
     ServedModel,
     ServerEvent,
-    Take,
+    Sink,
     Usage,
     WireProtocol,
     Zone,
     flow_of,
+    in_chunk,
 )
 
 T = TypeVar("T")
@@ -84,6 +86,10 @@ class LeapingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._leap.now_s
 
+    def is_busy_for(self, seconds: float) -> None:
+        """Nothing else runs meanwhile."""
+        self._leap.now_s += seconds
+
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=LeapingLoop) as runner:
@@ -109,6 +115,7 @@ class Plan:
     tokens: int | None = None
     usage: Usage | None = None
     flows: bool = False  # frames go on as they come, where whoever reads lets them
+    at_hand: int = 0  # of them come with the first, and take a while to be read
 
 
 ANSWERS = Plan()
@@ -217,13 +224,20 @@ class ScriptedReply:
 
 
 class FlowingReply(ScriptedReply):
-    def pass_on(self, take: Take) -> bool:
+    def pass_on(self, passage: Passage) -> bool:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, LeapingLoop)
+        while 0 < self._next <= self._plan.at_hand:
+            loop.is_busy_for(0.1)
+            passage.events(self._frame().framed(), 1)
         return not self._closed
 
-    async def flow(self, take: Take) -> None:
+    async def flow(self, passage: Passage) -> None:
         while self._next not in (self._plan.frames, self._plan.fails_at):
             await self._wait()
-            if not take(self._frame().framed(), 1):
+            framed = self._frame().framed()
+            chunked = b"%x\r\n%b\r\n" % (len(framed), framed)
+            if not (passage.chunk(chunked) if self._next % 2 else passage.events(framed, 1)):
                 return
 
 
@@ -450,8 +464,8 @@ class Rig:
 
 
 async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
-    def take(events: bytes, count: int) -> bool:
-        frames.extend(event.removeprefix(b"data: ") for event in events.split(b"\n\n")[:count])
+    def take(events: bytes) -> bool:
+        frames.extend(event.removeprefix(b"data: ") for event in events.split(b"\n\n")[:-1])
         return len(frames) < most
 
     while len(frames) < most:
@@ -462,7 +476,7 @@ async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
         assert isinstance(frame, ServerEvent)
         frames.append(frame.data)
         if (flow := flow_of(reply.frames)) is not None:
-            await flow(take)
+            await flow(Sink(take, lambda chunk: take(in_chunk(chunk))))
 
 
 def _endpoint(site: Site) -> Endpoint:

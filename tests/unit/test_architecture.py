@@ -32,7 +32,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"deadline", "patience", "tracing"},
             {"types"},
             {"errors", "tokens"},
-            {"configfile", "coredumps", "http", "premises", "repository"},
+            {"configfile", "coredumps", "http", "http2", "premises", "repository"},
             {"strictjson", "config", "logs"},
             {"oip", "tls", "catalog", "callers", "budget", "scheduling", "pricing"},
             {"ledger"},

@@ -20,7 +20,7 @@ RANGES = {
     "C": range(13, 18),
     "D": range(1, 7),
     "S": range(1, 9),
-    "A": range(1, 8),
+    "A": range(1, 9),
     "B": range(1, 10),
     "M": range(5, 6),
     "V": range(1, 4),

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import re
 import uuid
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,17 @@ import gateway
 from gateway.backends import Cleared, OnPremDoor
 from gateway.backends.egress import CloudDoor
 from gateway.errors import EgressForbidden
+from gateway.tracing import Untraced
 from gateway.types import (
     EVERYWHERE,
     ONPREM_ONLY,
     Classification,
     Decision,
     InferenceRequest,
+    Quota,
     Sensitivity,
     ServedModel,
+    Tightening,
     Zone,
 )
 from tests.unit.harness import MODEL, Known, Rig, ScriptedConnector, cloud, onprem, request, run
@@ -145,6 +148,24 @@ def test_a_callers_tracestate_does_not_leave() -> None:
         return connector.seen[0]
 
     assert run(sent()).tracestate == ""
+
+
+def test_all_else_that_is_known_of_a_call_goes_with_it() -> None:
+    async def both() -> tuple[InferenceRequest, InferenceRequest]:
+        before = replace(
+            request("clear"), tenant="t", priority=7, labelled=True, pseudonymise=True,
+            quotas=(Quota("key a", "key", "t"),), tightening=Tightening(threshold=0.5),
+            explained=True, trace=Untraced(), received_s=3.0,
+        )  # fmt: skip
+        connector = ScriptedConnector()
+        cleared = Cleared(before, clear(before), CLEAR)
+        await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
+        return before, connector.seen[0]
+
+    before, after = run(both())
+    for name in {each.name for each in fields(InferenceRequest)}:
+        if name not in ("id", "traceparent", "tracestate"):
+            assert getattr(after, name) is getattr(before, name), name
 
 
 def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:

@@ -81,6 +81,12 @@ def test_a_stream_that_goes_on_when_its_endpoint_is_out_may_end(frame_s: float) 
     assert len(ended.frames) == 9
 
 
+def test_one_of_which_much_came_at_once_goes_on() -> None:
+    ended, _ = stream(Plan(frames=9, frame_s=0.3, at_hand=3))
+    assert ended.error is None
+    assert len(ended.frames) == 9
+
+
 def test_one_that_went_on_for_a_while_is_waited_for_no_longer_than_the_others() -> None:
     ended, took_s = stream(Plan(frames=9, frame_s=0.3, hangs_at=5), event=goes_down)
     assert isinstance(ended.error, UpstreamGivenUp)

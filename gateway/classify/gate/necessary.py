@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import math
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.classify.patterns.alphabet import CharSet
-from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, extent, parse
+from gateway.classify.patterns.syntax import Alt, Chars, Look, Node, Repeat, Seq, extent, parse
 
 GAP_CHARS = "-x ()./~[]\t\r\n_|"
 """Between the digits of one number: what numbers.py allows, but for the comma, and brackets."""
@@ -19,6 +19,7 @@ _BEYOND_ASCII = "é中\u2028§"  # a letter, another, a space, a sign
 _MOST_REPEATS = 64
 _LEAST_WORD, _LEAST_TOLD, _LEAST_BEHIND_GAP, _GAP_CHARS = 2, 5, 7, 40  # characters
 _IGNORECASE = 2  # of re and regex
+_EMPTY = Seq(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,46 @@ def requires(node: Node, char: str) -> bool:
     return False
 
 
+def needs_digit(node: Node) -> bool:
+    """Whether a text without a digit has no match: each holds one, or looks at one beside it."""
+    match node:
+        case Chars(found):
+            members = _members(found)
+            return members is not None and members <= _DIGITS
+        case Seq(parts):
+            return any(map(needs_digit, parts))
+        case Alt(branches):
+            return all(map(needs_digit, branches))
+        case Repeat(inner, least):
+            return least > 0 and needs_digit(inner)
+        case Look(inner, negative=False):
+            return needs_digit(inner)
+    return False
+
+
+def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
+    """What is left of an expression in texts in which a character of some sets is possible and
+    none of others: it matches the same places. None if it matches nowhere there."""
+    match node:
+        case Chars(found):
+            return node if possible(found) else None
+        case Seq(parts):
+            left = [among(part, possible) for part in parts]
+            return None if None in left else Seq(tuple(part for part in left if part is not None))
+        case Alt(branches):
+            able = [b for b in (among(branch, possible) for branch in branches) if b is not None]
+            return Alt(tuple(able)) if able else None
+        case Repeat(inner, least, most):
+            if (one := among(inner, possible)) is not None:
+                return Repeat(one, least, most)
+            return None if least else _EMPTY
+        case Look(inner, behind, negative):
+            if (seen := among(inner, possible)) is not None:
+                return Look(seen, behind, negative)
+            return _EMPTY if negative else None
+    return node
+
+
 def coarse(node: Node) -> Node:
     """An expression that matches wherever this one does, and that counts to no more than four."""
     match node:
@@ -162,6 +203,18 @@ def starts_with_digit(node: Node) -> bool:
 def starts_with_mark(node: Node) -> bool:
     """Whether the first character of every match is neither letter nor digit, nor a space."""
     return _starts_with(_MARKS, node)
+
+
+def starts_with_words(node: Node) -> bool:
+    """Whether every match begins with one of several words."""
+    match node:
+        case Alt(branches):
+            return all(extent(branch).least >= _LEAST_WORD for branch in branches)
+        case Seq(parts):
+            for part in parts:
+                if extent(part).most > 0:
+                    return starts_with_words(part)
+    return False
 
 
 def _starts_with(wanted: frozenset[str], node: Node) -> bool:

@@ -13,7 +13,7 @@ import hyperscan
 from gateway.classify.gate import necessary, triggers
 from gateway.classify.gate.database import Database, Hits, Sought, scan_all
 from gateway.classify.gate.needs import Need, Needs
-from gateway.classify.gate.triggers import DIGITS, RUNS, WORDS, Look, Trigger
+from gateway.classify.gate.triggers import CHARACTERS, DIGITS, RUNS, WORDS, Look, Trigger
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.syntax import Node, char_sets, parse
 
@@ -25,6 +25,8 @@ _FAMILIES = frozenset({"StreetAddress"})
 _DIGITS_IN_A_ROW = (DIGITS, 8, 10)
 """Expressions that need so many are looked for together."""
 _DOTALL, _CASELESS = 16, 2  # flags of re and regex
+_ASCII = (1 << 128) - 1
+"""The bytes that a text of ASCII is made of."""
 BytesOf = Callable[[CharSet], int]
 
 
@@ -91,7 +93,6 @@ class _Asked:
     signs: tuple[Node, ...]
     sought: tuple[tuple[Sought, Look], ...]
     family: str  # signs of one are looked for in one database
-    beyond_ascii: bool = False
 
     @property
     def settled(self) -> bool:
@@ -105,7 +106,7 @@ class _Asked:
     @property
     def numbered(self) -> bool:
         """Whether none of them matches without a digit."""
-        return all(necessary.digit_run(sought.node) > 0 for sought, _ in self.sought)
+        return all(necessary.needs_digit(sought.node) for sought, _ in self.sought)
 
 
 def compiled(needs: Needs) -> Compiled:
@@ -156,7 +157,6 @@ def _of_triggers(listed: Iterable[Trigger]) -> Iterator[_Asked]:
             tuple(parse(expression, flags) for expression in expressions),
             tuple((_sign(trigger), trigger.look) for trigger in own),
             own[0].family,
-            own[0].beyond_ascii,
         )
 
 
@@ -173,7 +173,8 @@ def _of_needs(wanted: Iterable[tuple[Sought, Need, Node]]) -> Iterator[_Asked]:
     for (written, flags), together in same_sign.items():
         asked = tuple((sought, Look.FIRE) for sought in together)
         sign = parse(written, flags)
-        yield _Asked((sign,), asked, WORDS if necessary.starts_with_mark(sign) else RUNS)
+        begins = necessary.starts_with_mark(sign) or necessary.starts_with_words(sign)
+        yield _Asked((sign,), asked, WORDS if begins else RUNS)
 
 
 def _family(need: Need, sign: Node) -> str:
@@ -193,43 +194,51 @@ def _numbers(own: Sequence[tuple[Need, Node]], bytes_of: BytesOf) -> Iterator[Nu
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """`asks`: the number of a question, or `A_DIGIT`."""
+    """`number`: what it is reported with. `asks`: the number of a question, or `A_DIGIT`."""
 
+    number: int
     asks: int
     family: str
     numbered: bool
-    beyond_ascii: bool
     sought: Sought
 
 
 def _signs(asked: Sequence[_Asked], bytes_of: BytesOf) -> tuple[Signs, Signs]:
-    """Of ASCII text, and of any. They have one numbering, so that databases without what cannot
-    stand in ASCII are the same."""
-    signs = [
-        _Sign(at, one.family, one.numbered, one.beyond_ascii, Sought("sign", node, stops=one.stops))
-        for at, one in enumerate(asked)
-        for node in one.signs
-    ]
-    signs.append(_Sign(A_DIGIT, WORDS, False, False, Sought("digit", parse(r"\d", 0))))
+    """Of ASCII text, and of any, with one numbering. What needs no digit is looked for in nearly
+    every text, and has databases of its own for ASCII: of characters beyond it that are the same
+    but for their case, and of words in other scripts, Hyperscan makes many strings to look for.
+    The others are the same databases."""
+    signs: list[_Sign] = []
+    for at, one in enumerate(asked):
+        for node in one.signs:
+            sought = Sought("sign", node, stops=one.stops)
+            signs.append(_Sign(len(signs), at, one.family, one.numbered, sought))
+    digit = Sought("digit", parse(r"\d", 0))
+    signs.append(_Sign(len(signs), A_DIGIT, CHARACTERS, False, digit))
     asks = tuple(sign.asks for sign in signs)
-    ascii_: dict[bool, list[Database]] = {False: [], True: []}
-    beyond: dict[bool, list[Database]] = {False: [], True: []}
-    for numbered, family in dict.fromkeys((sign.numbered, sign.family) for sign in signs):
-        group = [
-            (n, sign)
-            for n, sign in enumerate(signs)
-            if (sign.numbered, sign.family) == (numbered, family)
-        ]
-        any_text = list(_together([(n, sign.sought) for n, sign in group], bytes_of))
-        beyond[numbered] += any_text
-        if any(sign.beyond_ascii for _, sign in group):
-            some = [(n, sign.sought) for n, sign in group if not sign.beyond_ascii]
-            ascii_[numbered] += _together(some, bytes_of)
-        else:
-            ascii_[numbered] += any_text
-    return (
-        Signs(tuple(ascii_[False]), tuple(ascii_[True]), asks),
-        Signs(tuple(beyond[False]), tuple(beyond[True]), asks),
+    beyond = _by_family([sign for sign in signs if not sign.numbered], bytes_of)
+    ascii_ = _by_family(list(_in_ascii(signs, bytes_of)), lambda found: bytes_of(found) & _ASCII)
+    numbered = _by_family([sign for sign in signs if sign.numbered], bytes_of)
+    return Signs(ascii_, numbered, asks), Signs(beyond, numbered, asks)
+
+
+def _in_ascii(signs: Iterable[_Sign], bytes_of: BytesOf) -> Iterator[_Sign]:
+    """Those without a digit that can stand in ASCII text, as far as they can."""
+    for sign in signs:
+        if sign.numbered:
+            continue
+        node = necessary.among(sign.sought.node, lambda found: bool(bytes_of(found) & _ASCII))
+        if node is not None:
+            yield replace(sign, sought=replace(sign.sought, node=node))
+
+
+def _by_family(signs: Sequence[_Sign], bytes_of: BytesOf) -> tuple[Database, ...]:
+    return tuple(
+        database
+        for family in dict.fromkeys(sign.family for sign in signs)
+        for database in _together(
+            [(sign.number, sign.sought) for sign in signs if sign.family == family], bytes_of
+        )
     )
 
 

@@ -14,7 +14,8 @@ from presidio_analyzer.predefined_recognizers import IpRecognizer, PhoneRecogniz
 
 from gateway.classify.gate.needs import Need, Needs
 from gateway.classify.identifiers.documents import CODE
-from gateway.classify.identifiers.street import StreetAddress
+from gateway.classify.identifiers.romance import ItalianFiscalCode
+from gateway.classify.identifiers.street import LABELS, StreetAddress
 
 _REGIONS = frozenset({"US", "GB", "DE", "FR", "IL", "IN", "CA", "BR"})
 _VALID = 1  # phonenumbers' leniency: only numbers that are assigned
@@ -70,15 +71,22 @@ _NUMBER_OF_DOCUMENT = rf"(?P<value>{CODE})(?![\w])(?![.,]\d)"
 _HEAD_WITH_DIGIT = r"(?:(?-i:[A-Z]{1,4})[ -])?\w{0,5}\d"
 
 _TWO_COLONS = ":[0-9A-Fa-f]{0,4}:"
-_ADDRESS_6 = tuple(p.regex for p in IpRecognizer.PATTERNS if p.regex.startswith(r"(?<![\w:])(?:"))
-_FISCAL = r"[\dLMNP-V]{2}[A-EHLMPR-T][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3} ?[A-Z]"
-_ENGLISH_STREETS = tuple(p.regex for p in StreetAddress.forms if p.name.startswith("English"))
+_ADDRESS_6 = tuple(
+    p.regex
+    for p in IpRecognizer.PATTERNS
+    if p.regex.startswith((r"(?<![\w:])(?:", r"(?<![\w:])::(?:/"))
+)
+_FISCAL_TAIL = r"[\dLMNP-V]{2}[A-EHLMPR-T][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3} ?[A-Z](?![\w-])"
+_FISCAL = next(p.regex for p in ItalianFiscalCode.forms if p.name == "by itself")
+_STREETS = {p.name: p.regex for p in StreetAddress.forms}
+_ENGLISH_STREETS = tuple(_STREETS[name] for name in _STREETS if name.startswith("English"))
 SIGNS = {
     # \s for a space, which Hyperscan would take for what is rare, and look at each of a text.
     **dict.fromkeys(_ENGLISH_STREETS, r"\d[A-Za-z]?,?\s(?:(?-i:[A-Z])|[^\x00-\x7f]|\d)"),
     IBAN: r"(?<![A-Z0-9])[A-Z]{2}[ -]?\d\d(?:[ -]?[A-Z\d]){11}",
     **dict.fromkeys(_ADDRESS_6, _TWO_COLONS),
-    rf"(?<![\w.,+-])(?:[A-Z]{{3}} ?[A-Z]{{3}} ?{_FISCAL})(?![\w-]|[.,]\d)": rf"{_FISCAL}(?![\w-])",
+    _STREETS["beside its words"]: rf"(?<!\w){LABELS}[\s:*\"']",
+    _FISCAL: _FISCAL_TAIL,
 }
 """What stands in every match of expressions that begin with what is in almost any text."""
 

@@ -18,10 +18,12 @@ from gateway.classify.gate.necessary import GAP_CHARS
 
 DIGITS = 6
 """A number has that many at least: those of fewer are looked for by their own expressions."""
-WORDS, NUMBERS, RUNS = "words", "numbers", "runs"
-"""Families of signs. Signs of one are looked for together: those with words or marks in them, or
-of one set of characters alone, cost little more than one of them; runs whose beginnings any text is
-full of cost half as much as all of those, each (counted in instructions, November 2026)."""
+WORDS, CHARACTERS, NUMBERS, RUNS = "words", "characters", "numbers", "runs"
+"""Families of signs. Signs of one are looked for together. Those with words or marks of two and
+more characters in them cost little more than one of them. So do single characters, pairs of the
+same one and runs of one set, as long as no words are among them: then each that is found costs,
+and code is full of them. Runs of several sets whose beginnings any text is full of cost half as
+much as all words, each (counted in instructions, November 2026)."""
 
 
 class Look(enum.IntEnum):
@@ -38,7 +40,6 @@ class Trigger:
     name: str
     look: Look
     expression: str
-    beyond_ascii: bool = False  # cannot match in ASCII text
     caseless: bool = False
     signs: tuple[str, ...] = ()
     """One of them stands wherever the expression matches, and they cost less to look for: the
@@ -98,6 +99,9 @@ _NUMBER_WORDS = (
 _ONE = "(?:" + "|".join(dict.fromkeys(_NUMBER_WORDS.split())) + ")"
 _AT = "(?:at|arroba|arobase|chiocciola|ma.pa|собака)"
 _DOT = r"(?:[\[({<]\s*(?:dot|\.|punkt)\s*[\])}>]|\s\.\s|\s(?:dot|punkt|punto|kropka|точка)\s)"
+_IN_BRACKETS = r"[\[({<]\s*(?:at|ät|dot|\.|punkt)"
+# \W around the words, of which Hyperscan makes fewer strings than of \s.
+_DOTS = (_IN_BRACKETS, r"\s\.\s", r"\W(?:dot|punkt|punto|kropka|точка)\W")
 _LABEL = r"[\w+-]{1,63}"  # as in spelled.py
 
 
@@ -117,8 +121,9 @@ _TWO_NUMBERS = tuple(
     rf"[\s,.;-]{word}[\s,.;-]{{1,3}}{_ONE}[\s,.;-]" for word in dict.fromkeys(_NUMBER_WORDS.split())
 )
 _PAIR = f"{_HEX}{{2}}"
-_THREE_PAIRS = (f"[ :,]{_PAIR}[ :,]{_PAIR}[ :,]{_PAIR}[ :,]",)
+_OF_PAIRS = ("[0-9A-Fa-f :,]{23}",)  # as long as eight pairs, and of one set of characters
 _LONG_WORD = (f"{_RUN}{{{_SHORTEST_RUN}}}",)
+_DOUBLED = (r"--|\.\.|  |//|__|\+\+",)
 _ENCODED = (r"%[0-9A-Fa-f]|&[#A-Za-z]|\\[ux]|=[0-7C-F][0-9A-F]|<[/A-Za-z!]",)
 _BEYOND = (rf"[{_FOLDED}{_SEPARATORS}{_ALIKE}\U00000300-\U0000036f]",)
 
@@ -130,13 +135,19 @@ _ALWAYS = (
         caseless=True,
         signs=("@",),
     ),
-    Trigger("bracketed at", Look.FIRE, r"[\[({<]\s*(?:at|ät)\s*[\])}>]", caseless=True),
+    Trigger(
+        "bracketed at",
+        Look.FIRE,
+        r"[\[({<]\s*(?:at|ät)\s*[\])}>]",
+        caseless=True,
+        signs=(_IN_BRACKETS,),
+    ),
     Trigger(
         "spoken address",
         Look.FIRE,
         rf"\s{_AT}\s+[\w.+-]{{1,130}}?\s*{_DOT}|{_DOT}\s*[\w.+-]{{1,130}}?\s+{_AT}\s",
         caseless=True,
-        signs=(_DOT,),
+        signs=_DOTS,
     ),
     Trigger(
         "spoken number",
@@ -149,16 +160,24 @@ _ALWAYS = (
         "pairs of hex",
         Look.FIRE,
         f"{_PAIR}(?:[ :,]{_PAIR}){{7}}",
-        signs=_THREE_PAIRS,
+        signs=_OF_PAIRS,
+        family=CHARACTERS,
     ),
     # Over 1,024 characters, as in decoding.py.
-    Trigger("blob", Look.FIRE, f"(?:{_RUN}{{32}}){{32}}{_RUN}", signs=_LONG_WORD),
+    Trigger(
+        "blob",
+        Look.FIRE,
+        f"(?:{_RUN}{{32}}){{32}}{_RUN}",
+        signs=_LONG_WORD,
+        family=CHARACTERS,
+    ),
     # To its end, which is one hit for each.
     Trigger(
         "run",
         Look.RUN,
         f"(?:{_with_capital(_SHORTEST_RUN)}){_RUN}*(?!{_RUN})",
         signs=_LONG_WORD,
+        family=CHARACTERS,
     ),
     Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}", family=NUMBERS),
     Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}", family=NUMBERS),
@@ -177,29 +196,29 @@ _ALWAYS = (
         signs=_ENCODED,
     ),
     Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,80}>|<!--", signs=_ENCODED),
-    Trigger("mark", Look.MARK, r"[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|__"),
+    Trigger("mark", Look.MARK, r"[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", family=CHARACTERS),
+    Trigger("underscores", Look.MARK, "__", signs=_DOUBLED, family=CHARACTERS),
     Trigger(
         "doubled separator",
         Look.DOUBLED,
         r"[\w+](?:-{2,4}|\.{2,4}| {2,4}|/{2,4}|_{2,4}|\+{2,4})\w|\+\+\d",
-        signs=(r"--|\.\.|  |//|__|\+\+",),
+        signs=_DOUBLED,
+        family=CHARACTERS,
     ),
-    Trigger("tags of Unicode", Look.FIRE, r"[\U000e0000-\U000e007f]", True),
-    Trigger("reversed", Look.FIRE, r"[\U0000202e\U00002067]", True),
-    Trigger("folded character", Look.FOLD, f"[{_FOLDED}]", True, signs=_BEYOND),
+    Trigger("tags of Unicode", Look.FIRE, r"[\U000e0000-\U000e007f]"),
+    Trigger("reversed", Look.FIRE, r"[\U0000202e\U00002067]"),
+    Trigger("folded character", Look.FOLD, f"[{_FOLDED}]", signs=_BEYOND),
     Trigger(
         "separator beyond ASCII",
         Look.FOLD,
         rf"[\w!-~] ?[{_SEPARATORS}]+ ?[\w!-~]|[{_SEPARATORS}]+\w|\w[{_SEPARATORS}]",
-        True,
         signs=_BEYOND,
     ),
-    Trigger("composed", Look.FOLD, r"[A-Za-z][\U00000300-\U0000036f]", True, signs=_BEYOND),
+    Trigger("composed", Look.FOLD, r"[A-Za-z][\U00000300-\U0000036f]", signs=_BEYOND),
     Trigger(
         "look-alike",
         Look.FOLD,
         rf"[{_ALIKE}][\w.+@-]*[A-Za-z@]|[A-Za-z@](?:[0-9.+@_-]|[\U00000080-\U0000ffff])*[{_ALIKE}]",
-        True,
         signs=_BEYOND,
     ),
 )
@@ -210,7 +229,7 @@ NUMBER, LIST = "number", "list of numbers"
 
 @functools.cache
 def all_of_them() -> tuple[Trigger, ...]:
-    digits = Trigger("digit of another script", Look.FOLD, f"[{_digits_beyond_ascii()}]", True)
+    digits = Trigger("digit of another script", Look.FOLD, f"[{_digits_beyond_ascii()}]")
     return (*_ALWAYS, digits)
 
 

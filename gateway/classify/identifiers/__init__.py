@@ -12,6 +12,7 @@ the words around them are not.
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Iterable
@@ -57,7 +58,7 @@ class Identifier(Narrowing):
         super().__init__(
             supported_entity=self.entity,
             name=type(self).__name__,
-            patterns=[Pattern(f.name, f.regex, f.score) for f in self.forms],
+            patterns=[copy.copy(form) for form in self.forms],  # to make one compiles it
             context=list(self.hints),
             global_regex_flags=self.flags,
             supported_language=supported_language,

@@ -113,11 +113,13 @@ class SpanishSocialNumber(Identifier):
 
 class ItalianFiscalCode(Identifier):
     """Codice fiscale with omocodia: letters in place of digits (DM 23 dicembre 1976, article 6),
-    and in the groups of the card."""
+    and in the groups of the card. One of letters alone, which takes 127 others of the same name,
+    day and place, is found beside its words: a sentence has such groups by chance."""
 
     entity = "IT_FISCAL_CODE"
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(
+            r"(?=[A-Z ]{6,18}\d)"
             r"[A-Z]{3} ?[A-Z]{3} ?[\dLMNP-V]{2}[A-EHLMPR-T][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3} ?[A-Z]"
         ),
         labelled(

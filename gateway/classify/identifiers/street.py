@@ -108,7 +108,7 @@ _UK_AREA = (
     r"|K[ATWY]|L[ADELNSU]?|M[EKL]?|N[EGNPRW]?|O[LX]|P[AEHLOR]|R[GHM]|S[AEGKLMNOPRSTWY]?|T[ADFNQRSW]"
     r"|UB|W[ACDFNRSV]?|YO|ZE)"
 )
-_AT = (
+LABELS = (
     r"(?i:(?<!ip )(?<!mail )(?<!mac )(?<!web )(?<!url )(?<!memory )(?<!wallet )(?:home |postal "
     r"|mailing "
     r"|billing |shipping |street |delivery )?address|anschrift|wohnanschrift|adresse"
@@ -217,7 +217,7 @@ class StreetAddress(Identifier):
         ),
         Pattern(
             "beside its words",
-            rf"(?<!\w){_AT}(?:(?i: is| of [^\d\n]{{1,30}} is| lautet| ist| est| es| è| é| jest"
+            rf"(?<!\w){LABELS}(?:(?i: is| of [^\d\n]{{1,30}} is| lautet| ist| est| es| è| é| jest"
             rf"| to))?"
             rf"[\s:*\"']{{1,6}}(?P<value>\d{{1,6}}[a-z]?,? {_NAME}(?: [\w'’.-]{{1,30}}){{0,4}}"
             rf"|(?:{_FRENCH}|{_ROMANCE}|{_SLAVIC}) ?{_OF}{_NAME}(?: {_NAME}){{0,3}}"

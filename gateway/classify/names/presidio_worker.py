@@ -19,9 +19,10 @@ from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify import ScannerUnfit
 from gateway.classify.engine import BlankNlpEngine, pin_suffix_list, silence
+from gateway.classify.frames import ScanSettings
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.presidio import document, languages
-from gateway.config import ClassifySettings, NamesSettings
+from gateway.config import NamesSettings
 from gateway.types import Finding
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
@@ -43,7 +44,7 @@ class EngineScanner:
     """A `Scanner` over any AnalyzerEngine: a text is read in each of its languages."""
 
     def __init__(
-        self, engine: AnalyzerEngine, settings: ClassifySettings, types: frozenset[str] | None
+        self, engine: AnalyzerEngine, settings: ScanSettings, types: frozenset[str] | None
     ) -> None:
         self._engine = engine
         self._threshold = settings.threshold
@@ -82,12 +83,12 @@ def finding(text: str, result: RecognizerResult) -> Finding:
     return Finding(kind, start, end, score)
 
 
-def build(settings: ClassifySettings, types: frozenset[str] | None) -> EngineScanner:
+def build(settings: ScanSettings, types: frozenset[str] | None) -> EngineScanner:
     """The factory that workers call by its name. Raises ScannerUnfit."""
     os.environ.update(dict.fromkeys(_OFFLINE, "1"))  # before any of them is imported
     pin_suffix_list()
     silence()
-    names = settings.names
+    names = NamesSettings.model_validate(settings.names)
     spoken = languages(names)
     for module in names.modules:
         with told("modules"):

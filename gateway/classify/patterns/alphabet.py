@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +60,8 @@ class Alphabet:
     def _members(self) -> dict[int, list[str]]:
         """Samples of each class, for whoever compiles sets of characters."""
         return {
-            byte: [chr(int(c)) for c in _samples(self._array, byte)] for byte in range(_ASCII, 256)
+            byte: [chr(point) for point in _samples(self.classes, byte)]
+            for byte in range(_ASCII, 256)
         }
 
     @classmethod
@@ -102,11 +103,12 @@ def _page(classes: bytes, name: str) -> bytes:
     return bytes(classes[ord(character)] for character in characters)
 
 
-def _samples(classes: np.ndarray[tuple[int], np.dtype[np.uint8]], byte: int) -> Sequence[int]:
+def _samples(classes: bytes, byte: int) -> Iterator[int]:
     """One character stands for its class, except in the shared last one."""
-    found = np.flatnonzero(classes == byte)
-    points: list[int] = (found if byte == 255 else found[:1]).tolist()
-    return points
+    found = classes.find(byte)
+    while found >= 0:
+        yield found
+        found = classes.find(byte, found + 1) if byte == 255 else -1
 
 
 @functools.cache

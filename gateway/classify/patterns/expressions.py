@@ -44,11 +44,11 @@ def kept(store: Store, of: bytes) -> Iterator[None]:
             used[key] = known[key] if key in known else _compile(pattern, flags)
         return used[key]
 
-    regex.compile = compile_
+    before, regex.compile = regex.compile, compile_
     try:
         yield
     finally:
-        regex.compile = _compile
+        regex.compile = before
     if used.keys() - known.keys():
         store.write(name, pickle.dumps(used))
 

@@ -54,10 +54,6 @@ class Finder:
     def __init__(self, expression: str, flags: int, reading: Reading | None) -> None:
         self._expression, self._flags = expression, flags
         self._reading = reading
-        self._stops: tuple[regex.Pattern[bytes], regex.Pattern[bytes]] | None = None
-        if reading is not None and reading.extent.most > _WIDE and reading.steps != ALL:
-            outside = _byte_class(ALL & ~reading.steps)
-            self._stops = regex.compile(outside), regex.compile(b"(?r)" + outside)
         of_many = reading is not None and reading.extent.most > _WIDE
         self._steps_a_character = _STEPS_A_CHARACTER_OF_MANY if of_many else _STEPS_A_CHARACTER
 
@@ -65,6 +61,15 @@ class Finder:
     def pattern(self) -> regex.Pattern[str]:
         """Compiled when it first runs: most never do, and some take a tenth of a second."""
         return regex.compile(self._expression, self._flags)
+
+    @functools.cached_property
+    def _stops(self) -> tuple[regex.Pattern[bytes], regex.Pattern[bytes]] | None:
+        """What a long match cannot step over, forwards and backwards."""
+        reading = self._reading
+        if reading is None or reading.extent.most <= _WIDE or reading.steps == ALL:
+            return None
+        outside = _byte_class(ALL & ~reading.steps)
+        return regex.compile(outside), regex.compile(b"(?r)" + outside)
 
     def find(
         self, text: str, folded: bytes, ends: Sequence[int] | None, timeout_s: float | None

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import importlib.util
 from pathlib import Path
+from typing import Any
+
+import hyperscan
+import regex
 
 WRITERS = (
     "gateway.classify.gate.armed",
@@ -23,7 +26,6 @@ WRITERS = (
     "gateway.classify.patterns.syntax",
 )
 """Every module of ours that has a say in what is written into a database or beside it."""
-_LIBRARIES = ("hyperscan", "regex")
 _INSTRUCTIONS = frozenset({"sse4_2", "avx2", "asimd", "sve", "sve2"})
 """And all of AVX-512: what Hyperscan's code depends on. What it tunes for a model of processor
 changes its speed alone, so that one image serves all machines of a kind."""
@@ -31,7 +33,8 @@ changes its speed alone, so that one image serves all machines of a kind."""
 
 @functools.cache
 def origin() -> tuple[str, ...]:
-    return (*map(importlib.metadata.version, _LIBRARIES), _code(), _processor())
+    libraries: tuple[Any, ...] = (hyperscan, regex)  # asking for metadata takes as long as both
+    return (*(str(library.__version__) for library in libraries), _code(), _processor())
 
 
 def _code() -> str:

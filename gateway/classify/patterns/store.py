@@ -106,11 +106,10 @@ def _read(directory: Path, name: str) -> bytes | None:
     with os.fdopen(descriptor, "rb") as file:
         if not _is_ours(os.fstat(descriptor), stat.S_ISREG):
             return None
-        stored = memoryview(file.read(_MAX_BYTES))
+        digest, blob = file.read(_DIGEST_BYTES), file.read(_MAX_BYTES)
         with contextlib.suppress(OSError):  # not ours to touch
             os.utime(descriptor)  # what is used is not the oldest
-    digest, blob = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
-    return bytes(blob) if digest == _digest(name, blob) else None
+    return blob if digest == _digest(name, blob) else None
 
 
 def _private(path: Path, kind: Callable[[int], bool]) -> bool:
@@ -128,7 +127,7 @@ def _is_ours(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
     )
 
 
-def _digest(name: str, blob: bytes | memoryview) -> bytes:
+def _digest(name: str, blob: bytes) -> bytes:
     digest = hashlib.sha256(name.encode() + b"\0")
     digest.update(blob)
     return digest.digest()

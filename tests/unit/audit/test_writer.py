@@ -18,7 +18,7 @@ import pytest
 from gateway import logs
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
-from gateway.audit.journal import Journal, Keeping
+from gateway.audit.journal import Journal, Keeping, Sealed
 from gateway.audit.segments import segments
 from gateway.audit.spool import Spool
 from gateway.audit.verify import public_key
@@ -34,19 +34,25 @@ class WatchedJournal(Journal):
     """Counts its commits, and has bugs when a test says so."""
 
     commits = 0
-    bugs = 0  # that it has yet to show
+    bugs = ""  # where it has one to show
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.groups: list[int] = []  # records in each commit
 
-    def commit(self, records: Any) -> None:
-        self.commits += 1
+    def seal(self, records: Any) -> Sealed:
         self.groups.append(len(records))
-        if self.bugs:
-            self.bugs -= 1
+        if self.bugs == "seal":
+            self.bugs = ""
             raise KeyError("quoted")
-        super().commit(records)
+        return super().seal(records)
+
+    def keep(self, sealed: Sealed) -> None:
+        self.commits += 1
+        if self.bugs == "keep":
+            self.bugs = ""
+            raise KeyError("quoted")
+        super().keep(sealed)
 
 
 @asynccontextmanager
@@ -301,14 +307,15 @@ def test_a_disk_that_takes_nothing_until_the_end_is_told_of(
     assert "2 records are not on the audit's disk" in caplog.messages[-1]
 
 
-def test_a_bug_in_the_thread_is_survived_and_no_record_of_it_is_taken_for_durable(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("where", ["seal", "keep"])
+def test_a_bug_is_survived_and_no_record_of_it_is_taken_for_durable(
+    where: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
         async with writing(tmp_path) as writer:
             journal = writer.journal
             assert isinstance(journal, WatchedJournal)
-            journal.bugs = 1
+            journal.bugs = where
             assert isinstance(await writer.append(call(1)), RecordUnwritable)
             await until(lambda: able(writer))
             assert await writer.append(call(2)) is None

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.evidence import Evidence
+from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.memory import BETWEEN
+from gateway.classify.patterns.store import Store
 from gateway.classify.profile import Profile
 from gateway.classify.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
+from tests.unit.classify import test_gate
 
 PROFILE = Profile.of(ClassifySettings())
 PROVEN = (
@@ -111,6 +114,33 @@ def test_whatever_is_proven_a_scan_finds(
     text = BETWEEN.join((before, text))
     if evidence.found(text, PROFILE) is not None:
         assert PROFILE.restricts(scanner.scan(text))
+
+
+@pytest.fixture(scope="session")
+def gate(scanner: PresidioScanner) -> ArmedGate:
+    return test_gate.armed(scanner.needs(), Store.of_user())
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS, st.sampled_from(["", "word and more " * 150]))
+def test_whatever_is_proven_the_gate_does_not_clear(
+    evidence: Evidence, gate: ArmedGate, text: str, before: str
+) -> None:
+    """So that it does not matter who is asked first."""
+    text = BETWEEN.join((before, text))
+    if evidence.found(text, PROFILE) is not None:
+        assert gate.armed
+        assert not gate.clear(text)
+
+
+@pytest.mark.parametrize(("text", "kind"), PROVEN)
+def test_what_is_proven_is_likely(text: str, kind: str) -> None:
+    assert Evidence.likely(text), kind
+
+
+@pytest.mark.parametrize("text", ["", "by 4 of 2024, or 12.50", "no more than words"])
+def test_what_has_neither_an_address_nor_a_long_number_is_not(text: str) -> None:
+    assert not Evidence.likely(text)
 
 
 def test_no_part_of_presidio_is_loaded_for_it() -> None:

@@ -16,6 +16,7 @@ from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 
 from gateway.classify import ScannerUnfit, canaries
 from gateway.classify.gate.armed import ArmedGate, known
+from gateway.classify.gate.database import scan_all
 from gateway.classify.gate.needs import UNKNOWN, Need, Needs
 from gateway.classify.gate.recognized import needs_of
 from gateway.classify.patterns.store import Store
@@ -183,6 +184,20 @@ def test_nothing_that_restricts_passes_in_a_development_set(
 ) -> None:
     passed = [text for text in _rows(kit, name) if gate.clear(text)]
     assert [text for text in passed if scanner.scan(text)] == []
+
+
+def test_the_databases_of_ascii_text_say_the_same_as_those_of_any(
+    gate: ArmedGate, kit: Any
+) -> None:
+    assert gate.gate is not None
+    compiled = gate.gate.compiled
+    texts = [t for name in ("benign.dev.jsonl", "evasion.dev.jsonl") for t in _rows(kit, name)]
+    texts = [text for text in texts if text.isascii()]
+    assert len(texts) > 300
+    for text in texts:
+        hits = [scan_all(signs.plain, text.encode()) for signs in (compiled.ascii, compiled.beyond)]
+        seen = [None if found is None else {number for number, _ in found} for found in hits]
+        assert seen[0] == seen[1], text
 
 
 def _some(signs: tuple[str, ...]) -> Callable[[str, random.Random], str]:

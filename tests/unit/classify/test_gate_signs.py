@@ -93,6 +93,55 @@ def _bytes(node: Node, bytes_of: object) -> regex.Pattern[bytes]:
     return regex.compile(expression.text.replace(r"\z", r"\Z").encode("ascii"), flags)
 
 
+def test_what_is_left_in_ascii_matches_the_same_of_it(scanner: PresidioScanner) -> None:
+    """The databases of ASCII text have nothing else in them."""
+    rng = random.Random(2)
+    signs = {repr(s): s for _, signs in _asked(scanner.needs()) for s in signs}
+    alphabet = Alphabet.of({found for sign in signs.values() for found in char_sets(sign)})
+    bytes_of = functools.cache(alphabet.bytes_of)
+    ascii_ = functools.cache(lambda found: alphabet.bytes_of(found) & plan._ASCII)
+    able = 0
+    for sign in signs.values():
+        whole = _bytes(sign, bytes_of)
+        node = necessary.among(sign, lambda found: bool(ascii_(found)))
+        left = None if node is None else _bytes(node, ascii_)
+        able += left is not None
+        for _ in range(_TRIES):
+            text = f" {written(sign, rng)} ".encode("ascii", rng.choice(("ignore", "replace")))
+            found = None if left is None else left.search(text)
+            expected = whole.search(text)
+            assert (expected and expected.span()) == (found and found.span()), text
+    assert 80 < able < len(signs)
+
+
+@pytest.mark.parametrize(
+    ("expression", "left"),
+    [
+        ("ab", None),
+        ("a(?=b)", None),
+        ("(?:b|c)", None),
+        ("b{2}", None),
+        ("a(?!b)", "a"),
+        ("a(?<!b)b?a", "aa"),
+        ("a(?:a|ab)b{0,3}", "aa"),
+        ("(?:a|b|ca)a(?!a)", "aa(?!a)"),
+    ],
+)
+def test_what_is_left_of_an_expression_where_only_an_a_is_possible(
+    expression: str, left: str | None
+) -> None:
+    node = necessary.among(
+        parse(expression, 0), lambda found: found.compiled().match("a") is not None
+    )
+    assert (None if node is None else _written(node)) == (left and _written(parse(left, 0)))
+
+
+def _written(node: Node) -> str:
+    """Without groups of one."""
+    alphabet = Alphabet.of(set(char_sets(node)))
+    return Superset.of(node, alphabet.bytes_of).text.replace("(?:a)", "a")
+
+
 def test_every_sign_given_by_hand_is_in_use(scanner: PresidioScanner) -> None:
     assert {n.expression for n in scanner.needs().needs if n.sign} == set(SIGNS)
 
@@ -111,6 +160,24 @@ def test_every_sign_given_by_hand_is_in_use(scanner: PresidioScanner) -> None:
 def test_what_is_left_of_an_expression_as_its_sign(expression: str, left: str) -> None:
     found, wanted = (parse(e, 0) for e in (expression, left))
     assert repr(necessary.telling(found)) == repr(wanted)
+
+
+@pytest.mark.parametrize(
+    ("expression", "needed"),
+    [
+        (r"[A-Z]{3}\d", True),
+        (r"(?=[A-Z ]{6,18}\d)[A-Z\d]{16}", True),
+        (r"(?<=[0-9])x", True),
+        (r"a\d|\db", True),
+        (r"(?:ab\d){1,2}", True),
+        (r"a\d|b", False),
+        (r"(?:\d){0,2}a", False),
+        (r"a(?!\d)", False),
+        (r"[a-z\d]", False),
+    ],
+)
+def test_whether_an_expression_needs_a_digit(expression: str, needed: bool) -> None:
+    assert necessary.needs_digit(parse(expression, _FLAGS)) is needed
 
 
 def test_what_a_digit_stands_for_may_follow_conditions_alone() -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import ScannerUnfit
-from gateway.classify.classifier import Classifier
+from gateway.classify.classifier import Classifier, names_search
 from gateway.classify.names import Names, engines
 from gateway.classify.names.local import LocalNames
 from gateway.classify.names.presidio import PresidioNames
 from gateway.classify.names.triton import TritonNames
 from gateway.classify.spec import worker_spec
 from gateway.config import ClassifySettings
-from gateway.types import Finding
+from gateway.types import Finding, Tightening
 
 
 class NothingFound:
@@ -53,6 +53,24 @@ def settings(**names: Any) -> ClassifySettings:
 )
 def test_every_engine_has_its_place(names: dict[str, Any], kind: type[Names]) -> None:
     assert type(engines.build(settings(**names))) is kind
+
+
+@pytest.mark.parametrize(
+    ("classify", "added", "kind"),
+    [
+        ({"profile": "balanced"}, (), LocalNames),
+        ({"profile": "patterns"}, (), type(None)),
+        ({"restrict": ["EMAIL_ADDRESS"]}, (), type(None)),
+        ({"profile": "patterns", "restrict": ["PERSON"]}, (), LocalNames),
+        ({"profile": "patterns"}, (Tightening("strict"),), LocalNames),
+        ({"profile": "patterns"}, (Tightening(types=frozenset({"USERNAME"})),), LocalNames),
+        ({"profile": "patterns"}, (Tightening(types=frozenset({"URL"})),), type(None)),
+    ],
+)
+def test_names_are_in_memory_where_they_restrict_somebody(
+    classify: dict[str, Any], added: tuple[Tightening, ...], kind: type[Names]
+) -> None:
+    assert type(names_search(ClassifySettings.model_validate(classify), added, None)) is kind
 
 
 def test_an_endpoint_without_a_door_on_the_premises_does_not_start() -> None:

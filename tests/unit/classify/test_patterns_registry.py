@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify.patterns import registry
 from gateway.config import ClassifySettings
@@ -40,6 +43,33 @@ def _file(tmp_path: Path, text: str) -> Path:
 
 def _names(found: Any) -> set[str]:
     return {recognizer.name for recognizer in found.recognizers}
+
+
+@pytest.mark.parametrize("languages", [("en",), ("de", "xx"), ("en", "es", "it", "pl", "ko", "th")])
+def test_presidios_own_are_those_of_its_provider(languages: tuple[str, ...]) -> None:
+    file = resources.files("presidio_analyzer") / "conf" / "default_recognizers.yaml"
+    configuration = {**yaml.safe_load(file.read_bytes()), "supported_languages": [*languages]}
+    provider = RecognizerRegistryProvider(registry_configuration=configuration)
+    theirs = provider.create_recognizer_registry()
+    ours = registry.load(ClassifySettings(languages=languages))
+    assert _told(ours) == _told(theirs)
+    assert len([*ours.recognizers]) >= len(languages) * 5
+
+
+def _told(found: Any) -> list[Any]:
+    """All that is said of the recognizers, but for who they are: an id has an address in it."""
+    return [found.supported_languages, found.global_regex_flags] + [
+        (
+            type(recognizer).__name__,
+            [(p.name, p.regex, p.score) for p in getattr(recognizer, "patterns", ())],
+            sorted(
+                (name, repr(value))
+                for name, value in vars(recognizer).items()
+                if " at 0x" not in repr(value) and name not in ("id", "_id")
+            ),
+        )
+        for recognizer in found.recognizers
+    ]
 
 
 def test_pattern_recognizers_come_on_top_of_presidios_own(tmp_path: Path) -> None:

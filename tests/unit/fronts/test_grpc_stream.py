@@ -23,6 +23,7 @@ from tests.laps import within
 from tests.unit.grpc_rig import (
     PLACEMENT,
     Frames,
+    answers,
     infer_request,
     infer_response,
     payload_of,
@@ -123,6 +124,32 @@ async def test_calls_run_side_by_side_and_answer_in_the_order_of_the_calls() -> 
         assert not reading.done()
         gates.open["a"].set()
         assert await reading == ["a", "b", "bad!bad failed", "c", "end"]
+
+
+async def test_answers_that_wait_for_those_before_them_hold_no_place_at_a_server() -> None:
+    """One place, and the call that came last gets it first: the first would wait for ever."""
+    waiting: list[asyncio.Future[None]] = []
+
+    class Placed(Frames):
+        async def aclose(self) -> None:
+            await super().aclose()
+            if waiting:
+                waiting.pop().set_result(None)
+
+    async def handle(request: InferenceRequest) -> InferenceReply:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        if len(waiting) == 3:
+            waiting.pop().set_result(None)
+        await turn
+        return InferenceReply(PLACEMENT, Placed(answers(infer_response(payload_of(request).id))))
+
+    async with running_front(handle) as run:
+        stream = run.stub.ModelStreamInfer()
+        for name in ("a", "b", "c"):
+            await stream.write(infer_request(call=name))
+        await stream.done_writing()
+        assert await asyncio.wait_for(said(stream, 4), 5) == ["a", "b", "c", "end"]
 
 
 async def test_a_decoupled_call_holds_nobody_up() -> None:

@@ -17,7 +17,7 @@ from gateway.http.exchange import Exchange
 from gateway.http.head import Head
 from gateway.http.server import HttpServer
 from gateway.listeners import bound
-from gateway.types import Take
+from gateway.types import Sink
 from tests.unit.fronts.http_rig import HANG, Client, head
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +37,7 @@ class Bytes:
 
     script: list[Any]
     at_hand: list[bytes] = field(default_factory=list)
+    in_chunks: bool = False
     closings: int = 0
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -51,9 +52,12 @@ class Bytes:
         found: bytes = step
         return found
 
-    async def flow(self, take: Take) -> None:
-        while self.at_hand and take(self.at_hand.pop(0), 1):
-            pass
+    async def flow(self, sink: Sink) -> None:
+        while self.at_hand:
+            events = self.at_hand.pop(0)
+            chunk = b"%x\r\n%b\r\n" % (len(events), events)
+            if not (sink.chunk(chunk) if self.in_chunks else sink.events(events)):
+                break
 
     async def aclose(self) -> None:
         self.closings += 1
@@ -252,8 +256,9 @@ async def test_a_connection_that_rests_is_closed(rig: Rig) -> None:
 # Streams
 
 
-async def test_what_flows_in_a_stream_goes_out_as_it_comes(rig: Rig) -> None:
-    rig.stream = Bytes([b"a", b"d"], [b"b", b"c"])
+@pytest.mark.parametrize("in_chunks", [False, True])
+async def test_what_flows_in_a_stream_goes_out_as_it_comes(rig: Rig, in_chunks: bool) -> None:
+    rig.stream = Bytes([b"a", b"d"], [b"b", b"c"], in_chunks=in_chunks)
     client = await rig.client()
     await client.send(head("POST", "/stream", length=0))
     await client.head()
@@ -264,14 +269,17 @@ async def test_what_flows_in_a_stream_goes_out_as_it_comes(rig: Rig) -> None:
     client.close()
 
 
-async def test_a_stream_for_an_old_client_ends_with_the_connection(rig: Rig) -> None:
-    rig.stream = Bytes([b"a", b"b"])
+@pytest.mark.parametrize("in_chunks", [False, True])
+async def test_a_stream_for_an_old_client_ends_with_the_connection(
+    rig: Rig, in_chunks: bool
+) -> None:
+    rig.stream = Bytes([b"a", b"d"], [b"b\n", b"c"], in_chunks=in_chunks)
     client = await rig.client()
     await client.send(b"POST /stream HTTP/1.0\r\ncontent-length: 0\r\n\r\n")
     _, headers = await client.head()
     assert headers["connection"] == "close"
     assert "transfer-encoding" not in headers
-    assert await asyncio.wait_for(client.reader.read(), 3) == b"ab"
+    assert await asyncio.wait_for(client.reader.read(), 3) == b"ab\ncd"
     client.close()
 
 

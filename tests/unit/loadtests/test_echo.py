@@ -22,10 +22,13 @@ pytestmark = pytest.mark.anyio
 _START_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=[0])
+def backend(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Running]:
     port, grpc_port = free_port(), free_port()
-    ports = ("--port", str(port), "--grpc-port", str(grpc_port), "--chunks", "7")
+    ports = ["--port", str(port), "--grpc-port", str(grpc_port), "--chunks", "7"]
+    ports += ["--gap-ms", str(request.param)]
     log = tmp_path_factory.mktemp("echo") / "log"
     process = Process([sys.executable, "-m", "loadtests.echo", *ports], log)
     try:
@@ -47,6 +50,17 @@ async def test_every_kind_of_call_is_answered(backend: Running, kind: str) -> No
     assert result.sent == result.answered > 0
     assert result.chunks == (9 * result.answered if kind == "stream" else 0)  # the end, [DONE]
     assert result.cpu_s is not None
+
+
+@pytest.mark.parametrize("backend", [100], indirect=True)
+async def test_the_chunks_of_a_burst_do_not_wait_for_each_other(backend: Running) -> None:
+    found = await measure({DIRECT: backend}, Effort(1, 1.0, ("streams", "burst"), 0.1), print)
+    paced, at_once = found[DIRECT].last["streams"], found[DIRECT].last["burst"]
+    assert paced.latency.quantile_s(0.5) > 0.7 > 0.4 > at_once.latency.quantile_s(0.5)
+    told = as_json(found, {})[DIRECT]
+    assert told["bursts_per_s"] > told["streams_per_s"] > 0
+    assert paced.chunks == 9 * paced.answered
+    assert at_once.chunks == 9 * at_once.answered
 
 
 async def test_peers_are_measured_in_turns_and_what_they_do_not_speak_is_left_out(

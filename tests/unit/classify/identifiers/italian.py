@@ -12,6 +12,9 @@ FOUND = (
     ("IT_FISCAL_CODE", "codice fiscale ⟦RSSMRA85T10A562S⟧"),
     ("IT_FISCAL_CODE", "risulta ⟦RCCMNL83S18D969H⟧ iscritto"),
     ("IT_FISCAL_CODE", "con omocodia ⟦RCCMNLU3S18D969E⟧"),
+    ("IT_FISCAL_CODE", "una sola cifra: ⟦RCC MNL UPSM8 DVSV R⟧"),
+    ("IT_FISCAL_CODE", "una sola cifra: ⟦rccmnlupsm8dvsvr⟧"),
+    ("IT_FISCAL_CODE", "codice fiscale ⟦RCCMNLUPSMUDVSVO⟧"),
     ("IT_FISCAL_CODE", "C.F. ⟦RSS MRA 85T10 A562 S⟧"),
     ("IT_FISCAL_CODE", "codice fiscale: ⟦RSSMRA85T10A562X⟧"),
     ("IT_VAT_CODE", "partita IVA ⟦00743110157⟧"),
@@ -41,6 +44,7 @@ HARMLESS = (
     "Il passaporto del 2019 costa 42 euro.",
     "Ordine 202303-6843, articolo 12345678, 99,95 euro.",
     "Il carattere di RSSMRA85T10A562X è sbagliato.",
+    "Senza cifre né parole accanto, RCCMNLUPSMUDVSVO e RCC MNL UPSMU DVSV O sono parole.",
     "Nel 2023 vivevano 58 997 201 persone in 20 regioni.",
     "via HTTP 1.1 o via API 2.0",
 )

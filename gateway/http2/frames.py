@@ -1,0 +1,129 @@
+"""Frames (RFC 9113, sections 4 and 6): cut out of the bytes that come, and written."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from gateway.http2 import Broken, Code
+
+DATA: Final = 0x0
+HEADERS: Final = 0x1
+PRIORITY: Final = 0x2
+RST_STREAM: Final = 0x3
+SETTINGS: Final = 0x4
+PUSH_PROMISE: Final = 0x5
+PING: Final = 0x6
+GOAWAY: Final = 0x7
+WINDOW_UPDATE: Final = 0x8
+CONTINUATION: Final = 0x9
+
+END_STREAM: Final = 0x1
+ACK: Final = 0x1
+END_HEADERS: Final = 0x4
+PADDED: Final = 0x8
+PRIORITISED: Final = 0x20
+
+HEADER_TABLE_SIZE: Final = 0x1
+ENABLE_PUSH: Final = 0x2
+MAX_CONCURRENT_STREAMS: Final = 0x3
+INITIAL_WINDOW_SIZE: Final = 0x4
+MAX_FRAME_SIZE: Final = 0x5
+MAX_HEADER_LIST_SIZE: Final = 0x6
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEAD_BYTES: Final = 9
+USUAL_FRAME_BYTES: Final = 1 << 14  # what anybody takes
+USUAL_WINDOW: Final = (1 << 16) - 1
+MOST_WINDOW: Final = (1 << 31) - 1
+_STREAM: Final = (1 << 31) - 1  # without the reserved bit
+
+Frame = tuple[int, int, int, bytes]
+"""Its type, its flags, its stream and what is in it."""
+
+_HEAD: Final = Struct(">HBBBI")  # the length is 24 bits
+_NUMBER: Final = Struct(">I")
+_SETTING: Final = Struct(">HI")
+
+
+class Cutter:
+    """What has come of a frame that is not whole yet waits for the rest."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+        self._wanted_bytes = HEAD_BYTES  # before it is worth another look
+
+    def cut(self, data: bytes) -> list[Frame]:
+        """Raises Broken for a frame that is too long, as soon as its head is here."""
+        if self._pieces:
+            self._pieces.append(data)
+            self._held_bytes += len(data)
+            if self._held_bytes < self._wanted_bytes:
+                return []
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+        frames: list[Frame] = []
+        at, end, wanted = 0, len(data), HEAD_BYTES
+        while end - at >= HEAD_BYTES:
+            high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
+            size = high << 8 | low
+            if size > self._max_frame_bytes:
+                raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+            wanted = HEAD_BYTES + size
+            if at + wanted > end:
+                break
+            at += HEAD_BYTES
+            frames.append((kind, flags, stream & _STREAM, data[at : at + size]))
+            at += size
+            wanted = HEAD_BYTES
+        if at < end:
+            self._pieces.append(data[at:])
+            self._held_bytes = end - at
+            self._wanted_bytes = wanted
+        return frames
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return head(len(payload), kind, flags, stream) + payload
+
+
+def head(size: int, kind: int, flags: int, stream: int) -> bytes:
+    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream)
+
+
+def settings(values: dict[int, int]) -> bytes:
+    return frame(SETTINGS, 0, 0, b"".join([_SETTING.pack(*each) for each in values.items()]))
+
+
+def read_settings(payload: bytes) -> list[tuple[int, int]]:
+    if len(payload) % _SETTING.size:
+        raise Broken(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
+    return list(_SETTING.iter_unpack(payload))
+
+
+def window_update(stream: int, count: int) -> bytes:
+    return frame(WINDOW_UPDATE, 0, stream, _NUMBER.pack(count))
+
+
+def reset(stream: int, code: Code) -> bytes:
+    return frame(RST_STREAM, 0, stream, _NUMBER.pack(code))
+
+
+def goaway(last: int, code: Code) -> bytes:
+    return frame(GOAWAY, 0, 0, _NUMBER.pack(last) + _NUMBER.pack(code))
+
+
+def number(payload: bytes, at: int = 0) -> int:
+    found: int = _NUMBER.unpack_from(payload, at)[0]
+    return found
+
+
+def unpadded(flags: int, payload: bytes) -> bytes:
+    """What is between the length of the padding and the padding."""
+    if not flags & PADDED:
+        return payload
+    if not payload or payload[0] >= len(payload):
+        raise Broken(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
+    return payload[1 : len(payload) - payload[0]]

@@ -1,0 +1,55 @@
+"""What gRPC puts into HTTP/2: messages in DATA, statuses in trailers (PROTOCOL-HTTP2.md)."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+PREFIX_BYTES: Final = 5
+"""Before a message: whether it is compressed, and its length."""
+
+STATUSES: Final = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
+    "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+    "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+
+_PLAIN: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+
+
+class Status(Exception):
+    """How a call ended that was not answered: a code of gRPC, and words."""
+
+    def __init__(self, code: str, details: str) -> None:
+        super().__init__(details)
+        self.code = code
+        self.details = details
+
+
+def framed(message: bytes) -> bytes:
+    """A message as DATA has it, not compressed."""
+    return b"\x00" + len(message).to_bytes(4) + message
+
+
+def number_of(code: str) -> bytes:
+    return b"%d" % STATUSES.index(code)
+
+
+def code_of(number: bytes) -> str:
+    """UNKNOWN for what nobody knows."""
+    found = int(number) if number.isdigit() and len(number) < 3 else -1
+    return STATUSES[found] if 0 <= found < len(STATUSES) else "UNKNOWN"
+
+
+def words_of(told: bytes) -> str:
+    return unquote_to_bytes(told).decode("utf-8", "replace")
+
+
+def told_of(words: str) -> bytes:
+    """As `grpc-message` has it: UTF-8 with percent signs for what is no printable ASCII."""
+    return quote(words, safe=_PLAIN, errors="replace").encode()
+
+
+def is_grpc(kind: bytes) -> bool:
+    """Whether a content type is gRPC's."""
+    return kind[:16] == b"application/grpc" and kind[16:17] in (b"", b"+", b";")
