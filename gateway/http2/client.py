@@ -172,9 +172,6 @@ class Http2Client(Http2Connection):
         self._transport.write(_GREETING)
         self._watch(QUIET_S, PONG_S)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end("the connection was lost")
-
     def _end(self, why: str) -> None:
         if self._lost:
             return

@@ -77,6 +77,7 @@ class Http2Connection(asyncio.Protocol):
         self._probing = False
         self._quiet_s = self._pong_s = 0.0
         self._looks: asyncio.TimerHandle | None = None
+        self._lingers: asyncio.TimerHandle | None = None
 
     # What an end is: a call's header fields, its data, its end by the peer, and the peer's GOAWAY.
 
@@ -107,6 +108,11 @@ class Http2Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._lingers is not None:
+            self._lingers.cancel()
+        self._end("the connection was lost")
+
     def data_received(self, data: bytes) -> None:
         if self._lost:
             return
@@ -135,7 +141,7 @@ class Http2Connection(asyncio.Protocol):
         if not self._lost:
             self._transport.write(frames.goaway(self._last_taken(), code))
             self._end(why)
-            self._loop.call_later(_LINGER_S, self._transport.abort)
+            self._lingers = self._loop.call_later(_LINGER_S, self._transport.abort)
             try:
                 self._transport.write_eof()
             except (OSError, NotImplementedError):  # it has gone already, or this is TLS

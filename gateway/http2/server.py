@@ -338,7 +338,7 @@ class Http2Server(Http2Connection):
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end("the caller has gone")
+        super().connection_lost(exc)
         self.host.closed(self)
 
     def _look_first(self) -> None:
