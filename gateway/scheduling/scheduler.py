@@ -341,7 +341,8 @@ class Scheduler:
     def _lead_s(self, instance: Instance) -> float:
         if self.lead_s == 0.0:
             return 0.0
-        longest_s = _LATEST_LEAD * instance.model.predict_s(self._max_batch)
+        work = instance.bursts[0].work if instance.bursts else self._max_batch
+        longest_s = _LATEST_LEAD * instance.model.predict_s(work)
         if self.lead_s is not None:
             return min(self.lead_s, longest_s)
         network_s = 2 * instance.standing.round_trip_s + 2 * instance.model.sigma_s

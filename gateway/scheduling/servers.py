@@ -27,7 +27,7 @@ _LONGER, _SHORTER = (
     0.125,
     0.995,
 )  # the lead, after a burst that was split and after one that was not
-_SPLIT = 0.5  # of a batch of one call: answers that lie so far apart are of two batches
+_SPLIT = 0.5  # of a batch of one call: two answers so far from one another are of two batches
 _OVERDUE = 0.1  # of its time: how much longer than now a batch is taken to last that should be done
 _LEAST_LOOK_S = 1e-3  # a batch of half a millisecond that hangs is no reason to do nothing else
 
@@ -78,7 +78,10 @@ class Standing:
 class Burst:
     """Calls that went to a server together, which makes them one batch there."""
 
-    __slots__ = ("ahead", "calls", "earliest_s", "first_end_s", "late", "left", "whole", "work")
+    __slots__ = (
+        *("ahead", "apart_s", "calls", "earliest_s", "last_end_s", "late"),
+        *("left", "whole", "work"),
+    )
 
     def __init__(
         self, work: float, earliest_s: float, left: set[int | str], ahead: bool, late: bool
@@ -88,7 +91,8 @@ class Burst:
         self.calls = len(left)
         self.ahead = ahead  # sent while another was running
         self.late = late  # sent when that had just ended: those who waited could have been before
-        self.first_end_s = math.inf
+        self.last_end_s = math.inf
+        self.apart_s = 0.0  # the longest time between an answer and the next
         self.whole = True  # every call was answered: its time can be learnt from
 
 
@@ -99,9 +103,10 @@ class Lead:
 
     A burst takes its time to reach the server, call by call. If the running batch ends meanwhile,
     the server begins with what is there, and the burst is executed in two parts: all of them pay
-    for the second. Its answers then come in two groups, a batch of one apart or more. So do those
-    of a burst that is sent when the running batch has ended already: where bursts were split,
-    batches seem to take longer than they will.
+    for the second. Its answers then come in two groups, a batch of one apart or more; those of one
+    batch come one after the other, as the gateway gets to read them. So do those of a burst that is
+    sent when the running batch has ended already: where bursts were split, batches seem to take
+    longer than they will.
     """
 
     share: float = 0.0
@@ -223,8 +228,9 @@ class Instance:
                 left.discard(call_id)
                 if not answered:
                     burst.whole = False
-                if now_s < burst.first_end_s:
-                    burst.first_end_s = now_s
+                if now_s - burst.last_end_s > burst.apart_s:
+                    burst.apart_s = now_s - burst.last_end_s
+                burst.last_end_s = now_s
                 if left:
                     return False
                 self._ended(at, burst, now_s)
@@ -262,7 +268,7 @@ class Instance:
             self.model.observe(burst.work, now_s - self.began_s)
         if burst.ahead or burst.late:
             one_s = self.model.predict_s(burst.work / burst.calls)
-            split = now_s - burst.first_end_s > _SPLIT * one_s
+            split = burst.apart_s > _SPLIT * one_s
             if burst.ahead or split:
                 self.lead.told(split)
 

@@ -148,7 +148,7 @@ def settings(server: TritonServer, scratch: Path) -> dict[str, Any]:
     address = f"127.0.0.1:{server.ports.grpc}"
     return {
         "listen": {"http_port": 0, "grpc_port": 0},
-        "records": {"path": str(scratch / "decisions.jsonl")},
+        "audit": {"directory": str(scratch / "audit")},
         "endpoints": {
             "gpu": {"kind": "triton", "zone": "onprem", "grpc": address, "expected_ms": 20}
         },
@@ -178,18 +178,30 @@ async def measure(args: argparse.Namespace, scratch: Path) -> list[Found]:
     chosen = list(cases(args.only, args.words, args.gateway))
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(triton(scratch, args.apart))
+        own = os.sched_getaffinity(0)
         if args.apart:
-            os.sched_setaffinity(0, os.sched_getaffinity(0) - {min(os.sched_getaffinity(0))})
+            own = own - {min(own)}
+            os.sched_setaffinity(0, own)
         gateway = None
         if args.gateway:
-            gateway = await asyncio.to_thread(
-                stack.enter_context, serving(settings(server, scratch), scratch)
-            )
+            document = settings(server, scratch)
+            gateway = await asyncio.to_thread(_start, stack, document, scratch, own)
         found = [Found(case.name) for case in chosen]
         for _ in range(args.rounds):
             for case, one in zip(chosen, found, strict=True):
                 await _round(args, case, one, server, gateway)
         return found
+
+
+def _start(
+    stack: contextlib.AsyncExitStack, document: dict[str, Any], scratch: Path, cores: set[int]
+) -> LiveGateway:
+    """In a thread, which may have been there before its process was kept to these cores."""
+    with processes.starting_on(cores):
+        gateway = stack.enter_context(serving(document, scratch))
+    for pid in processes.tree(gateway.process.pid):
+        assert os.sched_getaffinity(pid) == cores, "the gateway is not where it is said to be"
+    return gateway
 
 
 async def _round(

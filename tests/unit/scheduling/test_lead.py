@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.servers import Lead
+from gateway.scheduling.servers import Instance, Lead, Standing
 from gateway.scheduling.tuning import Tuning
-from tests.unit.scheduling.calls import BATCH, FIXED_S, PER_WORK_S, Seen, restricted, steady_model
+from tests.unit.scheduling.calls import (
+    BATCH,
+    FIXED_S,
+    PER_WORK_S,
+    Seen,
+    clear,
+    restricted,
+    scheduler,
+    steady_model,
+)
 
 PLAIN = Tuning(margin=1.0, batch_safety=1.0, reserve=0.0, restricted_budget=1.0)
 
@@ -74,6 +85,34 @@ def test_a_server_that_takes_bursts_at_once_is_sent_them_as_late_as_the_network_
     backlog = Backlog(needs_s=0.0015)
     split = backlog.run(30)
     assert not any(split[1:]), "the first batch goes to an idle server"
+
+
+@pytest.mark.parametrize(("gap_s", "share"), [(0.0, 0.0), (0.006, 0.125)])
+def test_two_batches_are_told_by_one_gap_and_not_by_how_long_all_answers_take(
+    gap_s: float, share: float
+) -> None:
+    """The gateway reads one answer after the other; sixteen take longer than a batch of one."""
+    instance = Instance(0, "gpu", steady_model(), Standing(idle=[0]))
+    first, second = (tuple(clear() for _ in range(BATCH)) for _ in range(2))
+    instance.send(first, 0.0)
+    instance.send(second, 0.03)
+    for call in first:
+        instance.gone(call.id, 0.04, answered=True)
+    read_s = 0.08
+    for call in second:
+        read_s += 0.0008 + (gap_s if call is second[BATCH // 2] else 0.0)
+        instance.gone(call.id, read_s, answered=True)
+    assert read_s - 0.08 > 0.5 * (FIXED_S + PER_WORK_S), "a batch of one, or more"
+    assert instance.lead.share == share
+
+
+def test_nothing_is_sent_before_half_of_the_running_batch_is_over() -> None:
+    """Who goes with the next batch would be few, and the others would wait for one more."""
+    for rows in (1, BATCH):
+        waits, took_s = scheduler(lead_s=1.0), FIXED_S + PER_WORK_S * rows
+        waits.arrive(clear(work=float(rows)), 0.0)
+        waits.arrive(clear(), 0.0)
+        assert waits.wake_s == pytest.approx(took_s / 2, abs=1e-3)
 
 
 def test_the_lead_grows_quickly_and_shrinks_slowly() -> None:
