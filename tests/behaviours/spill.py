@@ -7,6 +7,7 @@ from tests.simulation.mutations import Change
 
 _LANE = "unit/health/test_lane.py::"
 _GROUP = "unit/test_group.py::"
+_LEAD = "unit/scheduling/test_lead.py::"
 _LINE = "unit/scheduling/test_scheduler.py::"
 _SHORT_WAY = "properties/test_the_short_way.py::test_the_short_way_does_what_the_decision_does"
 _BURSTS = "unit/test_bursts.py::"
@@ -154,6 +155,19 @@ S4 = Behaviour(
             "a server has the running batch and the next", "scheduling/servers.py",
             "(lead_s <= 0.0 or len(bursts) >= _AT_MOST)", "lead_s <= 0.0",
             _LINE + "test_at_most_the_running_batch_and_the_next_are_with_a_server",
+        ),
+        guard(
+            "the next is sent when half of the running batch is over, and no sooner",
+            "scheduling/scheduler.py",
+            "work = instance.bursts[0].work if instance.bursts else self._max_batch",
+            "work = self._max_batch",
+            _LEAD + "test_nothing_is_sent_before_half_of_the_running_batch_is_over",
+        ),
+        guard(
+            "answers that are read slowly are no batch that was split", "scheduling/servers.py",
+            "                burst.last_end_s = now_s\n",
+            "                burst.last_end_s = min(now_s, burst.last_end_s)\n",
+            _LEAD + "test_two_batches_are_told_by_one_gap_and_not_by_how_long_all_answers_take",
         ),
         guard(
             "a call that meets nobody is decided on too: whether it would be in time",
