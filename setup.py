@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 import tomllib
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 _ROOT = Path(__file__).parent
 _COPY = Path("build", "compiled")
@@ -40,6 +45,45 @@ def compiled() -> list[Extension]:
         multi_file=True,  # or one compiler takes gigabytes
         target_dir=str(_COPY / "c"),
     )
+
+
+def _is_asked_for() -> bool:
+    """Not where pip only wants to know what this is: that would take a minute each time."""
+    told = {"dist_info", "egg_info", "sdist"} & set(sys.argv)
+    return os.environ.get("SPILLWAY_COMPILE") == "1" and not told
+
+
+class OnAllCores(build_ext):
+    """setuptools compiles the files of an extension one after the other, and nearly all are of one.
+    Here compiler and linker run for as many at once as there are cores."""
+
+    def build_extensions(self) -> None:
+        compile_, link = self.compiler._compile, self.compiler.link_shared_object
+        compiled: dict[str, Future[Any]] = {}
+        linked: list[Future[Any]] = []
+
+        def compile_later(obj: str, *given: Any) -> None:
+            compiled[obj] = pool.submit(compile_, obj, *given)
+
+        def link_later(objects: Sequence[str], *given: Any, **named: Any) -> None:
+            linked.append(pool.submit(link_when_there, objects, *given, **named))
+
+        def link_when_there(objects: Sequence[str], *given: Any, **named: Any) -> None:
+            for obj in objects:  # begun before this was: the pool takes what comes in turn
+                if obj in compiled:
+                    compiled[obj].result()
+            link(objects, *given, **named)
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            self.compiler._compile = compile_later
+            self.compiler.link_shared_object = link_later
+            super().build_extensions()
+            try:
+                for each in linked:
+                    each.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 def _path(module: str) -> Path:
@@ -116,4 +160,7 @@ def _constructor(made: ast.ClassDef) -> str:
 
 
 if __name__ == "__main__":
-    setup(ext_modules=compiled() if os.environ.get("SPILLWAY_COMPILE") == "1" else [])
+    setup(
+        ext_modules=compiled() if _is_asked_for() else [],
+        cmdclass={"build_ext": OnAllCores},
+    )

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import uvloop
 
+from loadtests import build
 from loadtests.cpu import descendants
 from loadtests.load.generator import run
 from loadtests.load.messages import KINDS, Shape
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--model", default="inspected", help="inspected, public or onprem")
     parser.add_argument("--kind", default="chat", choices=[k for k in KINDS if k != "grpc"])
     parser.add_argument("--most", type=float, default=20.0, help="bytes a call, second half")
+    build.add_choice(parser)
     parser.add_argument("--scratch", type=Path, help="of the records; a million calls need 3 GB")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
@@ -78,7 +80,7 @@ def _measured(args: argparse.Namespace, scratch: Path) -> list[Step]:
     port, grpc_port = free_port(), free_port()
     ports = ["--port", str(port), "--grpc-port", str(grpc_port), "--chunks", "10"]
     echo = Process([sys.executable, "-m", "loadtests.echo", *ports], scratch / "echo.log")
-    gateway = Spillway("gateway", args.model, "", tensors=True)
+    gateway = Spillway("gateway", args.model, "", tensors=True, compiled=args.compiled)
     try:
         echo.await_answer(port, "/health", 20)
         running = gateway.start(Site(port, grpc_port, scratch, scratch))

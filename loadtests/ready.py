@@ -20,10 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from loadtests import build
 from loadtests.cpu import descendants, used_s
 from loadtests.peers.process import Process, free_port
 
@@ -67,14 +68,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--starts", type=int, default=7)
     parser.add_argument("--config", type=Path, help="settings of yours, served on free ports")
+    build.add_choice(parser)
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
+    environment = {_KEY: "of-nobody", **build.environment(args.compiled)}
     with tempfile.TemporaryDirectory(prefix="spillway-ready-") as folder:
         scratch = Path(folder)
         if args.config is None:
-            starts = _beside_an_echo(args.starts, scratch)
+            starts = _beside_an_echo(args.starts, scratch, environment)
         else:
-            starts = _starts(args.starts, args.config, scratch)
+            starts = _starts(args.starts, args.config, scratch, environment)
     said = summary(starts)
     print(f"ready after {said['ready_s']:.2f} s, {said['cpu_s']:.2f} s of the processor")
     for part in starts[-1].parts:
@@ -86,7 +89,7 @@ def main() -> None:
         print(json.dumps({**said, "starts": [asdict(start) for start in starts]}))
 
 
-def _beside_an_echo(count: int, scratch: Path) -> list[Start]:
+def _beside_an_echo(count: int, scratch: Path, environment: Mapping[str, str]) -> list[Start]:
     port, grpc_port = free_port(), free_port()
     ports = ["--port", str(port), "--grpc-port", str(grpc_port)]
     echo = Process([sys.executable, "-m", "loadtests.echo", *ports], scratch / "echo.log")
@@ -94,16 +97,18 @@ def _beside_an_echo(count: int, scratch: Path) -> list[Start]:
     settings.write_text(_SETTINGS.format(scratch=scratch, url=f"http://127.0.0.1:{port}"))
     try:
         echo.await_answer(port, "/health", 20)
-        return _starts(count, settings, scratch)
+        return _starts(count, settings, scratch, environment)
     finally:
         echo.stop()
 
 
-def _starts(count: int, settings: Path, scratch: Path) -> list[Start]:
+def _starts(
+    count: int, settings: Path, scratch: Path, environment: Mapping[str, str]
+) -> list[Start]:
     prepare = [sys.executable, "-m", "gateway", "prepare", "--config", str(settings)]
-    subprocess.run(prepare, check=True, stdout=sys.stderr, env={**os.environ, _KEY: "of-nobody"})
-    _started(settings, scratch)
-    return [_started(settings, scratch) for _ in range(count)]
+    subprocess.run(prepare, check=True, stdout=sys.stderr, env={**os.environ, **environment})
+    _started(settings, scratch, environment)
+    return [_started(settings, scratch, environment) for _ in range(count)]
 
 
 def summary(starts: Sequence[Start]) -> dict[str, float]:
@@ -116,14 +121,14 @@ def summary(starts: Sequence[Start]) -> dict[str, float]:
     }
 
 
-def _started(settings: Path, scratch: Path) -> Start:
+def _started(settings: Path, scratch: Path, environment: Mapping[str, str]) -> Start:
     ready = scratch / "ready.json"
     ready.unlink(missing_ok=True)
     serve = ["serve", "--config", str(settings), "--ready-file", str(ready)]
     ports = ["--http-port", "0", "--grpc-port", "0"]
     began_s = time.perf_counter()
     process = Process(
-        [sys.executable, "-m", "gateway", *serve, *ports], scratch / "log", {_KEY: "of-nobody"}
+        [sys.executable, "-m", "gateway", *serve, *ports], scratch / "log", environment
     )
     try:
         while not ready.exists() and time.perf_counter() - began_s < _START_S:

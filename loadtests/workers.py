@@ -26,6 +26,7 @@ from typing import Any
 import uvloop
 import yaml
 
+from loadtests import build
 from loadtests.load.messages import Messages, Shape, messages
 from loadtests.peers.process import free_port
 
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--model", default="there", help="there (in the cloud) or here (on-prem)")
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--connections", type=int, default=64)
+    build.add_choice(parser)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         print(json.dumps(_measured(args, Path(scratch))))
@@ -51,7 +53,8 @@ def _measured(args: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     (scratch / "settings.yaml").write_text(yaml.safe_dump(_settings(port, args.workers, scratch)))
     serve = [sys.executable, "-m", "gateway", "serve", "--config", str(scratch / "settings.yaml")]
     with subprocess.Popen(echo) as behind:
-        gateway = subprocess.Popen([*serve, "--ready-file", str(ready)])
+        environment = {**os.environ, **build.environment(args.compiled)}
+        gateway = subprocess.Popen([*serve, "--ready-file", str(ready)], env=environment)
         try:
             while not ready.exists():
                 if gateway.poll() is not None:

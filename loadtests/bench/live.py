@@ -29,6 +29,7 @@ from typing import Any
 
 import grpc.aio
 
+from loadtests import build
 from loadtests.load.messages import Messages, Shape, messages
 from loadtests.peers import Running, Site
 from loadtests.peers.process import Process, free_port
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
     parser.add_argument("--top", type=int, default=60, help="so many functions are listed")
     parser.add_argument("--instructions", action="store_true")
-    parser.add_argument("--compiled", action="store_true", help="what `make compiled` built")
+    build.add_choice(parser)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:

@@ -44,6 +44,7 @@ from gateway.models import declaration
 from gateway.models.declaration import Declaration
 from gateway.models.profiling.load import WARM, Measured, Target, connected
 from gateway.models.profiling.samples import requests
+from loadtests import build
 from loadtests.models import processes
 from tests.live import LiveGateway, serving
 
@@ -268,9 +269,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--words", type=int, nargs="+", default=[12], help="of a text")
     parser.add_argument("--gateway", action="store_true")
+    build.add_choice(parser)
     parser.add_argument("--apart", action="store_true", help="Triton has a core of its own")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    os.environ |= build.environment(args.compiled)  # what is started from here
     with tempfile.TemporaryDirectory() as scratch:
         found = uvloop.run(measure(args, Path(scratch)))
     if args.json:

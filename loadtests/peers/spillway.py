@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final
 
+from loadtests import build
 from loadtests.peers import Absent, Running, Site
 from loadtests.peers.process import Process
 
-COMPILED: Final = Path("var", "compiled")
-"""Where `make compiled` puts it."""
-
-_WITH_COMPILED = {
-    "PYTHONPATH": os.pathsep.join([str(COMPILED.resolve()), str(Path.cwd())]),
-    "PYTHONSAFEPATH": "1",  # or this folder's would be first
-}
 _KEY = "spillway-under-load"
 _START_S = 180.0
 
@@ -86,8 +77,8 @@ class Spillway:
         self._process: Process | None = None
 
     def start(self, site: Site) -> Running:
-        if self._compiled and not COMPILED.exists():
-            raise Absent("not built: make compiled")
+        if self._compiled and (why := build.missing()):
+            raise Absent(why)
         scratch = site.scratch / self.name
         scratch.mkdir()
         public = ""
@@ -103,7 +94,7 @@ class Spillway:
         self._process = Process(
             [*self._command, "serve", "--config", settings, "--ready-file", ready],
             scratch / "log",
-            {"SPILLWAY_LOAD_KEY": _KEY, **(_WITH_COMPILED if self._compiled else {})},
+            {"SPILLWAY_LOAD_KEY": _KEY, **build.environment(self._compiled)},
         )
         self._process.await_file(ready, _START_S)
         ports = json.loads(ready.read_text())
@@ -148,7 +139,7 @@ def peers() -> list[Spillway]:
         Spillway(
             "spillway_compiled",
             "inspected",
-            "the same, compiled as docs/compiled.md tells",
+            "the same, compiled as docs/compiled.md tells; not for use, which is told there, too",
             tensors=True,
             compiled=True,
         ),

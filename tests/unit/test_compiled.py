@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import tomllib
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -21,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from setuptools import Distribution  # type: ignore[import-untyped]
 
 from gateway import __version__, compiled
 from gateway.__main__ import main
@@ -151,6 +153,88 @@ def test_a_value_that_cannot_be_written_out_ends_the_build(build: ModuleType) ->
         build.written_out(VALUES.replace("dict[str, int]", "dict[str, int] | None"))
     with pytest.raises(ValueError, match="no empty line"):
         build.written_out(VALUES.replace("\n\nBEHIND", "\nBEHIND"))
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "is_asked_for"),
+    [
+        ("bdist_wheel", "1", True),
+        ("build_ext", "1", True),
+        ("dist_info", "1", False),
+        ("egg_info", "1", False),
+        ("bdist_wheel", "", False),
+    ],
+)
+def test_c_is_written_where_it_is_compiled_and_nowhere_else(
+    build: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    said: str,
+    is_asked_for: bool,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["setup.py", command])
+    monkeypatch.setenv("SPILLWAY_COMPILE", said)
+    assert build._is_asked_for() is is_asked_for
+
+
+class FakeCompiler:
+    """Compiles a file that begins with `slow` when `others` were: one after the other it would
+    wait for ever."""
+
+    def __init__(self, others: int) -> None:
+        self.others = threading.Semaphore(0), others
+        self.done: list[str] = []
+
+    def _compile(self, obj: str, *_: Any) -> None:
+        there, count = self.others
+        if obj.startswith("slow"):
+            for _each in range(count):
+                assert there.acquire(timeout=20)
+        if obj.startswith("wrong"):
+            raise ValueError(obj)
+        self.done.append(obj)
+        there.release()
+
+    def compile(self, objects: list[str]) -> list[str]:
+        for obj in objects:
+            self._compile(obj, "source", ".c", [], [], [])
+        return objects
+
+    def link_shared_object(self, objects: list[str], name: str, **_: Any) -> None:
+        assert set(objects) <= set(self.done)
+        self.done.append(name)
+
+
+def on_all_cores(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, compiler: FakeCompiler, made: Any
+) -> None:
+    def one_after_the_other(command: Any) -> None:
+        for name, objects in made.items():
+            command.compiler.link_shared_object(command.compiler.compile(objects), name)
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(build.build_ext, "build_extensions", one_after_the_other)
+    command = build.OnAllCores(Distribution())
+    command.compiler = compiler
+    command.build_extensions()
+
+
+def test_files_are_compiled_at_once_and_linked_when_they_are_there(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = FakeCompiler(others=1)
+    made = {"one.so": ["slow.o", "a.o"], "other.so": ["b.o", "c.o"]}
+    on_all_cores(build, monkeypatch, compiler, made)
+    assert sorted(compiler.done) == ["a.o", "b.o", "c.o", "one.so", "other.so", "slow.o"]
+
+
+def test_a_file_that_cannot_be_compiled_ends_the_build(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = FakeCompiler(others=0)
+    with pytest.raises(ValueError, match=r"wrong\.o"):
+        on_all_cores(build, monkeypatch, compiler, {"one.so": ["a.o", "wrong.o", "b.o"]})
+    assert "one.so" not in compiler.done
 
 
 def test_the_command_line_tells_whether_it_is_compiled(
