@@ -103,10 +103,10 @@ class Lead:
 
     A burst takes its time to reach the server, call by call. If the running batch ends meanwhile,
     the server begins with what is there, and the burst is executed in two parts: all of them pay
-    for the second. Its answers then come in two groups, a batch of one apart or more; those of one
-    batch come one after the other, as the gateway gets to read them. So do those of a burst that is
-    sent when the running batch has ended already: where bursts were split, batches seem to take
-    longer than they will.
+    for the second. Its answers then come in two groups, a batch of one apart or more. So do those
+    of a burst that is sent when the running batch has ended already: where bursts were split,
+    batches seem to take longer than they will. The answers of one batch come one after the other,
+    as the gateway gets to read them; however long all of them take, no two lie so far apart.
     """
 
     share: float = 0.0
