@@ -82,7 +82,7 @@ patterns: ## compile what scans look for, once on a machine (the demo does it by
 	@$(BIN)/spillway prepare
 
 compiled: $(STAMPS)/dev ## compile the gateway into var/compiled (needs a C compiler; docs/compiled.md)
-	@rm -rf var/compiled
+	@rm -rf var/compiled build
 	@SPILLWAY_COMPILE=1 $(BIN)/python -m pip --disable-pip-version-check install --quiet \
 	  --no-deps --no-build-isolation --no-index --target var/compiled .
 	@PYTHONPATH=var/compiled $(BIN)/python -P -m gateway --version

@@ -29,6 +29,7 @@ from gateway.errors import (
 )
 from gateway.fleet import Fleet
 from gateway.health.patience import give_up_s
+from gateway.kept import Kept
 from gateway.place import Waiting, unavailable_why
 from gateway.pricing import tariff, usd
 from gateway.pricing.gputime import GpuTime
@@ -200,27 +201,24 @@ class RunningAttempt(Waiting):
                 else:
                     self.first = await anext(stream)
                     self.came(self.first)
+            return self
         except StopAsyncIteration:
-            error = UpstreamFailed("the endpoint ended its answer before it began")
-            await self.finish(error)
-            raise error from None
+            early = UpstreamFailed("the endpoint ended its answer before it began")
+            failed, closing = Kept(early), self.end(early)
         except TimeoutError:
             late = self._too_late()
-            await self.finish(late)
-            raise late from None
+            failed, closing = Kept(late), self.end(late)
         except GatewayError as exc:
-            await self.finish(exc)
-            raise
-        except asyncio.CancelledError:  # the caller left
-            await self.finish(None, "cancelled")
-            raise
-        except EgressForbidden:
-            await self.finish(None, "egress_forbidden")
-            raise
-        except BaseException:  # a connector's bug
-            await self.finish(None, "internal")
-            raise
-        return self
+            failed, closing = Kept(exc), self.end(exc)
+        except asyncio.CancelledError as exc:  # the caller left
+            failed, closing = Kept(exc), self.end(None, "cancelled")
+        except EgressForbidden as exc:
+            failed, closing = Kept(exc), self.end(None, "egress_forbidden")
+        except BaseException as exc:  # noqa: BLE001 - a connector's bug, raised below
+            failed, closing = Kept(exc), self.end(None, "internal")
+        if closing is not None:
+            await closed(closing)
+        raise failed.again()
 
     def last_look(self) -> None:
         """Most are answered long before anybody has to ask how long theirs may take."""
@@ -515,16 +513,17 @@ class OpenedReply:
             raise StopAsyncIteration
         try:
             return await self._next(attempt.stream)
-        except StopAsyncIteration:
-            await self._finish(None)
-            raise
+        except StopAsyncIteration as exc:
+            failed, closing = Kept(exc), attempt.end(None)
         except TimeoutError:
             late = attempt.too_late_to_go_on()
-            await self._finish(late)
-            raise late from None
+            failed, closing = Kept(late), attempt.end(late)
         except GatewayError as exc:
-            await self._finish(exc)
-            raise
+            failed, closing = Kept(exc), attempt.end(exc)
+        self._done = True
+        if closing is not None:
+            await closed(closing)
+        raise failed.again()
 
     @property
     def flow(self) -> Flow | None:
@@ -532,7 +531,8 @@ class OpenedReply:
         return None if flow_of(self._attempt.stream) is None else self._flow
 
     async def aclose(self) -> None:
-        await self._finish(None, "cancelled")
+        self._done = True
+        await self._attempt.aclose()
 
     async def _next(self, stream: ReplyStream) -> Frame:
         attempt = self._attempt
@@ -564,7 +564,3 @@ class OpenedReply:
         request, now_s = attempt.request, attempt.clock()
         idle_at_s = since_s + attempt.fleet.next_frame_s(attempt.endpoint, request.model)
         return attempt.waits(min(request.deadline.at_s, idle_at_s), now_s)
-
-    async def _finish(self, error: GatewayError | None, result: str = "") -> None:
-        self._done = True
-        await self._attempt.finish(error, result)

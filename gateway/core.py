@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from gateway.pipeline import Pipeline, Pseudonyms
 from gateway.retries import RetryBudget
 from gateway.scanning import Scanning
 from gateway.site import Grounds, Site
+from gateway.together import close_all
 from gateway.tracing import ALL, Sampler, Trace, Untraced
 
 if TYPE_CHECKING:
@@ -251,11 +252,12 @@ class Core:
         if self._calling is not None:
             self._calling.cancel()
             await asyncio.gather(self._calling, return_exceptions=True)
-        async with contextlib.AsyncExitStack() as stack:
-            if all(other.site is not self.site for other in others):
-                stack.push_async_callback(self.site.aclose, [other.site for other in others])
-            if all(other.scanning is not self.scanning for other in others):
-                stack.push_async_callback(self.scanning.aclose)
+        closing: list[Callable[[], Awaitable[None]]] = []
+        if all(other.scanning is not self.scanning for other in others):
+            closing.append(self.scanning.aclose)
+        if all(other.site is not self.site for other in others):
+            closing.append(lambda: self.site.aclose([other.site for other in others]))
+        await close_all(*closing)
 
 
 def _retries(settings: Settings) -> Any:

@@ -31,6 +31,7 @@ from gateway.errors import (
 from gateway.fleet import Fleet
 from gateway.group import NoServer, Spilled, Turn
 from gateway.hedge import has_no_effect, has_state, hedged
+from gateway.kept import Kept
 from gateway.retries import RetryBudget
 from gateway.routing.policy import leaving, slow_ones
 from gateway.scheduling.calls import Call
@@ -119,10 +120,11 @@ class Dispatcher:
             await clearance.to_leave()
         else:
             known = False
+            asked: Turn | Coroutine[Any, Any, Granted] | None
             try:
                 asked = self._fleet.ask(request, clearance.found.restricted, decision)
             except NoServer:
-                return await self._along(_Route(request, clearance, decision, log))
+                asked = None
             if not isinstance(asked, Turn):
                 route = _Route(request, clearance, decision, log)
                 route.in_line = asked
@@ -255,9 +257,10 @@ class Dispatcher:
         late_s = max(times.slow_s, _LATE * times.usual_s)
         try:
             return await hedged(attempt.start(), late_s, second)
-        except asyncio.CancelledError:  # it may not even have begun
-            await attempt.finish(None, "cancelled")
-            raise
+        except asyncio.CancelledError as exc:  # it may not even have begun
+            left = Kept(exc)
+        await attempt.aclose()
+        raise left.again()
 
     def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
         """No attempt starts that cannot finish (D5)."""

@@ -23,6 +23,7 @@ from gateway.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
 )
+from gateway.kept import Kept
 from gateway.limits import Limits, Share
 from gateway.routing.policy import Policy
 from gateway.tracing import UNTRACED
@@ -180,7 +181,7 @@ class Pipeline:
                         await look
             elif (look := clearance.first_look()) is not None:
                 await look
-            while opened is None:
+            while True:
                 found = clearance.found
                 try:
                     if self._pseudonyms is not None and found.restricted:
@@ -189,9 +190,11 @@ class Pipeline:
                         decide = self._traced_decision if trace.sampled else self._decide
                         decision = account.decision = decide(request, found, account)
                         opened = await self._dispatcher.send(request, clearance, decision, account)
-                except _DECIDED_ANEW as refused:
-                    if not await self._again(request, clearance, found, account, refused):
-                        raise
+                    break
+                except _DECIDED_ANEW as exc:
+                    refused = Kept(exc)
+                if not await self._again(request, clearance, found, account, refused.error):
+                    raise refused.again()
             placed = account.decision  # its queue may have decided otherwise
             assert placed is not None
             attempts = len(account.attempts) + 1
@@ -211,6 +214,8 @@ class Pipeline:
                 account.total_tokens = frames.total_tokens
                 account.settle(Outcome.SERVED, reason)
             reply = _reply(clearance, opened.endpoint, reason, attempts, share, frames)
+            self._waiting.pop(task, None)
+            return reply
         except BaseException as exc:
             self._waiting.pop(task, None)
             if clearance.instead is not None:
@@ -218,16 +223,17 @@ class Pipeline:
             ended_by = self._ended_by(exc, task)
             if isinstance(ended_by, GatewayError):
                 account.vetoes = ended_by.vetoes
-            try:
-                if opened is not None:
-                    await opened.aclose()
-            finally:  # cancelled once more while it closes
+            if opened is None:
                 account.settle(*ending(ended_by))
-            if ended_by is exc:
-                raise
-            raise ended_by from None
-        self._waiting.pop(task, None)
-        return reply
+                if ended_by is exc:
+                    raise
+                raise ended_by from None
+            failed = Kept(ended_by)
+        try:
+            await opened.aclose()
+        finally:  # cancelled once more while it closes
+            account.settle(*ending(failed.error))
+        raise failed.again()
 
     def _admit(self, request: InferenceRequest, account: CallAccount) -> Share | None:
         account.holds(self._admission.enter(request))
@@ -268,7 +274,7 @@ class Pipeline:
         clearance: AtTheDoor,
         found: Classification,
         account: CallAccount,
-        refused: Exception,
+        refused: BaseException,
     ) -> bool:
         """Whether a call that was to be sent, and was not, is decided on anew. `found`: what was
         known of it when it was decided on."""
@@ -528,12 +534,13 @@ class SettlingStream:
         except StopAsyncIteration:
             self._settle(Outcome.SERVED, "served")
             raise
-        except BaseException as exc:
-            try:
-                await self._opened.aclose()
-            finally:  # cancelled once more while it closes
-                self._settle(*ending(exc))
-            raise
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = Kept(exc)
+        try:
+            await self._opened.aclose()
+        finally:  # cancelled once more while it closes
+            self._settle(*ending(failed.error))
+        raise failed.again()
 
     def _check_cut(self) -> None:
         if self._cut is not None:

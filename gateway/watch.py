@@ -10,6 +10,7 @@ from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.errors import GatewayError
 from gateway.place import Place
+from gateway.together import run_together
 from gateway.types import Zone
 
 log = logging.getLogger(__name__)
@@ -28,9 +29,7 @@ class Watch:
         self._metrics = metrics
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for name in self._places:
-                group.create_task(self._run_one(name))
+        await run_together(*map(self._run_one, self._places))
 
     async def _run_one(self, name: str) -> None:
         while True:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.compiled import is_compiled
 from gateway.demo.cloud.process import SimulatedCloud
 from tests import processes
 from tests.live import (
@@ -36,7 +37,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """After they were shuffled."""
     items.sort(key=lambda item: processes.rank(item.nodeid))
+    compiled = is_compiled()
     for item in items:
+        if compiled and item.get_closest_marker("interpreted") is not None:
+            item.add_marker(pytest.mark.skip(reason="is about Python that is not compiled"))
         if config.pluginmanager.hasplugin("rerunfailures") and processes.tried_again(item.nodeid):
             item.add_marker(pytest.mark.flaky(reruns=1))
 

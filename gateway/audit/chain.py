@@ -38,7 +38,7 @@ def checked(line: bytes, seq: int, before: bytes) -> bytes:
     if not line.startswith(b'{"seq":%d,' % seq):
         raise BadLine(f"record {seq} is due here, and another one stands here")
     found = sha256(before + body).digest()
-    if found.hex().encode() != tail[len(_TAIL) : -2]:
+    if tail != b'%b%b"}' % (_TAIL, hexlify(found)):
         raise BadLine(f"the hash of record {seq} does not fit it and the record before")
     return found
 

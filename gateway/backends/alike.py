@@ -52,6 +52,7 @@ class Alike:
         frame = self._frames.get(len(chunk)) or self._frame_of(chunk)
         return (
             frame is not None
+            and len(chunk) >= len(frame) + len(self._framed_end)
             and chunk.startswith(frame)
             and chunk.endswith(self._framed_end)
             and _are_strings(chunk[len(frame) : -len(self._framed_end)])

@@ -35,6 +35,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.kept import Kept
 from gateway.types import (
     DocumentCall,
     InferenceRequest,
@@ -163,9 +164,10 @@ class EventStream:
     async def __anext__(self) -> ServerEvent:
         try:
             return await self._next()
-        except BaseException:  # to release the connection, whatever ends the stream
-            await self.aclose()
-            raise
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = Kept(exc)
+        await self.aclose()  # which releases the connection
+        raise failed.again()
 
     async def aclose(self) -> None:
         if not self.closed:
@@ -363,10 +365,11 @@ class OpenAiConnector:
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream":
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
-        except BaseException:  # to release the connection
-            await response.aclose()
-            raise
-        return EventStream(response, operation, self._bounds)
+            return EventStream(response, operation, self._bounds)
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = Kept(exc)
+        await response.aclose()  # which releases the connection
+        raise failed.again()
 
     async def _refusal(self, response: WireStream) -> bytes:
         body = bytearray()

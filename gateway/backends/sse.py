@@ -53,8 +53,8 @@ class EventParser:
                 self._read_lines(text[at:])
                 continue
             self._at = end = end + 2
-            data = text[at + 6 : end - 2]
-            if self._held or not text.startswith(b"data: ", at) or b"\n" in data:
+            data = text[at + 6 : end - 2] if text.startswith(b"data: ", at) else None
+            if self._held or data is None or b"\n" in data:
                 self._read_lines(text[at:end])
                 continue
             if end - at > self._max_event_bytes:  # as most are: one line of data

@@ -332,9 +332,20 @@ class Wire:
 
     async def _connect(self, deadline: Deadline) -> Connection:
         """A new one; without it there is room for another."""
+        try:
+            connection = await self._connected(deadline)
+        except BaseException:  # whatever it was, its room is the next one's
+            self._next_turn()
+            raise
+        self._open.add(connection)
+        if self._closed:
+            self._drop(connection)
+            raise UpstreamUnreachable("this endpoint has been closed")
+        return connection
+
+    async def _connected(self, deadline: Deadline) -> Connection:
         loop, origin = asyncio.get_running_loop(), self._origin
         limit = min(self._connect_timeout_s, deadline.remaining_s())
-        connection = None
         try:
             async with asyncio.timeout(limit):
                 _, connection = await loop.create_connection(
@@ -352,13 +363,6 @@ class Wire:
             raise UpstreamUnreachable("no TLS connection that we trust") from None
         except OSError:
             raise UpstreamUnreachable("no connection to the endpoint") from None
-        finally:
-            if connection is None:
-                self._next_turn()
-        self._open.add(connection)
-        if self._closed:
-            self._drop(connection)
-            raise UpstreamUnreachable("this endpoint has been closed")
         return connection
 
     def _give_back(self, connection: Connection) -> None:

@@ -7,7 +7,6 @@ known certificate comes with it, its floors and limits hold as well.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from gateway.callers.key_form import PREFIX
 from gateway.callers.refusal import NotAccepted, refused
 from gateway.config import KeySettings, TenantSettings
 from gateway.errors import GatewayError, Unauthenticated, Unverifiable
+from gateway.together import run_together
 from gateway.types import Tightening
 
 __all__ = ["ANYONE", "Caller", "Callers"]
@@ -110,10 +110,8 @@ class Callers:
 
     async def run(self) -> None:
         """Keeps up with what changes outside, until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for source in (self._issued, self._tokens):
-                if source is not None:
-                    group.create_task(source.run())
+        sources = (self._issued, self._tokens)
+        await run_together(*(source.run() for source in sources if source is not None))
 
     def identify(self, authorization: str, names: Sequence[str] = ()) -> Caller:
         """The caller of an `authorization` header (`Bearer <key or token>`), over a connection

@@ -204,11 +204,11 @@ class Classifier:
 
     async def classify(self, request: InferenceRequest) -> Classification:
         """The first look: everything but names, unless these are looked for in every call."""
-        begun, self._begun = self._begun, None
+        begun = self._taken()
         if begun is None or begun.request is not request:
             if (at_once := self.classify_now(request)) is not None:
                 return at_once
-            begun, self._begun = self._begun, None
+            begun = self._taken()
         assert begun is not None
         found = begun.found
         if found is None:
@@ -216,6 +216,10 @@ class Classifier:
             complete = not begun.caller.has_names
             found = self._found(request, reason, counts, begun.started_s, complete)
         return await self.complete(request, found) if self._names_always else found
+
+    def _taken(self) -> _Begun | None:
+        begun, self._begun = self._begun, None
+        return begun
 
     def _found(
         self,

@@ -38,6 +38,7 @@ from gateway.fronts.http import (
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
 from gateway.http.exchange import Exchange
+from gateway.kept import Kept
 from gateway.oip import grpc, rest
 from gateway.oip.known_heads import KnownHeads
 from gateway.types import (
@@ -199,10 +200,14 @@ def _tell(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> No
 
 async def _only_frame(stream: ReplyStream) -> Frame:
     """Read on to the end, which settles the call."""
+    failed: Kept | None = None
     try:
         frames = [frame async for frame in stream]
-    finally:
-        await asyncio.shield(stream.aclose())
+    except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+        failed = Kept(exc)
+    await asyncio.shield(stream.aclose())
+    if failed is not None:
+        raise failed.again()
     if not frames:
         raise UpstreamFailed("the endpoint gave no answer")
     if len(frames) > 1:

@@ -33,6 +33,7 @@ from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
 from gateway.fronts.openai_events import EventBytes
 from gateway.http.exchange import Exchange
+from gateway.kept import Kept
 from gateway.types import (
     Frame,
     InferenceReply,
@@ -152,11 +153,15 @@ def _whole(body: bytes, told: str) -> str:
 
 async def _only_frame(frames: ReplyStream) -> Frame | None:
     """Of an answer that is not streamed: read on to the end, which settles the call."""
+    failed: Kept | None = None
     try:
         found = [frame async for frame in frames]
-        return found[0] if len(found) == 1 else None
-    finally:
-        await frames.aclose()
+    except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+        failed = Kept(exc)
+    await frames.aclose()
+    if failed is not None:
+        raise failed.again()
+    return found[0] if len(found) == 1 else None
 
 
 def _shown(model: CatalogModel, caller: Caller) -> bool:

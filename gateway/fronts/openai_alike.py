@@ -44,9 +44,10 @@ class AlikeBodies:
     def read(self, body: bytes) -> JsonDocument:
         """What `strictjson.load_object` makes of it. Raises MalformedBody."""
         before, behind = self._before, self._behind
-        if before and body.startswith(before) and body.endswith(behind):
+        end = len(body) - len(behind)
+        if before and body.startswith(before) and body.endswith(behind) and end > len(before):
             try:  # with its quotation marks: one string and nothing else
-                said = orjson.loads(body[len(before) : len(body) - len(behind)])
+                said = orjson.loads(body[len(before) : end])
             except orjson.JSONDecodeError:
                 said = None
             if type(said) is str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from gateway.errors import BodyTooLarge
 from gateway.http import ClientLeft
 from gateway.http.head import Field, Head
+from gateway.kept import Kept
 from gateway.types import Sink, flow_of, in_chunk
 
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in http.HTTPStatus}
@@ -205,6 +206,7 @@ class Exchange:
         the caller leaves, and on cancellation. When they fail midway the connection is cut, which
         no client can take for the end. A caller that takes nothing for `stall_s` is gone. Raises
         what `content` raises, or ClientLeft."""
+        failed: Kept | None = None
         try:
             if self.left:
                 raise ClientLeft
@@ -230,8 +232,11 @@ class Exchange:
                 line.write(b"0\r\n\r\n")
             self.ended = True
             line.answered(self, close)
-        finally:
-            await asyncio.shield(content.aclose())
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = Kept(exc)
+        await asyncio.shield(content.aclose())
+        if failed is not None:
+            raise failed.again()
 
     async def _taken(self, stall_s: float) -> None:
         """Until the caller has room for more."""

@@ -88,4 +88,4 @@ def _plain(raw: bytes, size: int) -> Head | None:
 def _only_stays(headers: Mapping[str, str]) -> bool:
     """Whether all that is said of the connection is that it stays, as it would anyway."""
     stays = headers.get("connection", "").lower() == "keep-alive"
-    return stays and len(_OF_CONNECTIONS & headers.keys()) == 1
+    return stays and len(_OF_CONNECTIONS.intersection(headers)) == 1

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from gateway.deadline import Clock
+from gateway.kept import Kept
 from gateway.ledger import owner
 from gateway.ledger.database import LedgerDown
 from gateway.ledger.entry import Entry
@@ -138,6 +139,7 @@ class Ledger:
         await self._commit_all()
 
     async def aclose(self) -> None:
+        failed: Kept | None = None
         try:
             await self.flush()
             async with self.leases.asking():
@@ -146,9 +148,12 @@ class Ledger:
         except LedgerDown as down:
             log.error("the ledger is not whole, %d entries are lost: %s", self._unwritten, down)
             self._watcher.lost(self._unwritten)
-        finally:
-            await self._run(self._store.close)
-            self._run.close()
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = Kept(exc)
+        await self._run(self._store.close)
+        self._run.close()
+        if failed is not None:
+            raise failed.again()
 
     @property
     def _unwritten(self) -> int:

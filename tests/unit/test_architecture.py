@@ -26,7 +26,9 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "compiled",
                 "config_error",
                 "garbage",
+                "kept",
                 "lazily",
+                "together",
                 "values",
             },  # clocks, chance, the collector; values of every call
             {"deadline", "patience", "tracing"},

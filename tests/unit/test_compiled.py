@@ -89,6 +89,63 @@ def test_no_attribute_is_named_as_a_word_of_c(name: str) -> None:
     assert not named & KEYWORDS
 
 
+LEFT_AT_ONCE = {
+    "asyncio.timeout",  # of these nobody waits on the way out
+    "self._asking",
+    "self._committing",
+    "self.leases.asking",
+    "leases.asking",
+}
+
+
+def handled_while_waiting(tree: ast.AST) -> list[int]:
+    """The lines at which a coroutine waits while it handles an exception."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try | ast.TryStar):
+            handled = [step for handler in node.handlers for step in handler.body]
+            for step in (*handled, *node.finalbody):
+                found += [each.lineno for each in waits(step)]
+        elif isinstance(node, ast.AsyncWith):
+            for item in node.items:
+                entered = item.context_expr
+                called = entered.func if isinstance(entered, ast.Call) else entered
+                if ast.unparse(called) not in LEFT_AT_ONCE:
+                    found.append(node.lineno)
+    return found
+
+
+def waits(node: ast.AST) -> list[Any]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return []
+    here = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith)
+    found: list[Any] = [node] if isinstance(node, here) else []
+    return found + [each for child in ast.iter_child_nodes(node) for each in waits(child)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_waits_while_it_handles_an_exception(name: str) -> None:
+    """mypyc 2.4 does not keep apart what several coroutines handle (`gateway/kept.py`)."""
+    assert handled_while_waiting(ast.parse(source(name).read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("try:\n  a()\nexcept E:\n  await b()", [4]),
+        ("try:\n  a()\nfinally:\n  if b:\n    await c()", [5]),
+        ("try:\n  a()\nexcept E:\n  for _ in b:\n    async for c in d:\n      pass", [5]),
+        ("async with TaskGroup():\n  pass", [1]),
+        ("try:\n  await a()\nexcept E:\n  b()\nelse:\n  await c()", []),
+        ("try:\n  a()\nexcept E:\n  async def b():\n    await c()", []),
+        ("async with asyncio.timeout(1):\n  await a()", []),
+    ],
+)
+def test_who_waits_in_a_handler_is_found(text: str, lines: list[int]) -> None:
+    wrapped = "async def f():\n" + "\n".join(f"  {line}" for line in text.split("\n"))
+    assert handled_while_waiting(ast.parse(wrapped)) == [line + 1 for line in lines]
+
+
 def test_what_is_not_compiled_inherits_nothing_from_what_is() -> None:
     """An interpreted class cannot inherit from a native one."""
     wrong = []
