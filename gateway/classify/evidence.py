@@ -221,12 +221,15 @@ class Evidence:
         """Nothing is proof before `arm`."""
         self._kinds: tuple[_Kind, ...] = ()
         self._allowed: frozenset[str] = frozenset()
+        self._profile: Profile | None = None  # of the last text
+        self._restricting: tuple[_Kind, ...] = ()  # by that
 
     def arm(self, recognizers: Collection[str], allowed: Collection[str]) -> None:
         """`recognizers` are the classes that the scanner runs; `allowed` are values that do not
         restrict."""
         self._kinds = tuple(kind for kind in _KINDS if kind.recognizer in recognizers)
         self._allowed = frozenset(allowed)
+        self._profile, self._restricting = None, ()
 
     @staticmethod
     def likely(text: str) -> bool:
@@ -240,24 +243,32 @@ class Evidence:
     def found(self, text: str, profile: Profile) -> str | None:
         """The type of a value in `text` that restricts by this profile, if there is proof of one.
         None proves nothing."""
+        if profile is not self._profile:
+            self._look_for(profile)
         finder, places, size = None, _NOWHERE, len(text)
-        for kind in self._kinds:
-            if kind.type not in profile.types or kind.score < profile.threshold:
-                continue
+        for kind in self._restricting:
             if kind.places is not finder:
                 finder = kind.places
                 places = finder(text)
             for start, end in places:
                 match = kind.expression.search(text, start, end)
-                if match is not None and self._proves(kind, match, end, size):
+                if match is None:
+                    continue
+                first, last = match.span()
+                if last - first > _LONGEST or last == end < size:
+                    continue  # cut off by the place, and perhaps not where it ends
+                value = match[0]
+                length = kind.proven(value)
+                if length is not None and value[:length] not in self._allowed:
                     return kind.type
         return None
 
-    def _proves(self, kind: _Kind, match: regex.Match[str], end: int, size: int) -> bool:
-        """`end`: of the place, behind which the expression has not looked."""
-        first, last = match.span()
-        if last - first > _LONGEST or last == end < size:  # cut off, and perhaps not where it ends
-            return False
-        value = match[0]
-        length = kind.proven(value)
-        return length is not None and value[:length] not in self._allowed
+    def _look_for(self, profile: Profile) -> None:
+        self._profile, self._restricting = (
+            profile,
+            tuple(
+                kind
+                for kind in self._kinds
+                if kind.type in profile.types and kind.score >= profile.threshold
+            ),
+        )

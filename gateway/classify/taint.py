@@ -155,8 +155,8 @@ def _written(message: Any) -> bytes:
     """Only who says what: clients write the rest of a message anew, or leave it out. Each with its
     length, so that no two are written alike."""
     if isinstance(message, dict):
-        who = message.get("role", message.get("type"))
-        said = message.get("content", message.get("output"))
+        who = message["role"] if "role" in message else message.get("type")
+        said = message["content"] if "content" in message else message.get("output")
     else:
         who, said = "", message
     speaker = who.encode("utf-8", "surrogatepass") if isinstance(who, str) else b""
