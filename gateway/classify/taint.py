@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.classify.memory import write
 from gateway.classify.shelves import Shelves
@@ -159,9 +159,20 @@ def _written(message: Any) -> bytes:
         said = message["content"] if "content" in message else message.get("output")
     else:
         who, said = "", message
-    speaker = who.encode("utf-8", "surrogatepass") if isinstance(who, str) else b""
-    text = (said if isinstance(said, str) else _said(said)).encode("utf-8", "surrogatepass")
-    return len(speaker).to_bytes(8, "big") + speaker + len(text).to_bytes(8, "big") + text
+    speaker = _NOBODY
+    if isinstance(who, str):
+        speaker = _SPEAKERS.get(who) or _with_length(who)
+    return speaker + _with_length(said if isinstance(said, str) else _said(said))
+
+
+def _with_length(text: str) -> bytes:
+    written = text.encode("utf-8", "surrogatepass")
+    return len(written).to_bytes(8, "big") + written
+
+
+_NOBODY: Final = _with_length("")
+_SPEAKERS: Final = {who: _with_length(who) for who in ("assistant", "system", "tool", "user")}
+"""Most of them."""
 
 
 def _said(content: Any) -> str:

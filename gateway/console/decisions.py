@@ -153,10 +153,10 @@ class Decisions:
             tenant, protocol, model, budget_s, sensitivity = _told(told)
             kind = sensitivity or "restricted"
             zone, endpoint, took_s = _where(end)
-            paths.append((int(now_s), tenant, protocol, kind, zone, endpoint))
+            paths.append((int(now_s), (tenant, protocol, kind, zone, endpoint)))
             figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
-        for (at_s, *path), count in Counter(paths).items():
-            self._add(at_s, tuple(path), count)
+        for (at_s, path), count in Counter(paths).items():
+            self._add(at_s, path, count)
 
     def _count_other(self, now_s: float, key: Key, told: Record | None, end: Record) -> None:
         if told is not None:
