@@ -23,7 +23,6 @@ from gateway.types import (
     Endpoint,
     InferenceRequest,
     Outcome,
-    Sensitivity,
     TensorCall,
     Zone,
 )
@@ -86,7 +85,7 @@ class Accounts:
         self.policy_hash = policy_hash
         self.wall_s = ambient.calendar()
         self.measures = measures_of(metrics)
-        self._alike: dict[tuple[str, str, Sensitivity], _Alike] = {}
+        self._alike: dict[tuple[str, str, bool], _Alike] = {}
         self.waits = Waits()
         self.debug = _log.isEnabledFor(logging.DEBUG)
         self.open_calls = 0
@@ -99,12 +98,12 @@ class Accounts:
 
     def alike(self, request: InferenceRequest, found: Classification) -> _Alike | None:
         """The record of the last usual call of that tenant, model and class."""
-        return self._alike.get((request.tenant, request.model, found.sensitivity))
+        return self._alike.get((request.tenant, request.model, found.restricted))
 
     def keep(self, alike: _Alike, request: InferenceRequest, found: Classification) -> None:
         if len(self._alike) >= _MOST_ALIKE:
             self._alike.clear()
-        self._alike[request.tenant, request.model, found.sensitivity] = alike
+        self._alike[request.tenant, request.model, found.restricted] = alike
 
     def closed(self) -> None:
         self.open_calls -= 1

@@ -253,8 +253,9 @@ class Evidence:
             if kind.places is not finder:
                 finder = kind.places
                 places = finder(text)
+            sign = kind.sign
             for start, end in places:
-                if kind.sign is not None and kind.sign.search(text, start, end) is None:
+                if sign is not None and sign.search(text, start, end) is None:
                     continue
                 match = kind.expression.search(text, start, end)
                 if match is None:

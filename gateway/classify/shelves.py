@@ -62,8 +62,10 @@ class Shelves(Generic[V]):
         else:
             self._used += 1
         shelf[key] = (now_s + self._keep_s, value)
-        lost = self._lose_one(tenant) if self._used > self._room else None
-        return None if lost is None or lost.expires_s <= now_s else lost
+        if self._used <= self._room:
+            return None
+        lost = self._lose_one(tenant)
+        return lost if lost.expires_s > now_s else None
 
     def _sweep(self, tenant: str, now_s: float) -> None:
         """Drop what is over at the old end; two for each that comes keep up with all that comes."""

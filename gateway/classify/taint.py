@@ -127,8 +127,7 @@ class Taint:
         if not turns:
             return None
         hasher = self._hasher(request.tenant)
-        for message in turns if len(turns) <= _MOST_MESSAGES else turns[:_MOST_MESSAGES]:
-            hasher.update(_written(message))
+        hasher.update(b"".join(map(_written, turns[:_MOST_MESSAGES])))
         return hasher.digest()
 
     def _hasher(self, tenant: str) -> hashlib.blake2b:
@@ -162,7 +161,8 @@ def _written(message: Any) -> bytes:
     speaker = _NOBODY
     if isinstance(who, str):
         speaker = _SPEAKERS.get(who) or _with_length(who)
-    return speaker + _with_length(said if isinstance(said, str) else _said(said))
+    text = (said if isinstance(said, str) else _said(said)).encode("utf-8", "surrogatepass")
+    return speaker + len(text).to_bytes(8, "big") + text
 
 
 def _with_length(text: str) -> bytes:
