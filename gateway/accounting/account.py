@@ -16,7 +16,6 @@ from gateway.accounting.waits import Waits
 from gateway.deadline import Clock
 from gateway.ledger.entry import Entry, entry_of
 from gateway.types import (
-    CLEAR,
     PUBLIC_MODEL,
     Attempt,
     Classification,
@@ -86,7 +85,7 @@ class Accounts:
         self.policy_hash = policy_hash
         self.wall_s = ambient.calendar()
         self.measures = measures_of(metrics)
-        self._alike: dict[tuple[str, str], _Alike] = {}
+        self._alike: dict[tuple[str, str, bool], _Alike] = {}
         self.waits = Waits()
         self.debug = _log.isEnabledFor(logging.DEBUG)
         self.open_calls = 0
@@ -97,14 +96,14 @@ class Accounts:
         self.metrics.in_flight.level += 1
         return CallAccount(self, request)
 
-    def alike(self, request: InferenceRequest) -> _Alike | None:
-        """The record of the last usual call of that tenant and model."""
-        return self._alike.get((request.tenant, request.model))
+    def alike(self, request: InferenceRequest, found: Classification) -> _Alike | None:
+        """The record of the last usual call of that tenant, model and class."""
+        return self._alike.get((request.tenant, request.model, found.restricted))
 
-    def keep(self, alike: _Alike, request: InferenceRequest) -> None:
+    def keep(self, alike: _Alike, request: InferenceRequest, found: Classification) -> None:
         if len(self._alike) >= _MOST_ALIKE:
             self._alike.clear()
-        self._alike[request.tenant, request.model] = alike
+        self._alike[request.tenant, request.model, found.restricted] = alike
 
     def closed(self) -> None:
         self.open_calls -= 1
@@ -348,19 +347,17 @@ class CallAccount:
     def _sent(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         """What is told of a call that is about to be sent: what was told of one before it that was
         alike, but for what no two calls have in common."""
-        accounts, request, found = self._accounts, self._request, self.found
-        alike = accounts.alike(request)
-        if (
-            alike is None
-            or found is None
-            or alike.decision is not self.decision
-            or not alike.of(request, found, accounts.policy_hash())
-        ):
+        accounts, request = self._accounts, self._request
+        found, decision = self.found, self.decision
+        if found is None or decision is None:
+            return self._record(attempts) | {"outcome": SENT}
+        alike = accounts.alike(request, found)
+        if alike is None or not alike.of(request, found, decision, accounts.policy_hash()):
             record = self._record(attempts)
             record["outcome"] = SENT
-            if found is not None and self.decision is not None and _usual(request, found):
-                kept = _Alike(record.copy(), self.decision, request, found, accounts.policy_hash())
-                accounts.keep(kept, request)
+            if _usual(request, found):
+                kept = _Alike(record.copy(), decision, request, found, accounts.policy_hash())
+                accounts.keep(kept, request, found)
             return record
         record = alike.record.copy()
         record["time"] = int(accounts.wall_s() * _MILLI + 0.5) / _MILLI
@@ -369,6 +366,7 @@ class CallAccount:
         record["trace"] = request.traceparent[3:35]
         record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
         record["classify_s"] = _rounded(found.classify_s)
+        record["predicted_s"] = decision.predicted_s
         record["attempts"] = attempts
         record["took_s"] = _rounded(accounts.clock() - request.received_s)
         record["total_tokens"] = self.total_tokens
@@ -414,8 +412,8 @@ class _Alike:
     """The record of a usual call, and what of the call it was made from."""
 
     __slots__ = (
-        "_complete", "_operation", "_policy", "_priority", "_protocol", "_reason", "_zones",
-        "decision", "record",
+        "_complete", "_decision", "_entities", "_operation", "_policy", "_priority", "_protocol",
+        "_reason", "_zones", "record",
     )  # fmt: skip
 
     def __init__(
@@ -426,34 +424,45 @@ class _Alike:
         found: Classification,
         policy: str,
     ) -> None:
-        self.record, self.decision, self._policy = record, decision, policy
+        self.record, self._decision, self._policy = record, decision, policy
         self._operation = request.payload.operation
         self._protocol, self._priority = request.protocol, request.priority
         self._zones = request.zones
         self._reason, self._complete = found.reason, found.complete
+        self._entities = found.entities
 
-    def of(self, request: InferenceRequest, found: Classification, policy: str) -> bool:
-        """Whether this call's, of the same tenant, model and decision, says the same but for what
-        is its own."""
+    def of(
+        self, request: InferenceRequest, found: Classification, decision: Decision, policy: str
+    ) -> bool:
+        """Whether this call's, of the same tenant, model and class, says the same but for what is
+        its own."""
+        was = self._decision
         return (
-            request.payload.operation is self._operation
+            (decision is was or _same(decision, was))
+            and request.payload.operation is self._operation
             and request.protocol is self._protocol
             and request.zones is self._zones
             and request.priority == self._priority
             and found.reason == self._reason
             and found.complete is self._complete
+            and found.entities == self._entities
             and policy == self._policy
             and _usual(request, found)
         )
 
 
-def _usual(request: InferenceRequest, found: Classification) -> bool:
+def _same(decision: Decision, was: Decision) -> bool:
+    """In all that a record tells of it, but for the times that were foretold."""
     return (
-        found.sensitivity is CLEAR
-        and not found.entities
-        and not found.pseudonymised
-        and type(request.payload) is not TensorCall
+        decision.reason == was.reason
+        and decision.zones == was.zones
+        and decision.vetoes == was.vetoes
+        and decision.latency_critical == was.latency_critical
     )
+
+
+def _usual(request: InferenceRequest, found: Classification) -> bool:
+    return not found.pseudonymised and type(request.payload) is not TensorCall
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}

@@ -51,14 +51,21 @@ class Shelves(Generic[V]):
 
     def put(self, tenant: str, key: bytes, value: V) -> Lost | None:
         """Keep a value for `keep_s`. Says what had to go for it, if that was still good."""
-        now_s = self._clock()
-        self._sweep(tenant, now_s)
-        shelf = self._shelves.setdefault(tenant, OrderedDict())
-        self._used += key not in shelf
+        now_s, shelf = self._clock(), self._shelves.get(tenant)
+        if shelf is not None and next(iter(shelf.values()))[0] <= now_s:
+            self._sweep(tenant, now_s)
+            shelf = self._shelves.get(tenant)
+        if shelf is None:
+            shelf = self._shelves[tenant] = OrderedDict()
+        if key in shelf:
+            shelf.move_to_end(key)
+        else:
+            self._used += 1
         shelf[key] = (now_s + self._keep_s, value)
-        shelf.move_to_end(key)
-        lost = self._lose_one(tenant) if self._used > self._room else None
-        return None if lost is None or lost.expires_s <= now_s else lost
+        if self._used <= self._room:
+            return None
+        lost = self._lose_one(tenant)
+        return lost if lost.expires_s > now_s else None
 
     def _sweep(self, tenant: str, now_s: float) -> None:
         """Drop what is over at the old end; two for each that comes keep up with all that comes."""

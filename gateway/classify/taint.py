@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.classify.memory import write
 from gateway.classify.shelves import Shelves
@@ -24,9 +23,9 @@ from gateway.deadline import Clock
 from gateway.types import DocumentCall, InferenceRequest, JsonDocument, TensorCall
 
 LABELLED, TAINTED, TAINT_LOST = "labelled", "tainted", "taint_lost"
-_PASSING = frozenset({"late", "busy", "failed"})
-"""Troubles of the gateway's own. The next turn carries the same messages and is read in full."""
-_OVER_CAP = "over_cap"  # the next turn is longer still
+_PASSING = frozenset({"late", "busy", "failed", "over_cap"})
+"""A conversation is not kept that was restricted by troubles of the gateway's own, whose next
+turn carries the same messages and is read in full, or by its length: the next turn is longer."""
 _MOST_MESSAGES = 4096  # of one conversation that are looked at; the first ones say whose it is
 _MOST_HASHERS = 1024  # that are kept ready
 _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too little
@@ -83,48 +82,53 @@ class Taint:
         before it does."""
         if request.labelled:
             return LABELLED
-        tenant = request.tenant
-        until_s = self._marks.doubtful_until_s(tenant)
+        tenant, marks = request.tenant, self._marks
+        until_s = marks.doubtful_until_s(tenant)
         doubtful = until_s is not None and until_s > self._clock()
-        if not doubtful and not self._marks.holds_any(tenant):
+        if not doubtful and not marks.holds_any(tenant):
             return None
-        if any(self._marks.get(tenant, digest) for digest in self._before(request)):
+        if self._continues(request):
             return TAINTED
         return TAINT_LOST if doubtful and _goes_on(request) else None
 
     def mark(self, request: InferenceRequest, reason: str) -> None:
         """Remember a call that was restricted for this reason."""
-        if isinstance(request.payload, DocumentCall) and reason in {*_PASSING, _OVER_CAP}:
+        if reason in _PASSING and isinstance(request.payload, DocumentCall):
             return
         digest = self._whole(request)
         if digest is not None:
             self._marks.put(request.tenant, digest)
 
-    def _before(self, request: InferenceRequest) -> Iterator[bytes]:
-        """Digests of all that this call may be the continuation of."""
-        if isinstance(request.payload, TensorCall):
+    def _continues(self, request: InferenceRequest) -> bool:
+        """Whether anything that this call may be the continuation of is marked."""
+        payload, tenant = request.payload, request.tenant
+        if isinstance(payload, TensorCall):
             digest = self._whole(request)
-            if digest is not None:
-                yield digest
-            return
-        before = messages(request.payload.document)[:-1]
-        if before:
-            hasher = self._hasher(request.tenant)
-            for message in before[:_MOST_MESSAGES]:
-                yield _add(hasher, message).copy().digest()
+            return digest is not None and bool(self._marks.get(tenant, digest))
+        turns = messages(payload.document)
+        if len(turns) < 2:
+            return False
+        hasher, marked = self._hasher(tenant), self._marks.get
+        for message in turns[: min(len(turns) - 1, _MOST_MESSAGES)]:
+            hasher.update(_written(message))
+            if marked(tenant, hasher.digest()):
+                return True
+        return False
 
     def _whole(self, request: InferenceRequest) -> bytes | None:
-        if isinstance(request.payload, TensorCall):
-            sequence = request.payload.sequence
+        payload = request.payload
+        if isinstance(payload, TensorCall):
+            sequence = payload.sequence
             if sequence is None:
                 return None
             hasher = self._hasher(request.tenant)
             return write(hasher, "sequence", request.model, str(sequence)).digest()
-        turns = messages(request.payload.document)
+        turns = messages(payload.document)
+        if not turns:
+            return None
         hasher = self._hasher(request.tenant)
-        for message in turns[:_MOST_MESSAGES]:
-            _add(hasher, message)
-        return hasher.digest() if turns else None
+        hasher.update(b"".join(map(_written, turns[:_MOST_MESSAGES])))
+        return hasher.digest()
 
     def _hasher(self, tenant: str) -> hashlib.blake2b:
         ready = self._hashers.get(tenant)
@@ -138,19 +142,37 @@ class Taint:
 
 def messages(document: JsonDocument) -> list[Any]:
     """The turns of a conversation: chat messages, or what the Responses API takes as input."""
-    found = document.get("messages", document.get("input"))
-    if isinstance(found, str):
-        found = [{"role": "user", "content": found}]
-    return found if isinstance(found, list) else []
+    found = document.get("messages")
+    if found is None and "messages" not in document:
+        found = document.get("input")
+    if isinstance(found, list):
+        return found
+    return [{"role": "user", "content": found}] if isinstance(found, str) else []
 
 
-def _add(hasher: hashlib.blake2b, message: Any) -> hashlib.blake2b:
-    """Only who says what: clients write the rest of a message anew, or leave it out."""
-    if not isinstance(message, dict):
-        return write(hasher, "", _said(message))
-    who = message.get("role", message.get("type"))
-    said = message.get("content", message.get("output"))
-    return write(hasher, who if isinstance(who, str) else "", _said(said))
+def _written(message: Any) -> bytes:
+    """Only who says what: clients write the rest of a message anew, or leave it out. Each with its
+    length, so that no two are written alike."""
+    if isinstance(message, dict):
+        who = message["role"] if "role" in message else message.get("type")
+        said = message["content"] if "content" in message else message.get("output")
+    else:
+        who, said = "", message
+    speaker = _NOBODY
+    if isinstance(who, str):
+        speaker = _SPEAKERS.get(who) or _with_length(who)
+    text = (said if isinstance(said, str) else _said(said)).encode("utf-8", "surrogatepass")
+    return speaker + len(text).to_bytes(8, "big") + text
+
+
+def _with_length(text: str) -> bytes:
+    written = text.encode("utf-8", "surrogatepass")
+    return len(written).to_bytes(8, "big") + written
+
+
+_NOBODY: Final = _with_length("")
+_SPEAKERS: Final = {who: _with_length(who) for who in ("assistant", "system", "tool", "user")}
+"""Most of them."""
 
 
 def _said(content: Any) -> str:

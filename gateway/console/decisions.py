@@ -42,9 +42,10 @@ class Figures(NamedTuple):
     took_s: float | None  # None: not answered, or not yet
 
 
-_told: Final[Callable[[Record], tuple[str, str, str, float]]] = itemgetter(
-    "tenant", "protocol", "model", "budget_s"
+_told: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
+    "tenant", "protocol", "model", "budget_s", "sensitivity"
 )
+_zone: Final = itemgetter("zone")
 _figures: Final[Callable[[tuple[Any, ...]], Figures]] = partial(tuple.__new__, Figures)
 
 
@@ -125,7 +126,11 @@ class Decisions:
         for now_s, end in ended:
             key = end["id"], end["number"]
             told = begun.pop(key, None)
-            if told is not None and told["sensitivity"] == "clear" and "tenant" not in end:
+            if (
+                told is not None
+                and "tenant" not in end
+                and (told["sensitivity"] == "clear" or _stayed(end))
+            ):
                 usual.append((now_s, told, end))
                 continue
             self._count_usual(usual)
@@ -136,8 +141,8 @@ class Decisions:
             del begun[next(iter(begun))]
 
     def _count_usual(self, calls: Sequence[tuple[float, Record, Record]]) -> None:
-        """Clear ones of which an end tells no more than that: nothing to judge, and most calls.
-        Nobody has to see them before somebody looks."""
+        """Clear ones, and others that were never in the cloud, of which an end tells no more than
+        that: nothing to judge, and most calls. Nobody has to see them before somebody looks."""
         if not calls:
             return
         self.seq += len(calls)
@@ -145,12 +150,13 @@ class Decisions:
         self._unseen.extend([(told, end) for _, told, end in calls])
         figures, paths = self.figures, []
         for now_s, told, end in calls:
-            tenant, protocol, model, budget_s = _told(told)
+            tenant, protocol, model, budget_s, sensitivity = _told(told)
+            kind = sensitivity or "restricted"
             zone, endpoint, took_s = _where(end)
-            paths.append((int(now_s), tenant, protocol, zone, endpoint))
-            figures.append(_figures((now_s, model, "clear", zone, budget_s, took_s)))
-        for (at_s, tenant, protocol, zone, endpoint), count in Counter(paths).items():
-            self._add(at_s, (tenant, protocol, "clear", zone, endpoint), count)
+            paths.append((int(now_s), (tenant, protocol, kind, zone, endpoint)))
+            figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
+        for (at_s, path), count in Counter(paths).items():
+            self._add(at_s, path, count)
 
     def _count_other(self, now_s: float, key: Key, told: Record | None, end: Record) -> None:
         if told is not None:
@@ -167,8 +173,8 @@ class Decisions:
             self._see(end)
         if told is None or "tenant" in end:
             told = end
-        tenant, protocol, model, budget_s = _told(told)
-        kind = told["sensitivity"] or "restricted"
+        tenant, protocol, model, budget_s, sensitivity = _told(told)
+        kind = sensitivity or "restricted"
         zone, endpoint, took_s = _where(end)
         self.figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
         self._add(int(now_s), (tenant, protocol, kind, zone, endpoint), 1)
@@ -227,6 +233,11 @@ class Decisions:
         """Oldest first."""
         kept = list(self.look().figures)
         return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
+
+
+def _stayed(end: Record) -> bool:
+    """Whether nothing of a call was ever on its way to the cloud."""
+    return "cloud" not in map(_zone, end["attempts"])
 
 
 def _where(end: Record) -> tuple[str, str, float | None]:

@@ -18,6 +18,8 @@ from gateway.workers.memory import Memory, Unshared
 _WAYS = 8
 _TENANTS = 4096
 _MARK = struct.Struct("=8sHd")  # a digest, a tenant's place, when it is over
+_SET = struct.Struct("=" + "8sHd" * _WAYS)
+_FIELDS = 3  # of a mark
 _MOMENT = struct.Struct("=d")
 _DIGEST_BYTES = 8
 
@@ -48,10 +50,13 @@ class Marks:
         return bool(until_s > self._clock())
 
     def get(self, tenant: str, key: bytes) -> bool | None:
-        now_s, at = self._clock(), self._set(key)
-        for way in range(_WAYS):
-            digest, _, until_s = _MARK.unpack_from(self._bytes, at + way * _MARK.size)
-            if digest == key and until_s > now_s:
+        marks = _SET.unpack_from(self._bytes, self._set(key))
+        digests = marks[::_FIELDS]
+        if key not in digests:  # as mostly
+            return None
+        now_s, until_s = self._clock(), marks[2::_FIELDS]
+        for way, digest in enumerate(digests):
+            if digest == key and until_s[way] > now_s:
                 return True
         return None
 
@@ -83,14 +88,11 @@ class Marks:
 
     def _place_for(self, key: bytes) -> int:
         """Where it is, or else the oldest of its places."""
-        at, ways = self._set(key), []
-        for way in range(_WAYS):
-            its = at + way * _MARK.size
-            digest, _, until_s = _MARK.unpack_from(self._bytes, its)
-            if digest == key:
-                return its
-            ways.append((until_s, its))
-        return min(ways)[1]
+        at = self._set(key)
+        marks = _SET.unpack_from(self._bytes, at)
+        digests, until_s = marks[::_FIELDS], marks[2::_FIELDS]
+        way = digests.index(key) if key in digests else until_s.index(min(until_s))
+        return at + way * _MARK.size
 
     def _raise(self, at: int, until_s: float) -> None:
         if _MOMENT.unpack_from(self._bytes, at)[0] < until_s:

@@ -7,7 +7,8 @@
 Without --instructions: the bytecodes and the calls of Python functions that the gateway's loop
 executes for one call, by file and by function. With it: the machine's instructions in user space,
 for each thread, as callgrind counts them; what the kernel does for a call is not in them. Calls
-come over 4 connections, all prompts differ, and an echo answers (`loadtests.echo`).
+come over 4 connections unless told, all prompts differ, and an echo answers (`loadtests.echo`).
+More connections show what calls cost that wait for each other.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from loadtests.peers import Running, Site
 from loadtests.peers.process import Process, free_port
 from loadtests.peers.spillway import Spillway
 
-_CONNECTIONS = 4
 _WARM_UP = 40  # calls
 _SETTLES_S = 0.5  # what goes on behind the last answer
 _TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--kind", default="chat", help="chat, stream, v2-json, v2-binary or grpc")
     parser.add_argument("--text", default="", help="in each prompt: a value that is found")
     parser.add_argument("--calls", type=int, default=100)
+    parser.add_argument("--connections", type=int, default=4, help="each with a call at a time")
     parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
     parser.add_argument("--top", type=int, default=60, help="so many functions are listed")
     parser.add_argument("--instructions", action="store_true")
@@ -178,7 +179,7 @@ class _Gateway:
                 while left:
                     await infer(left.pop(), metadata=headers)
 
-        await asyncio.gather(*(some() for _ in range(_CONNECTIONS)))
+        await asyncio.gather(*(some() for _ in range(self._args.connections)))
 
     async def _calls(self, count: int) -> None:
         host, _, port = self._authority.partition(":")
@@ -197,7 +198,7 @@ class _Gateway:
                     await reader.readuntil(b"\r\n0\r\n\r\n")
             writer.close()
 
-        await asyncio.gather(*(some() for _ in range(_CONNECTIONS)))
+        await asyncio.gather(*(some() for _ in range(self._args.connections)))
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self._running.pids[0], number)

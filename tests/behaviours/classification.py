@@ -90,8 +90,8 @@ C14 = Behaviour(
         guard(
             "types that restrict the caller",
             "classify/evidence.py",
-            "if kind.type not in profile.types or kind.score < profile.threshold:",
-            "if False:",
+            "if kind.type in profile.types and kind.score >= profile.threshold",
+            "if True",
             _EVIDENCE + "test_only_what_restricts_this_caller_is_proof",
         ),
         guard(
@@ -104,7 +104,7 @@ C14 = Behaviour(
         guard(
             "values that the operator allows",
             "classify/evidence.py",
-            " and match[0][:length] not in self._allowed",
+            " and value[:length] not in self._allowed",
             "",
             _EVIDENCE + "test_a_value_that_the_operator_allows_is_no_proof",
         ),
@@ -114,6 +114,20 @@ C14 = Behaviour(
             "return len(value) if is_sure_card(value) else None",
             "return len(value)",
             _EVIDENCE + "test_what_only_looks_alike_is_no_proof",
+        ),
+        guard(
+            "and a country's own form of an account number",
+            "classify/evidence.py",
+            "    if structure is None or not structure.fullmatch(number, 4):\n",
+            "    if structure is None:\n",
+            _EVIDENCE + "test_account_numbers_are_those_of_the_registry",
+        ),
+        guard(
+            "the profile of the call, not of the one before",
+            "classify/evidence.py",
+            "if profile is not self._profile:",
+            "if self._profile is None:",
+            _EVIDENCE + "test_only_what_restricts_this_caller_is_proof",
         ),
         guard(
             "a look that was begun is of its call",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.behaviours import Behaviour, guard
 
 _DECISIONS = "unit/console/test_decisions.py::"
+_RECORDS = "properties/test_records_alike.py::"
 _OPERATORS = "unit/console/test_operators.py::"
 _DRAIN = "unit/console/test_drain.py::"
 _FEED = "unit/console/test_feed.py::"
@@ -26,6 +27,11 @@ P1 = Behaviour(
             "        self._ends(record)\n        self._note(record)\n",
             "        self._note(record)\n        self._ends(record)\n",
             _DECISIONS + "test_an_alarm_is_raised_also_when_the_record_cannot_be_written",
+        ),
+        guard(
+            "one that is taken in with others", "console/decisions.py",
+            '    return "cloud" not in map(_zone, end["attempts"])\n', "    return True\n",
+            _RECORDS + "test_calls_that_are_taken_in_together_count_as_each_by_itself",
         ),
         guard(
             "each counts once", "console/decisions.py",

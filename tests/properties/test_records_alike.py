@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway import ambient
@@ -38,6 +38,9 @@ DECISIONS = (
     Decision((AWAY,), "spill_cost", EVERYWHERE, predicted_s={"away": 0.25}),
     Decision((AWAY,), "spill_cost", EVERYWHERE, predicted_s={"away": 0.5}),
     Decision((AWAY,), "spill_deadline", EVERYWHERE, (("gpu", "down"),), True),
+    Decision((AWAY,), "spill_deadline", EVERYWHERE, (("gpu", "full"),), True),
+    Decision((AWAY,), "spill_deadline", EVERYWHERE, (("gpu", "down"),), False),
+    Decision((AWAY,), "spill_deadline", ONPREM_ONLY, (("gpu", "down"),), True),
 )
 PAYLOADS = (
     DocumentCall(Operation.CHAT, {}),
@@ -51,6 +54,9 @@ FOUND = (
     {"reason": "clear", "complete": True, "entities": {"PERSON": 1}},
     {"reason": "pseudonymised", "complete": True, "pseudonymised": {"PERSON": 2}},
     {"reason": "entities", "sensitivity": Sensitivity.RESTRICTED, "entities": {"PERSON": 1}},
+    {"reason": "entities", "sensitivity": Sensitivity.RESTRICTED, "entities": {"PERSON": 2}},
+    {"reason": "entities", "sensitivity": Sensitivity.RESTRICTED, "entities": {"US_SSN": 1}},
+    {"reason": "tainted", "sensitivity": Sensitivity.RESTRICTED},
 )
 SHARES = st.floats(0.0, 10.0, allow_nan=False)
 CALLS = st.tuples(
@@ -61,7 +67,15 @@ CALLS = st.tuples(
 )  # fmt: skip
 
 
+ONE = (
+    *("t", "m", PAYLOADS[0], WireProtocol.OPENAI, 0, EVERYWHERE, DECISIONS[0], FOUND[5]),
+    *(1.0, 0.5, "p"),
+)
+
+
 @settings(deadline=None, max_examples=200)
+@example(ONE, [(7, (*ONE[:7], found, *ONE[8:])) for found in FOUND[5:]])
+@example(ONE, [(6, (*ONE[:6], decision, *ONE[7:])) for decision in DECISIONS])
 @given(CALLS, st.lists(st.tuples(st.integers(0, 10), CALLS), min_size=1, max_size=8))
 def test_a_record_like_the_one_before_says_what_it_would_by_itself(
     first: tuple[Any, ...], changes: list[tuple[int, tuple[Any, ...]]]
@@ -123,6 +137,8 @@ def shown(found: Decisions) -> list[object]:
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(ENDS, max_size=12))
+@example([("restricted", ("cloud", "served"), "served", "told", 0.0, True)])
+@example([(None, ("cloud", "egress_forbidden"), "failed", "told", 0.0, True)])
 def test_calls_that_are_taken_in_together_count_as_each_by_itself(
     ends: list[tuple[Any, ...]],
 ) -> None:
