@@ -368,6 +368,8 @@ class CallAccount:
         record["number"] = self._number
         record["trace"] = request.traceparent[3:35]
         record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
+        if type(request.payload) is TensorCall:
+            record["input_bytes"] = _input_bytes(request.payload)
         record["classify_s"] = _rounded(found.classify_s)
         record["attempts"] = attempts
         record["took_s"] = _rounded(accounts.clock() - request.received_s)
@@ -448,12 +450,7 @@ class _Alike:
 
 
 def _usual(request: InferenceRequest, found: Classification) -> bool:
-    return (
-        found.sensitivity is CLEAR
-        and not found.entities
-        and not found.pseudonymised
-        and type(request.payload) is not TensorCall
-    )
+    return found.sensitivity is CLEAR and not found.entities and not found.pseudonymised
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}
@@ -474,7 +471,10 @@ def _rounded(seconds: float) -> float:
 
 
 def _input_bytes(call: TensorCall) -> int:
-    return sum(len(t.data) for t in call.inputs)
+    inputs = call.inputs
+    if len(inputs) == 1:
+        return len(inputs[0].data)
+    return sum([len(tensor.data) for tensor in inputs])
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
