@@ -26,6 +26,7 @@ from gateway.fronts.grpc_calls import (
     Unary,
     answer_bytes,
     answered,
+    answered_by,
     bounded,
     only_answer,
     parse,
@@ -109,8 +110,7 @@ class InferenceService(_GenericHandler):
                     answer = await only_answer(frames)
         except TimeoutError:
             raise too_late() from None
-        told = intake.placement_headers(head.arrival, reply.placement)
-        head.context.set_trailing_metadata(tuple(told.items()))
+        head.context.answered_by(answered_by(head.arrival, reply.placement))
         return answer
 
     async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
@@ -200,6 +200,7 @@ class GrpcFront:
     def serve(self, services: Services) -> None:
         """These are in use from the next call on; connections stay open."""
         self._service.serve(services)
+        self._server.forget()
         self._ready = services.inspection.ready
 
     async def start(self) -> int:

@@ -22,10 +22,22 @@ from gateway.errors import (
     UpstreamFailed,
 )
 from gateway.fronts import Services, intake
-from gateway.fronts.intake import Arrival
+from gateway.fronts.intake import READING, WHERE, Arrival
+from gateway.http2.connection import Fields
+from gateway.http2.hpack import Field, literal
+from gateway.http2.server import OK
 from gateway.oip.grpc import grpc_from_rest
 from gateway.patience import Patience
-from gateway.types import Frame, GrpcMessage, ReplyStream, RestBody, WireProtocol
+from gateway.types import (
+    Frame,
+    GrpcMessage,
+    Placement,
+    ReplyStream,
+    RestBody,
+    Sensitivity,
+    WireProtocol,
+    Zone,
+)
 
 _log = logging.getLogger("gateway.grpc")
 
@@ -114,6 +126,48 @@ def status_of(arrival: Arrival, error: GatewayError, services: Services) -> Stat
     late = isinstance(error, DeadlineExceeded)
     words = f"{_LATE}: {error.message}" if late else error.message
     return grpc.StatusCode[error.grpc_status], words, told
+
+
+_told_where: dict[tuple[Zone, str, str, int, Sensitivity], tuple[Field, ...]] = {}
+"""What many answers end with alike."""
+_MOST_KNOWN = 4096
+_OCTET = [chr(size) for size in range(0x7F)]  # the length of a field's value, as HPACK has it
+_ID, _TRACE, _READ = (  # of fields that go into no table
+    f"\x00{_OCTET[len(name)]}{name}" for name in ("x-request-id", "traceparent", READING)
+)
+
+
+def answered_by(arrival: Arrival, placement: Placement) -> Fields:
+    """The trailers of an answer: `placement_headers`, as they go over the wire."""
+    key = (
+        placement.zone,
+        placement.endpoint,
+        placement.reason,
+        placement.attempts,
+        placement.sensitivity,
+    )
+    where = _told_where.get(key) or _tell_where(*key)
+    request_id, trace = arrival.request_id, arrival.traceparent
+    read = f"{placement.classify_s * 1000:.3f}"
+    own = (
+        f"{_ID}{_OCTET[len(request_id)]}{request_id}{_TRACE}{_OCTET[len(trace)]}{trace}"
+        f"{_READ}{_OCTET[len(read)]}{read}"
+    ).encode("ascii")
+    if placement.pseudonymised or placement.limits:
+        for name, told in intake.more_of(placement).items():
+            own += literal(name.encode(), told.encode("ascii", "replace"))
+    return where, own
+
+
+def _tell_where(
+    zone: Zone, endpoint: str, reason: str, attempts: int, sensitivity: Sensitivity
+) -> tuple[Field, ...]:
+    if len(_told_where) >= _MOST_KNOWN:
+        _told_where.clear()
+    told = zone.word, endpoint, reason, str(attempts), sensitivity.word
+    fields = [(n.encode(), v.encode("ascii", "replace")) for n, v in zip(WHERE, told, strict=True)]
+    found = _told_where[zone, endpoint, reason, attempts, sensitivity] = (*OK, *fields)
+    return found
 
 
 def parse(kind: Any, raw: bytes) -> Any:

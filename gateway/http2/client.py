@@ -16,7 +16,14 @@ from gateway.http2.connection import (
     Stream,
 )
 from gateway.http2.hpack import Decoder, Field
-from gateway.http2.message import PREFIX_BYTES, Status, code_of, is_grpc, words_of
+from gateway.http2.message import (
+    PREFIX_BYTES,
+    Status,
+    code_of,
+    is_grpc,
+    read_prefix,
+    words_of,
+)
 
 QUIET_S: Final = 30.0  # with calls on it, before the server is asked whether it is there
 PONG_S: Final = 10.0
@@ -54,14 +61,12 @@ _OF_RESET = {
 class Call(Stream):
     """`answer` is its message, or how it failed. Who does not wait for it any more cancels it."""
 
-    __slots__ = ("answer", "begins", "got", "message", "own", "pieces")
+    got = 0  # bytes of the answer
 
     def __init__(self, begins: tuple[Field, ...], own: bytes, message: bytes, answer: Any) -> None:
-        super().__init__()
-        self.begins, self.own, self.message = begins, own, message
+        self.head, self.message = (begins, own), message
         self.answer: asyncio.Future[bytes | Status] = answer
         self.pieces: list[bytes] = []
-        self.got = 0
 
 
 class Head:
@@ -104,6 +109,7 @@ class Http2Client(Http2Connection):
         super().__init__()
         self._most_bytes = max_answer_bytes
         self._decoder = Decoder(Head, HEAD_LIST_BYTES)
+        self._known = self._decoder.known
         self._next_id = 1
         self._most_calls = frames.MOST_WINDOW
         self._waiting: deque[Call] = deque()  # until the server takes one more
@@ -116,7 +122,7 @@ class Http2Client(Http2Connection):
 
     def call(self, begins: tuple[Field, ...], own: bytes, message: bytes) -> Call:
         """`begins` are header fields that all calls of a kind share, `own` is a block of this one's
-        own; `message` has its prefix."""
+        own."""
         call = Call(begins, own, message, self._loop.create_future())
         if len(self._streams) < self._most_calls:
             self._begin(call)
@@ -155,10 +161,8 @@ class Http2Client(Http2Connection):
             self._leaving = True
         call.window = self._peer_window
         self._streams[number] = call
-        block = self._encoder.begin(call.begins) + call.own
-        before = self._headers(number, block, 0)
         message, call.message = call.message, b""
-        self._send(call, before, message, None)
+        self._send_message(call, call.head, message, None)
 
     # Its server's
 
@@ -197,7 +201,7 @@ class Http2Client(Http2Connection):
         self._begin_waiting()
 
     def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
-        head = self._decoder.decode(block)
+        head = self._known.get(block) or self._decoder.decode(block)
         call = self._streams.get(stream)
         if call is None:
             self._check_closed(stream)
@@ -251,23 +255,30 @@ class Http2Client(Http2Connection):
             return
         pieces = call.pieces
         found = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        if len(found) < PREFIX_BYTES or frames.number(found, 1) != len(found) - PREFIX_BYTES:
+        compressed, length = read_prefix(found) if len(found) >= PREFIX_BYTES else (0, -1)
+        if length != len(found) - PREFIX_BYTES:
             self._close(call, "INTERNAL", "the answer is not one message", ended)
-        elif found[0]:
+        elif compressed:
             self._close(call, "INTERNAL", "the answer is compressed, which nobody asked for", ended)
         elif not ended:
             self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
         else:
             if not call.answer.done():
                 call.answer.set_result(found[PREFIX_BYTES:])
-            self._close(call, "OK", "", ended)
+            if call.unsent is not None:
+                self._stop(call)
+            self._ended(call)
 
     def _close(self, call: Call, status: str, details: str, ended: bool) -> None:
         if status != "OK":
             _fail(call, status, details)
-        if not ended or call.unsent is not None:  # the server wants no more of it
-            self._transport.write(frames.reset(call.id, Code.CANCEL))
+        if not ended or call.unsent is not None:
+            self._stop(call)
         self._ended(call)
+
+    def _stop(self, call: Call) -> None:
+        """The server sends more of it, or wants no more."""
+        self._transport.write(frames.reset(call.id, Code.CANCEL))
 
     def _ended(self, call: Call) -> None:
         del self._streams[call.id]

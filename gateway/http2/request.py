@@ -24,11 +24,12 @@ _OURS: Final = frozenset({b"te", b"content-type", b"content-length", b"host"})
 
 class RequestHead:
     """`malformed` says why it is no request (RFC 9113, section 8.1.1), `http_status` is of one
-    that is not gRPC's, `refused` the words for one whose gRPC cannot be read."""
+    that is not gRPC's, `refused` the words for one whose gRPC cannot be read; `usual` is one of
+    which there is nothing of that to say."""
 
     __slots__ = (
         "encoding", "http_status", "malformed", "metadata", "path", "refused", "timeout_s",
-        "too_large",
+        "too_large", "usual",
     )  # fmt: skip
 
     def __init__(self, fields: list[Field] | None) -> None:
@@ -39,6 +40,8 @@ class RequestHead:
         self.too_large = fields is None
         if fields is not None:
             self.malformed = self._read(fields)
+        wrong = self.malformed or self.refused or self.too_large
+        self.usual = not wrong and self.http_status == 200
 
     def _read(self, fields: list[Field]) -> str:
         pseudo: dict[bytes, bytes] = {}
