@@ -38,7 +38,7 @@ from gateway.fronts.grpc_server import GrpcServer
 from gateway.fronts.grpc_stream import StreamSession
 from gateway.oip.grpc import decode_request
 from gateway.tls import TlsFiles, listening
-from gateway.types import OneFrame, WireProtocol
+from gateway.types import OneFrame
 
 SERVICE_NAME = "inference.GRPCInferenceService"
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"]
@@ -90,16 +90,8 @@ class InferenceService(_GenericHandler):
     async def _infer(services: Services, head: Head, raw: bytes) -> bytes:
         caller = head.caller(services)
         message = parse(service_pb2.ModelInferRequest, raw)
-        request = intake.build(
-            services,
-            head.arrival,
-            caller,
-            head.headers,
-            WireProtocol.KSERVE_GRPC,
-            services.catalog.find(message.model_name),
-            decode_request(message),
-            head.remaining_s(),
-        )
+        terms = head.opening.terms(caller, services.catalog.find(message.model_name))
+        request = terms.request(head.arrival, decode_request(message), head.remaining_s())
         try:
             with bounded(request.deadline.remaining_s()):
                 reply = await services.handle(request)

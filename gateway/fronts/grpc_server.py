@@ -51,19 +51,20 @@ class Aborted(Exception):
 class Context:
     """Of one call, for its service."""
 
-    __slots__ = ("_exchange", "_serialize", "_told", "_trailers")
+    __slots__ = ("_exchange", "_serialize", "_told", "_trailers", "head")
 
     def __init__(self, exchange: Exchange, serialize: Any) -> None:
         self._exchange = exchange
+        self.head = exchange.head
         self._serialize = serialize
         self._trailers: Pairs = ()
         self._told: Fields | None = None
 
     def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        return self._exchange.head.metadata
+        return self.head.metadata
 
     def time_remaining(self) -> float | None:
-        timeout_s = self._exchange.head.timeout_s
+        timeout_s = self.head.timeout_s
         return None if timeout_s is None else self._exchange.at_s + timeout_s - ambient.loop_s()
 
     def auth_context(self) -> Any:
@@ -117,6 +118,8 @@ class GrpcServer:
     def forget(self) -> None:
         """A service has other handlers from now on."""
         self._handlers.clear()
+        for connection in self._connections:
+            connection.forget()
 
     async def start(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
@@ -200,7 +203,7 @@ class GrpcServer:
             exchange.end(*status_of("INTERNAL", "the gateway failed to serve this call"))
 
     async def _run(self, handler: Any, exchange: Exchange, context: Context) -> None:
-        read = handler.request_deserializer
+        read, write = handler.request_deserializer, handler.response_serializer
         if handler.request_streaming:
             asked: Any = self._messages(exchange, read)
         else:
@@ -212,7 +215,6 @@ class GrpcServer:
                 asked = read(asked)
         if not handler.response_streaming:
             answer = await handler.unary_unary(asked, context)
-            write = handler.response_serializer
             exchange.answer(answer if write is None else write(answer), context.tail())
             return
         method = handler.stream_stream or handler.unary_stream

@@ -297,6 +297,10 @@ class Http2Server(Http2Connection):
             self._transport.write(frames.goaway(self._last_id, Code.NO_ERROR))
             self._close_if_done()
 
+    def forget(self) -> None:
+        """What is known of heads was made of what is not in use any more."""
+        self._known.clear()
+
     def cut(self) -> None:
         for exchange in tuple(self._streams.values()):
             exchange.go()
