@@ -183,14 +183,14 @@ class GrpcServer:
         head = exchange.head  # settings may have changed since it came
         handler = self._handlers.get(head.path) or self._find(head)
         context = Context(exchange, handler.response_serializer)
-        timeout_s = head.timeout_s
+        run = self._stream if handler.request_streaming or handler.response_streaming else self._one
         try:
-            if timeout_s is None:
-                await self._run(handler, exchange, context)
+            if head.timeout_s is None:
+                await run(handler, exchange, context)
             else:
-                left_s = exchange.at_s + timeout_s - ambient.loop_s()
+                left_s = exchange.at_s + head.timeout_s - ambient.loop_s()
                 with patience.within(max(0.0, left_s) + _SAYS_ITSELF_S):
-                    await self._run(handler, exchange, context)
+                    await run(handler, exchange, context)
         except Aborted as exc:
             await exchange.heard_out(_HEARS_OUT_S)
             exchange.end(*status_of(exc.code.name, exc.words, context.trailers()))
@@ -202,21 +202,27 @@ class GrpcServer:
             _log.error("a call failed in the gateway: %s", type(exc).__name__)
             exchange.end(*status_of("INTERNAL", "the gateway failed to serve this call"))
 
-    async def _run(self, handler: Any, exchange: Exchange, context: Context) -> None:
+    async def _one(self, handler: Any, exchange: Exchange, context: Context) -> None:
+        """One message, one answer."""
         read, write = handler.request_deserializer, handler.response_serializer
+        asked = self._plain(exchange.message)
+        if asked is None:
+            asked = await self._unpacked(exchange.message, exchange.head.encoding)
+        exchange.message = b""
+        answer = await handler.unary_unary(asked if read is None else read(asked), context)
+        exchange.answer(answer if write is None else write(answer), context.tail())
+
+    async def _stream(self, handler: Any, exchange: Exchange, context: Context) -> None:
+        read = handler.request_deserializer
         if handler.request_streaming:
             asked: Any = self._messages(exchange, read)
         else:
-            whole, exchange.message = exchange.message, b""
-            asked = self._plain(whole)
+            asked = self._plain(exchange.message)
             if asked is None:
-                asked = await self._unpacked(whole, exchange.head.encoding)
+                asked = await self._unpacked(exchange.message, exchange.head.encoding)
+            exchange.message = b""
             if read is not None:
                 asked = read(asked)
-        if not handler.response_streaming:
-            answer = await handler.unary_unary(asked, context)
-            exchange.answer(answer if write is None else write(answer), context.tail())
-            return
         method = handler.stream_stream or handler.unary_stream
         found = method(asked, context)
         if hasattr(found, "__aiter__"):

@@ -12,6 +12,7 @@ from gateway.http2.connection import (
     FRAME_BYTES,
     HEAD_LIST_BYTES,
     STREAM_WINDOW,
+    Fields,
     Http2Connection,
     Stream,
 )
@@ -63,8 +64,7 @@ class Call(Stream):
 
     got = 0  # bytes of the answer
 
-    def __init__(self, begins: tuple[Field, ...], own: bytes, message: bytes, answer: Any) -> None:
-        self.head, self.message = (begins, own), message
+    def __init__(self, answer: Any) -> None:
         self.answer: asyncio.Future[bytes | Status] = answer
         self.pieces: list[bytes] = []
 
@@ -112,7 +112,9 @@ class Http2Client(Http2Connection):
         self._known = self._decoder.known
         self._next_id = 1
         self._most_calls = frames.MOST_WINDOW
-        self._waiting: deque[Call] = deque()  # until the server takes one more
+        self._waiting: deque[tuple[Call, Fields, bytes]] = (
+            deque()
+        )  # until the server takes one more
         self._leaving = False  # no new calls
         self.greeted: asyncio.Future[str] = self._loop.create_future()
 
@@ -123,18 +125,19 @@ class Http2Client(Http2Connection):
     def call(self, begins: tuple[Field, ...], own: bytes, message: bytes) -> Call:
         """`begins` are header fields that all calls of a kind share, `own` is a block of this one's
         own."""
-        call = Call(begins, own, message, self._loop.create_future())
+        call = Call(self._loop.create_future())
         if len(self._streams) < self._most_calls:
-            self._begin(call)
+            self._begin(call, (begins, own), message)
         else:
-            self._waiting.append(call)
+            self._waiting.append((call, (begins, own), message))
         return call
 
     def cancel(self, call: Call) -> None:
         """Harmless for one that has ended."""
         if not call.id:
-            if call in self._waiting:
-                self._waiting.remove(call)
+            for each in tuple(self._waiting):
+                if each[0] is call:
+                    self._waiting.remove(each)
         elif self._streams.get(call.id) is call:
             self._transport.write(frames.reset(call.id, Code.CANCEL))
             self._ended(call)
@@ -154,15 +157,14 @@ class Http2Client(Http2Connection):
         if not self._streams and not self._waiting and not self._lost:
             self.give_up(Code.NO_ERROR, "the connection was closed")
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: Call, head: Fields, message: bytes) -> None:
         call.id = number = self._next_id
         self._next_id = number + 2
         if number >= _LAST_STREAM:
             self._leaving = True
         call.window = self._peer_window
         self._streams[number] = call
-        message, call.message = call.message, b""
-        self._send_message(call, call.head, message, None)
+        self._send_message(call, head, message, None)
 
     # Its server's
 
@@ -180,7 +182,7 @@ class Http2Client(Http2Connection):
         if self._lost:
             return
         super()._end(why)
-        calls = (*self._streams.values(), *self._waiting)
+        calls = (*self._streams.values(), *[call for call, _, _ in self._waiting])
         self._streams.clear()
         self._waiting.clear()
         self._unsent.clear()
@@ -237,7 +239,7 @@ class Http2Client(Http2Connection):
             _fail(call, "UNAVAILABLE", "the server is going away")
             self._ended(call)
         while self._waiting:
-            _fail(self._waiting.popleft(), "UNAVAILABLE", "the server is going away")
+            _fail(self._waiting.popleft()[0], "UNAVAILABLE", "the server is going away")
         if not self._streams:
             self.retire()
 
@@ -283,7 +285,6 @@ class Http2Client(Http2Connection):
     def _ended(self, call: Call) -> None:
         del self._streams[call.id]
         call.unsent = None
-        call.pieces = []
         if self._waiting:
             self._begin_waiting()
         elif self._leaving and not self._streams:
@@ -291,7 +292,7 @@ class Http2Client(Http2Connection):
 
     def _begin_waiting(self) -> None:
         while self._waiting and len(self._streams) < self._most_calls and not self._lost:
-            self._begin(self._waiting.popleft())
+            self._begin(*self._waiting.popleft())
 
 
 _CODES = frozenset(Code)

@@ -34,6 +34,7 @@ _LINGER_S: Final = 1.0
 _TELLS_OF_STREAM: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
 _TELLS_OF_ALL: Final = CONNECTION_WINDOW // 2
 _NOTHING: Final = -1  # may come: the connection has ended
+_PADDED: Final = frames.PADDED
 _IN_PIECES: Final = frames.PADDED | frames.PRIORITISED | frames.END_HEADERS
 _DATA, _HEADERS, _WINDOW_UPDATE = frames.DATA, frames.HEADERS, frames.WINDOW_UPDATE
 _HEAD_BYTES, _STREAM, _END_STREAM = frames.HEAD_BYTES, frames.MOST_WINDOW, frames.END_STREAM
@@ -196,7 +197,8 @@ class Http2Connection(asyncio.Protocol):
         """Take the frames in these bytes; what is there of one that is not whole waits. Raises
         Broken for a frame that is too long as soon as its head is here."""
         at, end, wanted = 0, len(data), _HEAD_BYTES
-        while end - at >= _HEAD_BYTES:
+        last = end - _HEAD_BYTES  # where a head can begin
+        while at <= last:
             word, flags, stream = _read_head(data, at)
             size = word >> 8
             if size > FRAME_BYTES:
@@ -215,10 +217,10 @@ class Http2Connection(asyncio.Protocol):
                     self._on_head(stream, payload, flags & _END_STREAM != 0)
                 except BadStream as exc:
                     self._refuse(stream, exc)
-            elif kind == _DATA:
-                self._take_data(flags, stream, payload)
             elif kind == _WINDOW_UPDATE:
                 self._take_window(stream, payload)
+            elif kind == _DATA:
+                self._take_data(flags, stream, payload)
             else:
                 self._take(kind, flags, stream, payload)
         if at < end:
@@ -267,12 +269,12 @@ class Http2Connection(asyncio.Protocol):
 
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
         size = len(payload)
-        self._received += size
-        if self._received >= _TELLS_OF_ALL:
+        self._received = received = self._received + size
+        if received >= _TELLS_OF_ALL:
             self._make_room_for_all()
         found = self._streams.get(stream)
-        data = frames.unpadded(flags, payload) if flags & frames.PADDED else payload
-        ended = flags & _END_STREAM
+        data = frames.unpadded(flags, payload) if flags & _PADDED else payload
+        ended = flags & _END_STREAM != 0
         if data or ended:
             if self._controls > _MOST_IN_ADVANCE:
                 self._controls -= _CONTROLS_PER_FRAME
@@ -281,14 +283,14 @@ class Http2Connection(asyncio.Protocol):
         if found is None:
             self._check_closed(stream)
             return
-        found.received += size
-        if found.received >= _TELLS_OF_STREAM:
-            if found.received > STREAM_WINDOW:
+        found.received = received = found.received + size
+        if received >= _TELLS_OF_STREAM:
+            if received > STREAM_WINDOW:
                 self._reset(found, Code.FLOW_CONTROL_ERROR)
                 return
             if not ended and not found.held:
                 self._make_room(found)
-        self._on_data(found, data, ended != 0)
+        self._on_data(found, data, ended)
 
     def _make_room(self, stream: Stream) -> None:
         self._transport.write(frames.window_update(stream.id, stream.received))
@@ -397,8 +399,8 @@ class Http2Connection(asyncio.Protocol):
     def _take_window(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise Broken(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
-        self._controls += 1
-        if self._controls > _CONTROLS_PER_S:
+        self._controls = controls = self._controls + 1
+        if controls > _CONTROLS_PER_S:
             self._count_anew()
         more = int.from_bytes(payload) & _STREAM
         if not stream:
@@ -469,10 +471,8 @@ class Http2Connection(asyncio.Protocol):
         ):
             self._send(stream, self._headers(number, block, 0), framed(message), tail)
             return
-        stream.window -= size
+        stream.window -= size  # the DATA that comes for it pays for what it brings
         self._window -= size
-        if self._controls > _MOST_IN_ADVANCE:
-            self._controls -= _CONTROLS_PER_FRAME
         begins = _write_head(block_size << 8 | _HEADERS, _WHOLE_HEAD, number)
         if tail is None:
             before = _write_message_head(size << 8, _END_STREAM, number, 0, length)

@@ -69,7 +69,7 @@ A8 = Behaviour(
         ),
         guard(
             "a caller has the room that it was given", "http2/connection.py",
-            "            if found.received > STREAM_WINDOW:\n",
+            "            if received > STREAM_WINDOW:\n",
             "            if False:\n",
             _SERVER + "test_a_caller_cannot_send_more_than_it_was_given_room_for",
         ),
