@@ -492,10 +492,26 @@ class Http2Connection(asyncio.Protocol):
         self, stream: Stream, before: bytes, data: bytes, tail: Fields | None, ends: bool = True
     ) -> None:
         """DATA behind `before`, which are frames; then the fields of `tail`; as there is room."""
+        size = len(data)
+        if (
+            tail is None
+            and size <= stream.window
+            and size <= self._window
+            and size <= self._peer_frame_bytes
+            and not self._full
+            and not self._unsent
+        ):
+            stream.window -= size
+            self._window -= size
+            if self._controls > _MOST_IN_ADVANCE:
+                self._controls -= _CONTROLS_PER_FRAME
+            head = frames.head(size, frames.DATA, _END_STREAM if ends else 0, stream.id)
+            self._transport.write(b"".join((before, head, data)))
+            return
         if before:
             self._transport.write(before)
         stream.unsent, stream.at, stream.tail, stream.ends = data, 0, tail, ends
-        if stream.window > 0 or not data:
+        if stream.window > 0 or not size:
             self._unsent.append(stream)
         self._send_more()
 
