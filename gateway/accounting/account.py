@@ -355,7 +355,7 @@ class CallAccount:
         if alike is None or not alike.of(request, found, decision, accounts.policy_hash()):
             record = self._record(attempts)
             record["outcome"] = SENT
-            if _usual(request, found):
+            if _usual(found):
                 kept = _Alike(record.copy(), decision, request, found, accounts.policy_hash())
                 accounts.keep(kept, request, found)
             return record
@@ -365,6 +365,8 @@ class CallAccount:
         record["number"] = self._number
         record["trace"] = request.traceparent[3:35]
         record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
+        call = request.payload
+        record["input_bytes"] = _input_bytes(call) if type(call) is TensorCall else None
         record["classify_s"] = _rounded(found.classify_s)
         record["predicted_s"] = decision.predicted_s
         record["attempts"] = attempts
@@ -447,7 +449,7 @@ class _Alike:
             and found.complete is self._complete
             and found.entities == self._entities
             and policy == self._policy
-            and _usual(request, found)
+            and _usual(found)
         )
 
 
@@ -461,8 +463,8 @@ def _same(decision: Decision, was: Decision) -> bool:
     )
 
 
-def _usual(request: InferenceRequest, found: Classification) -> bool:
-    return not found.pseudonymised and type(request.payload) is not TensorCall
+def _usual(found: Classification) -> bool:
+    return not found.pseudonymised
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}
@@ -483,7 +485,10 @@ def _rounded(seconds: float) -> float:
 
 
 def _input_bytes(call: TensorCall) -> int:
-    return sum(len(t.data) for t in call.inputs)
+    inputs = call.inputs
+    if len(inputs) == 1:
+        return len(inputs[0].data)
+    return sum([len(tensor.data) for tensor in inputs])
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from gateway import patience
-from gateway.http2.client import Call, Http2Client
+from gateway.http2.client import Http2Client
 from gateway.http2.hpack import Field, literal
-from gateway.http2.message import Status, framed
+from gateway.http2.message import Status
 from gateway.tls import Fresh, TlsFiles, of_client
 
 Pair = tuple[str, str]
@@ -53,27 +53,26 @@ class GrpcWire:
         self._former: set[Http2Client] = set()  # with calls that go on
         self._closed = False
 
-    async def ask(
-        self, method: str, message: bytes, timeout_s: float, own: Iterable[Pair] = ()
-    ) -> bytes:
-        """The answer's message. `method` is its whole path. Raises Status."""
-        head = self._heads.get(method) or self._head(method)
-        told = literal(b"grpc-timeout", _timeout(timeout_s))
-        for name, value in own:
-            told += literal(name.encode(), value.encode())
-        call: Call | None = None
-        connection = self._connection
+    async def ask(self, method: str, message: bytes, timeout_s: float, own: bytes = b"") -> bytes:
+        """The answer's message. `method` is its whole path, `own` a block of header fields of this
+        call alone. Raises Status."""
         try:
             with patience.within(timeout_s):
-                if connection is None or not connection.takes_calls:
-                    connection = await self._connected()
-                call = connection.call(head, told, framed(message))
-                answer = await call.answer
-        except BaseException as exc:
-            if call is not None and connection is not None:
-                connection.cancel(call)
-            if isinstance(exc, TimeoutError):
-                raise _LATE from None
+                return await self.call(method, message, timeout_s, own)
+        except TimeoutError:
+            raise _LATE from None
+
+    async def call(self, method: str, message: bytes, timeout_s: float, own: bytes = b"") -> bytes:
+        """The same; the wait is the caller's to bound. The server is told of `timeout_s`."""
+        head = self._heads.get(method) or self._head(method)
+        connection = self._connection
+        if connection is None or not connection.takes_calls:
+            connection = await self._connected()
+        call = connection.call(head, _timeout(timeout_s) + own, message)
+        try:
+            answer = await call.answer
+        except BaseException:
+            connection.cancel(call)
             raise
         if isinstance(answer, Status):
             raise answer
@@ -170,9 +169,23 @@ def field(name: str, value: str) -> Field:
     return name.encode(), b64encode(told) if name.endswith("-bin") else told
 
 
+def fields_of(pairs: Iterable[Pair]) -> bytes:
+    """A block of fields that no other call has."""
+    return b"".join([literal(name.encode(), value.encode()) for name, value in pairs])
+
+
+_TIMEOUT = literal(b"grpc-timeout", b"")[:-1]
+
+
 def _timeout(left_s: float) -> bytes:
     """`grpc-timeout`, which has at most eight digits."""
-    left = max(1, int(left_s * 1e6))
+    left = int(left_s * 1e6)
+    told = b"%du" % left if 0 < left < _MOST_DIGITS else _long_timeout(left)
+    return b"%b%c%b" % (_TIMEOUT, len(told), told)
+
+
+def _long_timeout(left_us: int) -> bytes:
+    left = max(1, left_us)
     for unit in (b"u", b"m", b"S"):
         if left < _MOST_DIGITS:
             return b"%d%b" % (left, unit)

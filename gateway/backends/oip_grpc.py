@@ -17,7 +17,7 @@ import grpc.aio
 from tritonclient.grpc import service_pb2
 
 from gateway.backends import oip_grpc_failures as failures
-from gateway.backends.grpc_wire import GrpcWire
+from gateway.backends.grpc_wire import GrpcWire, fields_of
 from gateway.configfile import ConfigError
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded, NotOffered, UpstreamRefused
@@ -124,10 +124,10 @@ class OipGrpcClient:
         message: bytes = self._encode(call, request, served).SerializeToString()
         left_s = _remaining_s(request.deadline)
         if call.streamed:
-            pairs = Pairs((*self._target.metadata, *_told(request)))
+            pairs = Pairs((*self._target.metadata, *_pairs(request)))
             return StreamReply(self._stream()(metadata=pairs, timeout=left_s), message)
         try:
-            answer = await self._wire.ask(_INFER, message, left_s, _told(request))
+            answer = await self._wire.call(_INFER, message, left_s, _told(request))
         except failures.RAISED as exc:
             raise failures.ours(exc) from None
         return OneFrame(GrpcMessage(answer))
@@ -155,13 +155,28 @@ class OipGrpcClient:
                 await channel.close(None)
 
 
-def _told(request: InferenceRequest) -> tuple[tuple[str, str], ...]:
+def _pairs(request: InferenceRequest) -> tuple[tuple[str, str], ...]:
     told: tuple[tuple[str, str], ...] = (("x-request-id", request.id),)
     if request.traceparent:
         told += (("traceparent", request.traceparent),)
     if request.tracestate:
         told += (("tracestate", request.tracestate),)
     return told
+
+
+def _told(request: InferenceRequest) -> bytes:
+    """The same, as a block of header fields."""
+    call, trace = request.id, request.traceparent
+    if request.tracestate or len(call) != _ID_LENGTH or len(trace) != _TRACE_LENGTH:
+        return fields_of(_pairs(request))
+    return f"{_ID}{call}{_TRACE}{trace}".encode()
+
+
+_ID_LENGTH, _TRACE_LENGTH = 36, 55  # of a UUID, of a traceparent
+_ID, _TRACE = (
+    fields_of([(name, "x" * length)])[:-length].decode()
+    for name, length in (("x-request-id", _ID_LENGTH), ("traceparent", _TRACE_LENGTH))
+)
 
 
 class Pairs(grpc.aio.Metadata):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 MAX_NODES = 200_000  # values of one document that are looked at
@@ -157,7 +157,7 @@ class Collector:
             self.text(digits)
 
     @staticmethod
-    def are_short(numbers: list[int]) -> bool:
+    def are_short(numbers: Sequence[int]) -> bool:
         """Whether `number` leaves each of them out."""
         return min(numbers) > LEAST_SHORT and max(numbers) < LEAST_LONG
 

@@ -215,18 +215,25 @@ def _type(item: dict[str, Any], default: str) -> str:
 
 
 def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> None:
-    collector.text(call.id)
-    collector.text(call.version)  # up to 18 digits of the caller's choice
-    _parameters(call.parameters.items(), collector)
+    if call.id:
+        collector.text(call.id)
+    if call.version:
+        collector.text(call.version)  # up to 18 digits of the caller's choice
+    if call.parameters:
+        _parameters(call.parameters.items(), collector)
     for output in call.outputs:
         collector.text(output.name)
-        _parameters(output.parameters.items(), collector)
+        if output.parameters:
+            _parameters(output.parameters.items(), collector)
     for tensor in call.inputs:
         collector.count()
         collector.text(tensor.name)
-        for dimension in tensor.shape:
-            collector.number(dimension)
-        _parameters(tensor.parameters.items(), collector)
+        shape = tensor.shape
+        if shape and not collector.are_short(shape):
+            for dimension in shape:
+                collector.number(dimension)
+        if tensor.parameters:
+            _parameters(tensor.parameters.items(), collector)
         declared_text = tensor.datatype == "BYTES" and tensor.name in model.text_inputs
         if tensor.datatype == "BYTES":
             _elements(tensor, collector, must_be_text=declared_text)

@@ -26,6 +26,7 @@ from gateway.fronts.grpc_calls import (
     Unary,
     answer_bytes,
     answered,
+    answered_by,
     bounded,
     only_answer,
     parse,
@@ -37,7 +38,7 @@ from gateway.fronts.grpc_server import GrpcServer
 from gateway.fronts.grpc_stream import StreamSession
 from gateway.oip.grpc import decode_request
 from gateway.tls import TlsFiles, listening
-from gateway.types import OneFrame, WireProtocol
+from gateway.types import OneFrame
 
 SERVICE_NAME = "inference.GRPCInferenceService"
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"]
@@ -89,16 +90,8 @@ class InferenceService(_GenericHandler):
     async def _infer(services: Services, head: Head, raw: bytes) -> bytes:
         caller = head.caller(services)
         message = parse(service_pb2.ModelInferRequest, raw)
-        request = intake.build(
-            services,
-            head.arrival,
-            caller,
-            head.headers,
-            WireProtocol.KSERVE_GRPC,
-            services.catalog.find(message.model_name),
-            decode_request(message),
-            head.remaining_s(),
-        )
+        terms = head.opening.terms(caller, services.catalog.find(message.model_name))
+        request = terms.request(head.arrival, decode_request(message), head.remaining_s())
         try:
             with bounded(request.deadline.remaining_s()):
                 reply = await services.handle(request)
@@ -109,8 +102,7 @@ class InferenceService(_GenericHandler):
                     answer = await only_answer(frames)
         except TimeoutError:
             raise too_late() from None
-        told = intake.placement_headers(head.arrival, reply.placement)
-        head.context.set_trailing_metadata(tuple(told.items()))
+        head.context.answered_by(answered_by(head.arrival, reply.placement))
         return answer
 
     async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
@@ -200,6 +192,7 @@ class GrpcFront:
     def serve(self, services: Services) -> None:
         """These are in use from the next call on; connections stay open."""
         self._service.serve(services)
+        self._server.forget()
         self._ready = services.inspection.ready
 
     async def start(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from gateway import patience
 from gateway.callers import Caller
+from gateway.catalog import CatalogModel
 from gateway.errors import (
     DeadlineExceeded,
     GatewayError,
@@ -22,10 +23,22 @@ from gateway.errors import (
     UpstreamFailed,
 )
 from gateway.fronts import Services, intake
-from gateway.fronts.intake import Arrival
+from gateway.fronts.intake import READING, WHERE, Arrival, Terms
+from gateway.http2.connection import Fields
+from gateway.http2.hpack import Field, literal
+from gateway.http2.server import OK
 from gateway.oip.grpc import grpc_from_rest
 from gateway.patience import Patience
-from gateway.types import Frame, GrpcMessage, ReplyStream, RestBody, WireProtocol
+from gateway.types import (
+    Frame,
+    GrpcMessage,
+    Placement,
+    ReplyStream,
+    RestBody,
+    Sensitivity,
+    WireProtocol,
+    Zone,
+)
 
 _log = logging.getLogger("gateway.grpc")
 
@@ -42,34 +55,65 @@ Unary = Callable[["Head", bytes], Awaitable[bytes]]
 Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]
 
 
-class Head:
-    """A call of which only the metadata has been read."""
+class Opening:
+    """What the metadata of a call say, whatever its message. It is kept with the head that they
+    came in: one that comes again on its connection is not looked into again, as long as the same
+    services answer; who calls is asked each time where a key may be revoked or a token expire."""
 
-    __slots__ = ("arrival", "context", "headers", "repeated")
+    __slots__ = ("_terms", "_terms_of", "caller", "headers", "repeated", "services")
 
-    def __init__(self, context: Context, services: Services) -> None:
-        given = context.invocation_metadata() or ()
-        self.context = context
-        self.headers: dict[str, str] = dict(given)
+    def __init__(self, given: Sequence[tuple[str, str | bytes]], services: Services) -> None:
+        self.services = services
+        self.caller: Caller | None = None  # once it is known, and for as long as they are
         self.repeated = ""  # a header of ours that came twice
-        if len(self.headers) != len(given) or bytes in map(type, self.headers.values()):
-            self._read(given)
-        self.arrival = intake.arrive(self.headers, services)
-
-    def _read(self, given: Iterable[tuple[str, str | bytes]]) -> None:
-        self.headers = headers = {}
+        self._terms: Terms | None = None  # of the model that was asked for last
+        self._terms_of: Caller | None = None
+        self.headers: dict[str, str] = {}
         for name, value in given:
             if isinstance(value, bytes):
                 continue
-            if name in headers and name.startswith(("x-", "authorization", "traceparent")):
+            if name in self.headers and name.startswith(("x-", "authorization", "traceparent")):
                 self.repeated = name
-            headers[name] = value
+            self.headers[name] = value
+
+    def terms(self, caller: Caller, model: CatalogModel) -> Terms:
+        """Raises RequestRejected, Forbidden."""
+        terms = self._terms
+        if terms is None or terms.model is not model or self._terms_of is not caller:
+            grpc_protocol = WireProtocol.KSERVE_GRPC
+            terms = Terms(self.services, caller, self.headers, grpc_protocol, model)
+            self._terms, self._terms_of = terms, caller
+        return terms
+
+
+class Head:
+    """A call of which only the metadata has been read."""
+
+    __slots__ = ("arrival", "context", "headers", "opening")
+
+    def __init__(self, context: Context, services: Services) -> None:
+        self.context = context
+        kept = context.head
+        opening: Opening | None = kept.known
+        if opening is None or opening.services is not services:
+            kept.known = opening = Opening(context.invocation_metadata(), services)
+        self.opening = opening
+        self.headers = opening.headers
+        self.arrival = intake.arrive(opening.headers, services)
 
     def caller(self, services: Services) -> Caller:
-        if self.repeated:
-            raise RequestRejected(f"{self.repeated}: stands twice in the metadata; send it once")
+        """`services`: those of now, which a stream may outlive."""
+        opening = self.opening
+        same = services is opening.services
+        if same and opening.caller is not None:
+            return opening.caller
+        if opening.repeated:
+            raise RequestRejected(f"{opening.repeated}: stands twice in the metadata; send it once")
         names = self._peer_names() if services.callers.knows_certificates else ()
-        return intake.identify(self.headers, services, names)
+        found = intake.identify(self.headers, services, names)
+        if same and services.callers.lasting:
+            opening.caller = found
+        return found
 
     def _peer_names(self) -> tuple[str, ...]:
         """In the certificate that the connection was opened with."""
@@ -114,6 +158,48 @@ def status_of(arrival: Arrival, error: GatewayError, services: Services) -> Stat
     late = isinstance(error, DeadlineExceeded)
     words = f"{_LATE}: {error.message}" if late else error.message
     return grpc.StatusCode[error.grpc_status], words, told
+
+
+_told_where: dict[tuple[Zone, str, str, int, Sensitivity], tuple[Field, ...]] = {}
+"""What many answers end with alike."""
+_MOST_KNOWN = 4096
+_OCTET = [chr(size) for size in range(0x7F)]  # the length of a field's value, as HPACK has it
+_ID, _TRACE, _READ = (  # of fields that go into no table
+    f"\x00{_OCTET[len(name)]}{name}" for name in ("x-request-id", "traceparent", READING)
+)
+
+
+def answered_by(arrival: Arrival, placement: Placement) -> Fields:
+    """The trailers of an answer: `placement_headers`, as they go over the wire."""
+    key = (
+        placement.zone,
+        placement.endpoint,
+        placement.reason,
+        placement.attempts,
+        placement.sensitivity,
+    )
+    where = _told_where.get(key) or _tell_where(*key)
+    request_id, trace = arrival.request_id, arrival.traceparent
+    read = f"{placement.classify_s * 1000:.3f}"
+    own = (
+        f"{_ID}{_OCTET[len(request_id)]}{request_id}{_TRACE}{_OCTET[len(trace)]}{trace}"
+        f"{_READ}{_OCTET[len(read)]}{read}"
+    ).encode("ascii")
+    if placement.pseudonymised or placement.limits:
+        for name, told in intake.more_of(placement).items():
+            own += literal(name.encode(), told.encode("ascii", "replace"))
+    return where, own
+
+
+def _tell_where(
+    zone: Zone, endpoint: str, reason: str, attempts: int, sensitivity: Sensitivity
+) -> tuple[Field, ...]:
+    if len(_told_where) >= _MOST_KNOWN:
+        _told_where.clear()
+    told = zone.word, endpoint, reason, str(attempts), sensitivity.word
+    fields = [(n.encode(), v.encode("ascii", "replace")) for n, v in zip(WHERE, told, strict=True)]
+    found = _told_where[zone, endpoint, reason, attempts, sensitivity] = (*OK, *fields)
+    return found
 
 
 def parse(kind: Any, raw: bytes) -> Any:

@@ -11,7 +11,6 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
-from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
@@ -19,10 +18,11 @@ import grpc
 from gateway import ambient, patience
 from gateway.errors import BodyTooLarge, GatewayError
 from gateway.fronts import compression
+from gateway.http2.connection import Fields
 from gateway.http2.hpack import literal
-from gateway.http2.message import PREFIX_BYTES, Status, framed
+from gateway.http2.message import PREFIX_BYTES, Status, framed, read_prefix
 from gateway.http2.request import RequestHead
-from gateway.http2.server import App, Exchange, Http2Server, status_of, too_large
+from gateway.http2.server import OK, App, Exchange, Http2Server, status_of, too_large
 
 _log = logging.getLogger("gateway.grpc")
 
@@ -51,18 +51,20 @@ class Aborted(Exception):
 class Context:
     """Of one call, for its service."""
 
-    __slots__ = ("_exchange", "_serialize", "_trailers")
+    __slots__ = ("_exchange", "_serialize", "_told", "_trailers", "head")
 
     def __init__(self, exchange: Exchange, serialize: Any) -> None:
         self._exchange = exchange
+        self.head = exchange.head
         self._serialize = serialize
         self._trailers: Pairs = ()
+        self._told: Fields | None = None
 
     def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        return self._exchange.head.metadata
+        return self.head.metadata
 
     def time_remaining(self) -> float | None:
-        timeout_s = self._exchange.head.timeout_s
+        timeout_s = self.head.timeout_s
         return None if timeout_s is None else self._exchange.at_s + timeout_s - ambient.loop_s()
 
     def auth_context(self) -> Any:
@@ -71,6 +73,10 @@ class Context:
 
     def set_trailing_metadata(self, pairs: Pairs) -> None:
         self._trailers = pairs
+
+    def answered_by(self, told: Fields) -> None:
+        """The trailers of a call that is answered, as they go over the wire."""
+        self._told = told
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailers: Pairs = ()) -> None:
         self._trailers = trailers or self._trailers
@@ -85,6 +91,10 @@ class Context:
             [literal(n.encode(), v.encode("ascii", "replace")) for n, v in self._trailers]
         )
 
+    def tail(self) -> Fields:
+        """Behind an answer."""
+        return self._told or (OK, self.trailers())
+
 
 class GrpcServer:
     """The host of its connections, until it stops."""
@@ -94,6 +104,7 @@ class GrpcServer:
         self.max_streams = max_streams
         self.stopping = False
         self._services: list[Any] = []
+        self._handlers: dict[str, Any] = {}  # of methods that were called, by path
         self._connections: set[Http2Server] = set()
         self._empty = asyncio.Event()  # once it has stopped
         self._listening: asyncio.Server | None = None
@@ -103,6 +114,12 @@ class GrpcServer:
 
     def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
         """The same again, for servers that can do more with them."""
+
+    def forget(self) -> None:
+        """A service has other handlers from now on."""
+        self._handlers.clear()
+        for connection in self._connections:
+            connection.forget()
 
     async def start(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
@@ -145,28 +162,35 @@ class GrpcServer:
             self._empty.set()
 
     def app_of(self, head: RequestHead) -> tuple[App, bool]:
-        if head.http_status != 200:
-            return _not_grpc, True
-        if head.too_large or head.refused:
-            return _refused, True
+        if not head.usual:
+            return (_not_grpc if head.http_status != 200 else _refused), True
+        handler = self._handlers.get(head.path) or self._find(head)
+        if handler is None:
+            return _unknown, True
+        return self._serve, handler.request_streaming
+
+    def _find(self, head: RequestHead) -> Any:
         details = Details(head.path, head.metadata)
         for service in self._services:
             handler = service.service(details)
             if handler is not None:
-                return partial(self._serve, handler), bool(handler.request_streaming)
-        return _unknown, True
+                self._handlers[head.path] = handler
+                return handler
+        return None  # a path that a caller thought of: not kept
 
-    async def _serve(self, handler: Any, exchange: Exchange) -> None:
+    async def _serve(self, exchange: Exchange) -> None:
         """The one place where a call's end is told, whatever it is."""
+        head = exchange.head  # settings may have changed since it came
+        handler = self._handlers.get(head.path) or self._find(head)
         context = Context(exchange, handler.response_serializer)
-        timeout_s = exchange.head.timeout_s
+        run = self._stream if handler.request_streaming or handler.response_streaming else self._one
         try:
-            if timeout_s is None:
-                await self._run(handler, exchange, context)
+            if head.timeout_s is None:
+                await run(handler, exchange, context)
             else:
-                left_s = exchange.at_s + timeout_s - ambient.loop_s()
+                left_s = exchange.at_s + head.timeout_s - ambient.loop_s()
                 with patience.within(max(0.0, left_s) + _SAYS_ITSELF_S):
-                    await self._run(handler, exchange, context)
+                    await run(handler, exchange, context)
         except Aborted as exc:
             await exchange.heard_out(_HEARS_OUT_S)
             exchange.end(*status_of(exc.code.name, exc.words, context.trailers()))
@@ -178,19 +202,27 @@ class GrpcServer:
             _log.error("a call failed in the gateway: %s", type(exc).__name__)
             exchange.end(*status_of("INTERNAL", "the gateway failed to serve this call"))
 
-    async def _run(self, handler: Any, exchange: Exchange, context: Context) -> None:
+    async def _one(self, handler: Any, exchange: Exchange, context: Context) -> None:
+        """One message, one answer."""
+        read, write = handler.request_deserializer, handler.response_serializer
+        asked = self._plain(exchange.message)
+        if asked is None:
+            asked = await self._unpacked(exchange.message, exchange.head.encoding)
+        exchange.message = b""
+        answer = await handler.unary_unary(asked if read is None else read(asked), context)
+        exchange.answer(answer if write is None else write(answer), context.tail())
+
+    async def _stream(self, handler: Any, exchange: Exchange, context: Context) -> None:
         read = handler.request_deserializer
         if handler.request_streaming:
             asked: Any = self._messages(exchange, read)
         else:
-            asked = await self._only(exchange)
+            asked = self._plain(exchange.message)
+            if asked is None:
+                asked = await self._unpacked(exchange.message, exchange.head.encoding)
+            exchange.message = b""
             if read is not None:
                 asked = read(asked)
-        if not handler.response_streaming:
-            answer = await handler.unary_unary(asked, context)
-            write = handler.response_serializer
-            exchange.answer(framed(answer if write is None else write(answer)), context.trailers())
-            return
         method = handler.stream_stream or handler.unary_stream
         found = method(asked, context)
         if hasattr(found, "__aiter__"):
@@ -198,16 +230,18 @@ class GrpcServer:
                 await context.write(message)
         else:
             await found
-        exchange.end(_OK, context.trailers())
+        exchange.end(*context.tail())
 
-    async def _only(self, exchange: Exchange) -> bytes:
-        whole = exchange.message
-        exchange.message = b""
-        if len(whole) < PREFIX_BYTES or int.from_bytes(whole[1:PREFIX_BYTES]) + PREFIX_BYTES != len(
-            whole
-        ):
+    def _plain(self, whole: bytes) -> bytes | None:
+        """The one message of a request; None where it is compressed."""
+        compressed, length = read_prefix(whole) if len(whole) >= PREFIX_BYTES else (0, -1)
+        if length != len(whole) - PREFIX_BYTES:
             raise Status("INTERNAL", "the request is not one message")
-        return await self._unpacked(whole, exchange.head.encoding)
+        if compressed:
+            return None
+        if length > self.max_message_bytes:
+            raise Status("RESOURCE_EXHAUSTED", too_large(length, self))
+        return whole[PREFIX_BYTES:]
 
     async def _messages(self, exchange: Exchange, read: Any) -> AsyncIterator[Any]:
         while (whole := await exchange.next()) is not None:
@@ -234,7 +268,6 @@ class GrpcServer:
             ) from None
 
 
-_OK = ((b"grpc-status", b"0"),)
 _CODINGS = ("gzip", "deflate")
 
 

@@ -175,14 +175,14 @@ def build(
     return terms.request(arrival, payload, grpc_remaining_s)
 
 
-_WHERE = (
+WHERE = (
     "x-spillway-zone",
     "x-spillway-endpoint",
     "x-spillway-reason",
     "x-spillway-attempts",
     "x-spillway-sensitivity",
 )
-_READING = "x-spillway-classify-ms"
+READING = "x-spillway-classify-ms"
 _MOST_KNOWN = 4096
 _where: dict[tuple[Zone, str, str, int, Sensitivity], str] = {}
 """The lines that many answers have in common."""
@@ -202,10 +202,10 @@ def placement_lines(request_id: str, traceparent: str, placement: Placement) -> 
         where = _told_where(*key)
     lines = (
         f"x-request-id: {request_id}\r\ntraceparent: {traceparent}\r\n{where}"
-        f"{_READING}: {placement.classify_s * 1000:.3f}\r\n"
+        f"{READING}: {placement.classify_s * 1000:.3f}\r\n"
     )
     if placement.pseudonymised or placement.limits:
-        lines += "".join([f"{name}: {told}\r\n" for name, told in _more(placement).items()])
+        lines += "".join([f"{name}: {told}\r\n" for name, told in more_of(placement).items()])
     return lines
 
 
@@ -216,7 +216,7 @@ def _told_where(
         _where.clear()
     told = (zone.word, endpoint, reason, attempts, sensitivity.word)
     found = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
-        [f"{name}: {each}\r\n" for name, each in zip(_WHERE, told, strict=True)]
+        [f"{name}: {each}\r\n" for name, each in zip(WHERE, told, strict=True)]
     )
     return found
 
@@ -232,7 +232,7 @@ def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str
 _parted: Callable[[str], list[str]] = methodcaller("split", ": ", 1)
 
 
-def _more(placement: Placement) -> dict[str, str]:
+def more_of(placement: Placement) -> dict[str, str]:
     """Of few calls."""
     told = dict(placement.limits)
     if placement.pseudonymised:

@@ -12,11 +12,19 @@ from gateway.http2.connection import (
     FRAME_BYTES,
     HEAD_LIST_BYTES,
     STREAM_WINDOW,
+    Fields,
     Http2Connection,
     Stream,
 )
 from gateway.http2.hpack import Decoder, Field
-from gateway.http2.message import PREFIX_BYTES, Status, code_of, is_grpc, words_of
+from gateway.http2.message import (
+    PREFIX_BYTES,
+    Status,
+    code_of,
+    is_grpc,
+    read_prefix,
+    words_of,
+)
 
 QUIET_S: Final = 30.0  # with calls on it, before the server is asked whether it is there
 PONG_S: Final = 10.0
@@ -54,14 +62,11 @@ _OF_RESET = {
 class Call(Stream):
     """`answer` is its message, or how it failed. Who does not wait for it any more cancels it."""
 
-    __slots__ = ("answer", "begins", "got", "message", "own", "pieces")
+    got = 0  # bytes of the answer
 
-    def __init__(self, begins: tuple[Field, ...], own: bytes, message: bytes, answer: Any) -> None:
-        super().__init__()
-        self.begins, self.own, self.message = begins, own, message
+    def __init__(self, answer: Any) -> None:
         self.answer: asyncio.Future[bytes | Status] = answer
         self.pieces: list[bytes] = []
-        self.got = 0
 
 
 class Head:
@@ -104,9 +109,12 @@ class Http2Client(Http2Connection):
         super().__init__()
         self._most_bytes = max_answer_bytes
         self._decoder = Decoder(Head, HEAD_LIST_BYTES)
+        self._known = self._decoder.known
         self._next_id = 1
         self._most_calls = frames.MOST_WINDOW
-        self._waiting: deque[Call] = deque()  # until the server takes one more
+        self._waiting: deque[tuple[Call, Fields, bytes]] = (
+            deque()
+        )  # until the server takes one more
         self._leaving = False  # no new calls
         self.greeted: asyncio.Future[str] = self._loop.create_future()
 
@@ -116,19 +124,20 @@ class Http2Client(Http2Connection):
 
     def call(self, begins: tuple[Field, ...], own: bytes, message: bytes) -> Call:
         """`begins` are header fields that all calls of a kind share, `own` is a block of this one's
-        own; `message` has its prefix."""
-        call = Call(begins, own, message, self._loop.create_future())
+        own."""
+        call = Call(self._loop.create_future())
         if len(self._streams) < self._most_calls:
-            self._begin(call)
+            self._begin(call, (begins, own), message)
         else:
-            self._waiting.append(call)
+            self._waiting.append((call, (begins, own), message))
         return call
 
     def cancel(self, call: Call) -> None:
         """Harmless for one that has ended."""
         if not call.id:
-            if call in self._waiting:
-                self._waiting.remove(call)
+            for each in tuple(self._waiting):
+                if each[0] is call:
+                    self._waiting.remove(each)
         elif self._streams.get(call.id) is call:
             self._transport.write(frames.reset(call.id, Code.CANCEL))
             self._ended(call)
@@ -148,17 +157,14 @@ class Http2Client(Http2Connection):
         if not self._streams and not self._waiting and not self._lost:
             self.give_up(Code.NO_ERROR, "the connection was closed")
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: Call, head: Fields, message: bytes) -> None:
         call.id = number = self._next_id
         self._next_id = number + 2
         if number >= _LAST_STREAM:
             self._leaving = True
         call.window = self._peer_window
         self._streams[number] = call
-        block = self._encoder.begin(call.begins) + call.own
-        before = self._headers(number, block, 0)
-        message, call.message = call.message, b""
-        self._send(call, before, message, None)
+        self._send_message(call, head, message, None)
 
     # Its server's
 
@@ -176,7 +182,7 @@ class Http2Client(Http2Connection):
         if self._lost:
             return
         super()._end(why)
-        calls = (*self._streams.values(), *self._waiting)
+        calls = (*self._streams.values(), *[call for call, _, _ in self._waiting])
         self._streams.clear()
         self._waiting.clear()
         self._unsent.clear()
@@ -197,7 +203,7 @@ class Http2Client(Http2Connection):
         self._begin_waiting()
 
     def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
-        head = self._decoder.decode(block)
+        head = self._known.get(block) or self._decoder.decode(block)
         call = self._streams.get(stream)
         if call is None:
             self._check_closed(stream)
@@ -233,7 +239,7 @@ class Http2Client(Http2Connection):
             _fail(call, "UNAVAILABLE", "the server is going away")
             self._ended(call)
         while self._waiting:
-            _fail(self._waiting.popleft(), "UNAVAILABLE", "the server is going away")
+            _fail(self._waiting.popleft()[0], "UNAVAILABLE", "the server is going away")
         if not self._streams:
             self.retire()
 
@@ -251,28 +257,34 @@ class Http2Client(Http2Connection):
             return
         pieces = call.pieces
         found = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        if len(found) < PREFIX_BYTES or frames.number(found, 1) != len(found) - PREFIX_BYTES:
+        compressed, length = read_prefix(found) if len(found) >= PREFIX_BYTES else (0, -1)
+        if length != len(found) - PREFIX_BYTES:
             self._close(call, "INTERNAL", "the answer is not one message", ended)
-        elif found[0]:
+        elif compressed:
             self._close(call, "INTERNAL", "the answer is compressed, which nobody asked for", ended)
         elif not ended:
             self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
         else:
             if not call.answer.done():
                 call.answer.set_result(found[PREFIX_BYTES:])
-            self._close(call, "OK", "", ended)
+            if call.unsent is not None:
+                self._stop(call)
+            self._ended(call)
 
     def _close(self, call: Call, status: str, details: str, ended: bool) -> None:
         if status != "OK":
             _fail(call, status, details)
-        if not ended or call.unsent is not None:  # the server wants no more of it
-            self._transport.write(frames.reset(call.id, Code.CANCEL))
+        if not ended or call.unsent is not None:
+            self._stop(call)
         self._ended(call)
+
+    def _stop(self, call: Call) -> None:
+        """The server sends more of it, or wants no more."""
+        self._transport.write(frames.reset(call.id, Code.CANCEL))
 
     def _ended(self, call: Call) -> None:
         del self._streams[call.id]
         call.unsent = None
-        call.pieces = []
         if self._waiting:
             self._begin_waiting()
         elif self._leaving and not self._streams:
@@ -280,7 +292,7 @@ class Http2Client(Http2Connection):
 
     def _begin_waiting(self) -> None:
         while self._waiting and len(self._streams) < self._most_calls and not self._lost:
-            self._begin(self._waiting.popleft())
+            self._begin(*self._waiting.popleft())
 
 
 _CODES = frozenset(Code)

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from gateway import ambient
 from gateway.http2 import BadStream, Broken, Code, frames
 from gateway.http2.hpack import TABLE_BYTES, Encoder, Field
+from gateway.http2.message import PREFIX_BYTES, framed
 
 STREAM_WINDOW: Final = 4 << 20
 CONNECTION_WINDOW: Final = 16 << 20
@@ -27,29 +28,36 @@ _BLOCK_BYTES: Final = 64 * 1024
 _BLOCK_FRAMES: Final = 16
 _CONTROLS_PER_S: Final = 5_000
 _CONTROLS_PER_FRAME: Final = 4  # of a call: windows grow with what is sent
+_MOST_IN_ADVANCE: Final = -_CONTROLS_PER_S  # that frames of calls may bring
 _UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more answers
 _LINGER_S: Final = 1.0
+_TELLS_OF_STREAM: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
+_TELLS_OF_ALL: Final = CONNECTION_WINDOW // 2
+_NOTHING: Final = -1  # may come: the connection has ended
+_PADDED: Final = frames.PADDED
+_IN_PIECES: Final = frames.PADDED | frames.PRIORITISED | frames.END_HEADERS
+_DATA, _HEADERS, _WINDOW_UPDATE = frames.DATA, frames.HEADERS, frames.WINDOW_UPDATE
+_HEAD_BYTES, _STREAM, _END_STREAM = frames.HEAD_BYTES, frames.MOST_WINDOW, frames.END_STREAM
+_WHOLE_HEAD: Final = frames.END_HEADERS
+_WHOLE_END: Final = frames.END_HEADERS | frames.END_STREAM
+_read_head = frames.read_head
+_write_head, _write_message_head = frames.write_head, frames.write_message_head
 
-
-Tail = tuple[tuple[Field, ...], bytes]
-"""Header fields that all streams may end with, and a block of one's own."""
+Fields = tuple[tuple[Field, ...], bytes]
+"""Header fields that many streams have in common, and a block of one's own."""
 
 
 class Stream:
     """One call's, as the connection knows it."""
 
-    __slots__ = ("at", "ends", "held", "id", "received", "room", "tail", "unsent", "window")
-
-    def __init__(self) -> None:
-        self.id = 0  # until it has begun
-        self.window = 0  # what may be sent of it
-        self.room = STREAM_WINDOW  # what may come of it
-        self.received = 0  # and has, since the peer was told of more room
-        self.held = False  # the peer is told of more room when what came is taken, and not before
-        self.unsent: bytes | None = None  # DATA of which some could not be sent yet
-        self.at = 0  # how much was
-        self.tail: Tail | None = None  # behind it
-        self.ends = False  # with that, or with DATA where there is none
+    id = 0  # until it has begun
+    window = 0  # what may be sent of it
+    received = 0  # of the window that the peer has, since it was told of more room
+    held = False  # the peer is told of more room when what came is taken, and not before
+    unsent: bytes | None = None  # DATA of which some could not be sent yet
+    at = 0  # how much was
+    tail: Fields | None = None  # behind it
+    ends = False  # with that, or with DATA where there is none
 
 
 class Http2Connection(asyncio.Protocol):
@@ -57,15 +65,17 @@ class Http2Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.loop_clock(self._loop)
         self._transport: asyncio.Transport
-        self._cutter = frames.Cutter(FRAME_BYTES)
+        self._pieces: list[bytes] = []  # of a frame that is not whole
+        self._pieces_bytes = 0
+        self._wanted_bytes = 0  # before it is worth another look
+        self._only: int | None = frames.SETTINGS  # the one kind of frame that may come now
         self._streams: dict[int, Any] = {}
         self._encoder = Encoder()
         self._table_bytes = TABLE_BYTES
         self._peer_frame_bytes = frames.USUAL_FRAME_BYTES
         self._peer_window = frames.USUAL_WINDOW  # of a new stream
         self._window = frames.USUAL_WINDOW  # what may be sent, of all streams
-        self._room = CONNECTION_WINDOW  # what may come
-        self._received = 0
+        self._received = 0  # of what all streams may send, since the peer was told of more room
         self._unsent: deque[Stream] = deque()  # with room in their own window
         self._full = False  # the transport holds enough
         self._block: list[bytes] = []  # pieces of a header block that is not whole
@@ -117,14 +127,15 @@ class Http2Connection(asyncio.Protocol):
         if self._lost:
             return
         self._came = True
+        if self._pieces:
+            self._pieces.append(data)
+            self._pieces_bytes += len(data)
+            if self._pieces_bytes < self._wanted_bytes:
+                return
+            data = b"".join(self._pieces)
+            self._pieces.clear()
         try:
-            for kind, flags, stream, payload in self._cutter.cut(data):
-                if self._block_of and (kind != frames.CONTINUATION or stream != self._block_of):
-                    raise Broken(Code.PROTOCOL_ERROR, "a header block is broken off")
-                if not self._greeted and kind != frames.SETTINGS:
-                    raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
-                if not self._lost:
-                    self._take(kind, flags, stream, payload)
+            self._cut(data)
         except Broken as exc:
             self.give_up(exc.code, exc.why)
 
@@ -152,7 +163,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _end(self, why: str) -> None:
         """Nothing more comes, and nothing can be sent."""
-        self._lost = True
+        self._lost, self._only = True, _NOTHING
         if self._looks is not None:
             self._looks.cancel()
 
@@ -182,13 +193,56 @@ class Http2Connection(asyncio.Protocol):
 
     # Frames
 
+    def _cut(self, data: bytes) -> None:
+        """Take the frames in these bytes; what is there of one that is not whole waits. Raises
+        Broken for a frame that is too long as soon as its head is here."""
+        at, end, wanted = 0, len(data), _HEAD_BYTES
+        last = end - _HEAD_BYTES  # where a head can begin
+        while at <= last:
+            word, flags, stream = _read_head(data, at)
+            size = word >> 8
+            if size > FRAME_BYTES:
+                raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+            begins = at + _HEAD_BYTES
+            behind = begins + size
+            if behind > end:
+                wanted += size
+                break
+            kind, stream, at = word & 0xFF, stream & _STREAM, behind
+            if self._only is not None and not self._is_due(kind, stream):
+                return
+            payload = data[begins:behind]
+            if kind == _HEADERS and flags & _IN_PIECES == _WHOLE_HEAD and stream:
+                try:
+                    self._on_head(stream, payload, flags & _END_STREAM != 0)
+                except BadStream as exc:
+                    self._refuse(stream, exc)
+            elif kind == _WINDOW_UPDATE:
+                self._take_window(stream, payload)
+            elif kind == _DATA:
+                self._take_data(flags, stream, payload)
+            else:
+                self._take(kind, flags, stream, payload)
+        if at < end:
+            self._pieces.append(data[at:])
+            self._pieces_bytes, self._wanted_bytes = end - at, wanted
+
+    def _is_due(self, kind: int, stream: int) -> bool:
+        """Whether this frame is the one that has to come. What comes behind the end is thrown
+        away."""
+        if self._only == _NOTHING:
+            return False
+        if not self._greeted:
+            if kind != frames.SETTINGS:
+                raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
+        elif kind != frames.CONTINUATION or stream != self._block_of:
+            raise Broken(Code.PROTOCOL_ERROR, "a header block is broken off")
+        return True
+
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        if kind == frames.DATA:
-            self._take_data(flags, stream, payload)
-        elif kind == frames.HEADERS:
+        """What comes less often."""
+        if kind == frames.HEADERS:
             self._take_headers(flags, stream, payload)
-        elif kind == frames.WINDOW_UPDATE:
-            self._take_window(stream, payload)
         elif kind == frames.CONTINUATION:
             self._take_continuation(flags, payload)
         else:
@@ -215,37 +269,37 @@ class Http2Connection(asyncio.Protocol):
 
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
         size = len(payload)
-        self._room -= size
-        if self._room < 0:
-            raise Broken(Code.FLOW_CONTROL_ERROR, "more data than there is room for")
-        self._received += size
-        if self._received >= CONNECTION_WINDOW // 2:
-            self._transport.write(frames.window_update(0, self._received))
-            self._room += self._received
-            self._received = 0
+        self._received = received = self._received + size
+        if received >= _TELLS_OF_ALL:
+            self._make_room_for_all()
         found = self._streams.get(stream)
-        data = frames.unpadded(flags, payload) if flags & frames.PADDED else payload
-        ended = flags & frames.END_STREAM
+        data = frames.unpadded(flags, payload) if flags & _PADDED else payload
+        ended = flags & _END_STREAM != 0
         if data or ended:
-            self._controls -= _CONTROLS_PER_FRAME
+            if self._controls > _MOST_IN_ADVANCE:
+                self._controls -= _CONTROLS_PER_FRAME
         else:
             self._count()
         if found is None:
             self._check_closed(stream)
             return
-        found.room -= size
-        if found.room < 0:
-            self._reset(found, Code.FLOW_CONTROL_ERROR)
-            return
-        found.received += size
-        if found.received >= STREAM_WINDOW // 2 and not ended and not found.held:
-            self._make_room(found)
-        self._on_data(found, data, ended != 0)
+        found.received = received = found.received + size
+        if received >= _TELLS_OF_STREAM:
+            if received > STREAM_WINDOW:
+                self._reset(found, Code.FLOW_CONTROL_ERROR)
+                return
+            if not ended and not found.held:
+                self._make_room(found)
+        self._on_data(found, data, ended)
 
     def _make_room(self, stream: Stream) -> None:
         self._transport.write(frames.window_update(stream.id, stream.received))
-        stream.room += stream.received
         stream.received = 0
+
+    def _make_room_for_all(self) -> None:
+        """Always in time: a frame is far smaller than what the peer has left."""
+        self._transport.write(frames.window_update(0, self._received))
+        self._received = 0
 
     def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
         if not stream:
@@ -260,6 +314,7 @@ class Http2Connection(asyncio.Protocol):
             self._head(stream, payload, flags)
         else:
             self._block_of, self._block_flags = stream, flags
+            self._only = frames.CONTINUATION
             self._hold(payload)
 
     def _take_continuation(self, flags: int, payload: bytes) -> None:
@@ -270,6 +325,7 @@ class Http2Connection(asyncio.Protocol):
             block, stream = b"".join(self._block), self._block_of
             self._block.clear()
             self._block_of = self._block_bytes = 0
+            self._only = None
             self._head(stream, block, self._block_flags)
 
     def _hold(self, piece: bytes) -> None:
@@ -282,9 +338,12 @@ class Http2Connection(asyncio.Protocol):
         try:
             self._on_head(stream, block, flags & frames.END_STREAM != 0)
         except BadStream as exc:
-            if (found := self._streams.get(stream)) is not None:
-                self._transport.write(frames.reset(stream, exc.code))
-                self._on_bad(found, exc)
+            self._refuse(stream, exc)
+
+    def _refuse(self, stream: int, exc: BadStream) -> None:
+        if (found := self._streams.get(stream)) is not None:
+            self._transport.write(frames.reset(stream, exc.code))
+            self._on_bad(found, exc)
 
     def _on_bad(self, stream: Any, exc: BadStream) -> None:
         self._on_reset(stream, exc.code)
@@ -313,7 +372,8 @@ class Http2Connection(asyncio.Protocol):
             return
         for name, value in frames.read_settings(payload):
             self._set(name, value)
-        self._greeted = True
+        if not self._greeted:
+            self._greeted, self._only = True, None
         self._answer(frames.frame(frames.SETTINGS, frames.ACK, 0))
         self._on_settings()
         self._send_more()
@@ -339,14 +399,17 @@ class Http2Connection(asyncio.Protocol):
     def _take_window(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise Broken(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
-        self._count()
-        more = frames.number(payload) & frames.MOST_WINDOW
+        self._controls = controls = self._controls + 1
+        if controls > _CONTROLS_PER_S:
+            self._count_anew()
+        more = int.from_bytes(payload) & _STREAM
         if not stream:
             self._window += more
             if not more or self._window > frames.MOST_WINDOW:
                 raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
         elif (found := self._streams.get(stream)) is None:
-            self._check_closed(stream)
+            if not self._was_open(stream):
+                raise _never_opened()
             return
         elif not more:
             self._reset(found, Code.PROTOCOL_ERROR)
@@ -358,16 +421,20 @@ class Http2Connection(asyncio.Protocol):
     def _check_closed(self, stream: int) -> None:
         """Frames of a stream that has ended may still be under way (section 5.1)."""
         if not self._was_open(stream):
-            raise Broken(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")
+            raise _never_opened()
 
     def _count(self) -> None:
         """A frame that brings no call on."""
-        now_s = self._now_s()
-        if now_s - self._controls_since_s >= 1:
-            self._controls, self._controls_since_s = 0, now_s
         self._controls += 1
         if self._controls > _CONTROLS_PER_S:
+            self._count_anew()
+
+    def _count_anew(self) -> None:
+        """So many are a flood unless they took a second: the clock is asked once for all."""
+        now_s = self._now_s()
+        if now_s - self._controls_since_s < 1:
             raise Broken(Code.ENHANCE_YOUR_CALM, "too many frames that carry no call")
+        self._controls, self._controls_since_s = 0, now_s
 
     def _answer(self, data: bytes) -> None:
         if self._transport.get_write_buffer_size() > _UNREAD_BYTES:
@@ -384,13 +451,51 @@ class Http2Connection(asyncio.Protocol):
         if stream.unsent is not None and before <= 0 < stream.window:
             self._unsent.append(stream)
 
-    def _send(
-        self, stream: Stream, before: bytes, data: bytes, tail: Tail | None, ends: bool = True
+    def _send_message(
+        self, stream: Stream, head: Fields, message: bytes, tail: Fields | None
     ) -> None:
-        """DATA behind `before`, which are frames; then the fields of `tail`."""
+        """All that is sent of it: its header fields, one message, and the fields of `tail` where
+        there are any. In one write where there is room for all of it."""
+        number, encoder, most = stream.id, self._encoder, self._peer_frame_bytes
+        shared, own = head
+        block = (encoder.blocks.get(shared) or encoder.begin(shared)) + own
+        length = len(message)
+        size, block_size = length + PREFIX_BYTES, len(block)
+        if (
+            size > most
+            or size > stream.window
+            or size > self._window
+            or block_size > most
+            or self._full
+            or self._unsent
+        ):
+            self._send(stream, self._headers(number, block, 0), framed(message), tail)
+            return
+        stream.window -= size  # the DATA that comes for it pays for what it brings
+        self._window -= size
+        begins = _write_head(block_size << 8 | _HEADERS, _WHOLE_HEAD, number)
+        if tail is None:
+            before = _write_message_head(size << 8, _END_STREAM, number, 0, length)
+            self._transport.write(b"".join((begins, block, before, message)))
+            return
+        before = _write_message_head(size << 8, 0, number, 0, length)
+        shared, own = tail
+        last = (encoder.blocks.get(shared) or encoder.begin(shared)) + own
+        last_size = len(last)
+        if last_size > most:
+            ends, last = self._headers(number, last, _END_STREAM), b""
+        else:
+            ends = _write_head(last_size << 8 | _HEADERS, _WHOLE_END, number)
+        self._transport.write(b"".join((begins, block, before, message, ends, last)))
+
+    def _send(
+        self, stream: Stream, before: bytes, data: bytes, tail: Fields | None, ends: bool = True
+    ) -> None:
+        """DATA behind `before`, which are frames; then the fields of `tail`; as there is room."""
         size = len(data)
         if (
-            size <= stream.window
+            tail is None
+            and size <= stream.window
             and size <= self._window
             and size <= self._peer_frame_bytes
             and not self._full
@@ -398,13 +503,13 @@ class Http2Connection(asyncio.Protocol):
         ):
             stream.window -= size
             self._window -= size
-            self._controls -= _CONTROLS_PER_FRAME
-            flags = frames.END_STREAM if ends and tail is None else 0
-            behind = b"" if tail is None else self._tail(stream.id, tail)
-            head = frames.head(size, frames.DATA, flags, stream.id)
-            self._transport.write(b"".join((before, head, data, behind)))
+            if self._controls > _MOST_IN_ADVANCE:
+                self._controls -= _CONTROLS_PER_FRAME
+            head = frames.head(size, frames.DATA, _END_STREAM if ends else 0, stream.id)
+            self._transport.write(b"".join((before, head, data)))
             return
-        self._transport.write(before)
+        if before:
+            self._transport.write(before)
         stream.unsent, stream.at, stream.tail, stream.ends = data, 0, tail, ends
         if stream.window > 0 or not size:
             self._unsent.append(stream)
@@ -432,7 +537,8 @@ class Http2Connection(asyncio.Protocol):
         at, tail = stream.at, stream.tail
         stream.window -= size
         self._window -= size
-        self._controls -= _CONTROLS_PER_FRAME
+        if self._controls > _MOST_IN_ADVANCE:
+            self._controls -= _CONTROLS_PER_FRAME
         stream.at += size
         last = stream.at == len(data)
         flags = frames.END_STREAM if last and stream.ends and tail is None else 0
@@ -443,7 +549,7 @@ class Http2Connection(asyncio.Protocol):
                 self._transport.write(self._tail(stream.id, tail))
             self._on_sent(stream)
 
-    def _tail(self, stream: int, tail: Tail) -> bytes:
+    def _tail(self, stream: int, tail: Fields) -> bytes:
         """To be sent at once: what it means depends on the blocks before it."""
         return self._headers(stream, self._encoder.begin(tail[0]) + tail[1], frames.END_STREAM)
 
@@ -460,3 +566,7 @@ class Http2Connection(asyncio.Protocol):
     def _reset(self, stream: Stream, code: Code) -> None:
         self._transport.write(frames.reset(stream.id, code))
         self._on_reset(stream, code)
+
+
+def _never_opened() -> Broken:
+    return Broken(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")

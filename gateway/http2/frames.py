@@ -1,4 +1,4 @@
-"""Frames (RFC 9113, sections 4 and 6): cut out of the bytes that come, and written."""
+"""Frames (RFC 9113, sections 4 and 6): what they are made of, and how they are written."""
 
 from __future__ import annotations
 
@@ -36,53 +36,18 @@ HEAD_BYTES: Final = 9
 USUAL_FRAME_BYTES: Final = 1 << 14  # what anybody takes
 USUAL_WINDOW: Final = (1 << 16) - 1
 MOST_WINDOW: Final = (1 << 31) - 1
-_STREAM: Final = (1 << 31) - 1  # without the reserved bit
 
-Frame = tuple[int, int, int, bytes]
-"""Its type, its flags, its stream and what is in it."""
+_HEAD: Final = Struct(">IBI")
+_MESSAGE: Final = Struct(">IBIBI")
+read_head: Final = _HEAD.unpack_from
+write_head: Final = _HEAD.pack
+"""A frame's head in three numbers: its length before the octet of its kind, its flags, and its
+stream behind a reserved bit."""
+write_message_head: Final = _MESSAGE.pack
+"""With the prefix of gRPC's message behind it, all of which is in that frame."""
 
-_HEAD: Final = Struct(">HBBBI")  # the length is 24 bits
 _NUMBER: Final = Struct(">I")
 _SETTING: Final = Struct(">HI")
-
-
-class Cutter:
-    """What has come of a frame that is not whole yet waits for the rest."""
-
-    def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
-        self._pieces: list[bytes] = []
-        self._held_bytes = 0
-        self._wanted_bytes = HEAD_BYTES  # before it is worth another look
-
-    def cut(self, data: bytes) -> list[Frame]:
-        """Raises Broken for a frame that is too long, as soon as its head is here."""
-        if self._pieces:
-            self._pieces.append(data)
-            self._held_bytes += len(data)
-            if self._held_bytes < self._wanted_bytes:
-                return []
-            data = b"".join(self._pieces)
-            self._pieces.clear()
-        frames: list[Frame] = []
-        at, end, wanted = 0, len(data), HEAD_BYTES
-        while end - at >= HEAD_BYTES:
-            high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
-            size = high << 8 | low
-            if size > self._max_frame_bytes:
-                raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
-            wanted = HEAD_BYTES + size
-            if at + wanted > end:
-                break
-            at += HEAD_BYTES
-            frames.append((kind, flags, stream & _STREAM, data[at : at + size]))
-            at += size
-            wanted = HEAD_BYTES
-        if at < end:
-            self._pieces.append(data[at:])
-            self._held_bytes = end - at
-            self._wanted_bytes = wanted
-        return frames
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -90,7 +55,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def head(size: int, kind: int, flags: int, stream: int) -> bytes:
-    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream)
+    return write_head(size << 8 | kind, flags, stream)
 
 
 def settings(values: dict[int, int]) -> bytes:

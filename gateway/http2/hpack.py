@@ -44,12 +44,12 @@ class Decoder(Generic[T]):
         self._table: deque[Field] = deque()  # the newest first
         self._bytes = 0
         self._most_bytes = TABLE_BYTES
-        self._known: dict[bytes, T] = {}
+        self.known: dict[bytes, T] = {}  # what `decode` gives at once
         self._changed = False
 
     def decode(self, block: bytes) -> T:
         """Raises Broken: behind a block that cannot be read, no other can."""
-        found = self._known.get(block)
+        found = self.known.get(block)
         if found is not None:
             return found
         self._changed = False
@@ -58,13 +58,13 @@ class Decoder(Generic[T]):
         except IndexError:
             raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short") from None
         if self._changed:
-            self._known.clear()
+            self.known.clear()
             return self._read(fields)
         found = self._read(fields)
         if len(block) <= _LONGEST_KNOWN:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[block] = found
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            self.known[block] = found
         return found
 
     def _fields(self, block: bytes) -> list[Field] | None:
@@ -133,11 +133,11 @@ class Encoder:
         self._room = min(table_bytes, TABLE_BYTES)
         self._resized = _integer_of(self._room, 0x1F, 0x20) if table_bytes < TABLE_BYTES else b""
         self._entered: dict[Field, int] = {}  # fields in the table, by their turn
-        self._blocks: dict[tuple[Field, ...], bytes] = {}
+        self.blocks: dict[tuple[Field, ...], bytes] = {}  # what `begin` gives at once
 
     def begin(self, fields: tuple[Field, ...]) -> bytes:
         """Of the next block, which must be sent before another is begun."""
-        block = self._blocks.get(fields)
+        block = self.blocks.get(fields)
         return self._begin(fields) if block is None else block
 
     def _begin(self, fields: tuple[Field, ...]) -> bytes:
@@ -145,9 +145,11 @@ class Encoder:
         self._resized = b""
         block = b"".join([self._field(field) for field in fields])
         if entered == len(self._entered):
-            self._blocks[fields] = block
+            if len(self.blocks) >= _MOST_KNOWN:
+                self.blocks.clear()
+            self.blocks[fields] = block
         else:
-            self._blocks.clear()  # the others' places have changed
+            self.blocks.clear()  # the others' places have changed
         return resized + block
 
     def _field(self, field: Field) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 PREFIX_BYTES: Final = 5
 """Before a message: whether it is compressed, and its length."""
+
+read_prefix: Final = Struct(">BI").unpack_from
 
 STATUSES: Final = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",

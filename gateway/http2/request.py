@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
-from typing import Final
+from typing import Any, Final
 
 from gateway.http2.hpack import Field
 from gateway.http2.message import is_grpc
@@ -24,21 +24,25 @@ _OURS: Final = frozenset({b"te", b"content-type", b"content-length", b"host"})
 
 class RequestHead:
     """`malformed` says why it is no request (RFC 9113, section 8.1.1), `http_status` is of one
-    that is not gRPC's, `refused` the words for one whose gRPC cannot be read."""
+    that is not gRPC's, `refused` the words for one whose gRPC cannot be read; `usual` is one of
+    which there is nothing of that to say."""
 
     __slots__ = (
-        "encoding", "http_status", "malformed", "metadata", "path", "refused", "timeout_s",
-        "too_large",
+        "encoding", "http_status", "known", "malformed", "metadata", "path", "refused",
+        "timeout_s", "too_large", "usual",
     )  # fmt: skip
 
     def __init__(self, fields: list[Field] | None) -> None:
         self.path = self.encoding = self.malformed = self.refused = ""
         self.metadata: tuple[tuple[str, str | bytes], ...] = ()
         self.timeout_s: float | None = None
+        self.known: Any = None  # what its service made of it, and sees to that it still holds
         self.http_status = 200
         self.too_large = fields is None
         if fields is not None:
             self.malformed = self._read(fields)
+        wrong = self.malformed or self.refused or self.too_large
+        self.usual = not wrong and self.http_status == 200
 
     def _read(self, fields: list[Field]) -> str:
         pseudo: dict[bytes, bytes] = {}

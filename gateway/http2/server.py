@@ -20,9 +20,9 @@ from gateway.http2.connection import (
     FRAME_BYTES,
     HEAD_LIST_BYTES,
     STREAM_WINDOW,
+    Fields,
     Http2Connection,
     Stream,
-    Tail,
 )
 from gateway.http2.hpack import Decoder, Field, literal
 from gateway.http2.message import PREFIX_BYTES, Status, number_of, told_of
@@ -39,6 +39,7 @@ ANSWER: Final[tuple[Field, ...]] = (
     (b"content-type", b"application/grpc"),
     (b"grpc-accept-encoding", b"identity, deflate, gzip"),
 )
+_HEAD: Final[Fields] = (ANSWER, b"")
 OK: Final[tuple[Field, ...]] = ((b"grpc-status", b"0"),)
 
 App = Callable[["Exchange"], Coroutine[Any, Any, None]]
@@ -62,25 +63,21 @@ class Host(Protocol):
 class Exchange(Stream):
     """`message` is there once a task for one message begins; else `next` gives them in turn."""
 
-    __slots__ = (
-        "_app", "_more", "_room_free", "answering", "at_s", "complete", "connection",
-        "got", "head", "left", "message", "open", "pieces", "task",
-    )  # fmt: skip
+    got = 0  # bytes in `pieces`
+    complete = False  # no more of the request comes
+    open = True  # until it is answered, or cannot be any more
+    left = False  # the caller has gone
+    answering = False  # its head has been sent
+    message = b""  # with its prefix
+    task: asyncio.Task[None] | None = None
+    begun = False  # its task has, and ends by telling its connection
+    _more: asyncio.Future[None] | None = None
+    _room_free: asyncio.Future[None] | None = None
 
     def __init__(self, connection: Http2Server, head: RequestHead, app: App, at_s: float) -> None:
-        super().__init__()
         self.connection, self.head, self._app = connection, head, app
         self.at_s = at_s  # when its head had come, in seconds of the loop
         self.pieces: list[bytes] = []
-        self.got = 0
-        self.complete = False  # no more of the request comes
-        self.open = True  # until it is answered, or cannot be any more
-        self.left = False  # the caller has gone
-        self.answering = False  # its head has been sent
-        self.message = b""  # with its prefix
-        self.task: asyncio.Task[None] | None = None
-        self._more: asyncio.Future[None] | None = None
-        self._room_free: asyncio.Future[None] | None = None
 
     # What serves it asks
 
@@ -114,18 +111,16 @@ class Exchange(Stream):
         if not self.answering:
             self.answering = True
             before = self.connection.head_of(self, ANSWER)
-        self.connection.send(self, before, message, None, ends=False)
+        self.connection.send(self, before, message)
         while self.unsent is not None and self.open:
             self._room_free = self.connection.loop.create_future()
             await self._room_free
 
-    def answer(self, message: bytes, own: bytes) -> None:
-        """The only message with its prefix, and a block of trailers."""
+    def answer(self, message: bytes, tail: Fields) -> None:
+        """The only message, and its trailers."""
         if self.open:
-            connection = self.connection
             self.open = False
-            connection.send(self, connection.head_of(self, ANSWER), message, (OK, own))
-            connection.answered(self)
+            self.connection.answer(self, message, tail)
 
     def end_http(self, status: int) -> None:
         """For a request that is not gRPC's."""
@@ -170,6 +165,8 @@ class Exchange(Stream):
         self.sent()
         if self.task is not None:
             self.task.cancel()
+            if not self.begun:  # and never will: not a line of it runs
+                self.connection.served(self)
 
     def sent(self) -> None:
         waiter, self._room_free = self._room_free, None
@@ -204,6 +201,7 @@ class Exchange(Stream):
         return whole[:size]
 
     async def _serve(self) -> None:
+        self.begun = True
         try:
             await self._app(self)
         finally:
@@ -222,6 +220,7 @@ class Http2Server(Http2Connection):
         self.running: set[Exchange] = set()  # with a task
         self.peer_names: Mapping[str, tuple[bytes, ...]] = {}
         self._decoder = Decoder(RequestHead, HEAD_LIST_BYTES)
+        self._known = self._decoder.known
         self._last_id = 0
         self._preface: bytes | None = b""  # what has come of it; None when it has
         self._stopping = False
@@ -238,13 +237,18 @@ class Http2Server(Http2Connection):
         flags = frames.END_STREAM if ends else 0
         return self._headers(exchange.id, self._encoder.begin(fields) + own, flags)
 
-    def send(
-        self, exchange: Exchange, before: bytes, data: bytes, tail: Tail | None, ends: bool = True
-    ) -> None:
+    def answer(self, exchange: Exchange, message: bytes, tail: Fields) -> None:
+        """All of an answer."""
         if not self._lost:
-            self._send(exchange, before, data, tail, ends)
+            self._send_message(exchange, _HEAD, message, tail)
+        self.answered(exchange)
 
-    def send_tail(self, exchange: Exchange, tail: Tail) -> None:
+    def send(self, exchange: Exchange, before: bytes, data: bytes) -> None:
+        """Some of one, behind `before`, which are frames."""
+        if not self._lost:
+            self._send(exchange, before, data, None, ends=False)
+
+    def send_tail(self, exchange: Exchange, tail: Fields) -> None:
         self.write(self._tail(exchange.id, tail))
 
     def write(self, data: bytes) -> None:
@@ -253,11 +257,12 @@ class Http2Server(Http2Connection):
 
     def answered(self, exchange: Exchange) -> None:
         """Nothing more is said on it, but perhaps waits for room."""
-        self._release(exchange)
-        if exchange.unsent is None and self._streams.get(exchange.id) is exchange:
-            del self._streams[exchange.id]
-            if not exchange.complete:
-                self.write(frames.reset(exchange.id, Code.NO_ERROR))  # RFC 9113, section 8.1
+        if exchange.got:
+            self._release(exchange)
+        if exchange.unsent is not None or self._streams.pop(exchange.id, None) is None:
+            return
+        if not exchange.complete:
+            self.write(frames.reset(exchange.id, Code.NO_ERROR))  # RFC 9113, section 8.1
 
     def taken(self, exchange: Exchange, size: int) -> None:
         self._held_bytes -= size
@@ -291,6 +296,10 @@ class Http2Server(Http2Connection):
         if not self._lost:
             self._transport.write(frames.goaway(self._last_id, Code.NO_ERROR))
             self._close_if_done()
+
+    def forget(self) -> None:
+        """What is known of heads was made of what is not in use any more."""
+        self._known.clear()
 
     def cut(self) -> None:
         for exchange in tuple(self._streams.values()):
@@ -368,39 +377,41 @@ class Http2Server(Http2Connection):
         return stream % 2 == 1 and stream <= self._last_id
 
     def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
-        head = self._decoder.decode(block)
-        exchange = self._streams.get(stream)
-        if exchange is not None:
-            if exchange.complete or not ended:
-                raise BadStream(Code.PROTOCOL_ERROR, "header fields within a request")
-            self._complete(exchange)  # trailers, of which gRPC has none in requests
-            return
-        if stream <= self._last_id:  # of one that was reset, or refused
-            self._count_reset()
+        head = self._known.get(block) or self._decoder.decode(block)
+        if stream <= self._last_id:
+            self._on_trailers(stream, ended)
             return
         if stream % 2 == 0:
             raise Broken(Code.PROTOCOL_ERROR, "a stream that only a server may open")
         self._last_id = stream
-        if self._stopping:  # behind the GOAWAY: the caller knows that it was not begun
-            self.write(frames.reset(stream, Code.REFUSED_STREAM))
+        host, streams = self.host, self._streams
+        busy = len(self.running) >= host.max_streams
+        if busy or len(streams) >= host.max_streams or self._stopping or head.malformed:
+            self._refuse_call(stream, head)
             return
-        busy = len(self.running) >= self.host.max_streams
-        if busy or len(self._streams) >= self.host.max_streams:
-            self._count_reset()
-            self.write(frames.reset(stream, Code.REFUSED_STREAM))
-            return
-        if head.malformed:
-            self._count_reset()
-            self.write(frames.reset(stream, Code.PROTOCOL_ERROR))
-            return
-        app, at_once = self.host.app_of(head)
-        exchange = Exchange(self, head, app, self._now_s())
-        exchange.id, exchange.window, exchange.held = stream, self._peer_window, at_once
-        self._streams[stream] = exchange
+        app, at_once = host.app_of(head)
+        streams[stream] = exchange = Exchange(self, head, app, self._now_s())
+        exchange.id, exchange.window = stream, self._peer_window
         if at_once:
+            exchange.held = True
             exchange.begin()
         if ended:
             self._complete(exchange)
+
+    def _on_trailers(self, stream: int, ended: bool) -> None:
+        exchange = self._streams.get(stream)
+        if exchange is None:  # of one that was reset, or refused
+            self._count_reset()
+            return
+        if exchange.complete or not ended:
+            raise BadStream(Code.PROTOCOL_ERROR, "header fields within a request")
+        self._complete(exchange)  # gRPC has none in requests
+
+    def _refuse_call(self, stream: int, head: RequestHead) -> None:
+        code = Code.PROTOCOL_ERROR if head.malformed else Code.REFUSED_STREAM
+        if not self._stopping:  # behind the GOAWAY a caller knows that it was not begun
+            self._count_reset()
+        self.write(frames.reset(stream, code))
 
     def _on_data(self, exchange: Exchange, data: bytes, ended: bool) -> None:
         if exchange.complete:
@@ -473,6 +484,6 @@ def _names_in(certificate: Mapping[str, Any]) -> dict[str, tuple[bytes, ...]]:
     return {key: tuple(n.encode() for kind, n in names if kind == of) for key, of in kinds}
 
 
-def status_of(code: str, words: str, own: bytes = b"") -> Tail:
+def status_of(code: str, words: str, own: bytes = b"") -> Fields:
     """Trailers that say how a call failed, with a block of others."""
     return ((b"grpc-status", number_of(code)),), literal(b"grpc-message", told_of(words)) + own

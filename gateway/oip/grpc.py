@@ -40,13 +40,20 @@ def decode_request(message: Any, *, streamed: bool = False) -> TensorCall:
     if version and not _VERSION.fullmatch(version):
         raise MalformedBody("model_version: must be at most 18 decimal digits, or empty")
     inputs = _tensors(message.inputs, message.raw_input_contents, "inputs")
-    outputs = tuple([_output(output, at) for at, output in enumerate(message.outputs)])
-    for kind, named in (("inputs", inputs), ("outputs", outputs)):
-        if len(named) > 1 and len({each.name for each in named}) != len(named):
-            raise MalformedBody(f"{kind}: two tensors have the same name")
+    outputs: tuple[RequestedOutput, ...] = ()
+    if message.outputs:
+        outputs = tuple([_output(output, at) for at, output in enumerate(message.outputs)])
+        _check_names(outputs, "outputs")
+    if len(inputs) > 1:
+        _check_names(inputs, "inputs")
     asked = message.parameters
     found = _parameters(asked, "parameters: ") if asked else NO_PARAMETERS
     return TensorCall(inputs, outputs, found, message.id, version, streamed)
+
+
+def _check_names(named: Sequence[Tensor | RequestedOutput], kind: str) -> None:
+    if len({each.name for each in named}) != len(named):
+        raise MalformedBody(f"{kind}: two tensors have the same name")
 
 
 def _output(output: Any, at: int) -> RequestedOutput:

@@ -8,6 +8,7 @@ from tests.simulation.mutations import Change
 _ALIKE = "unit/fronts/test_credentials.py::test_every_front_knows_callers_alike"
 _FRONTS = "unit/fronts/test_credentials.py::"
 _OPENINGS = "unit/fronts/test_openings.py::"
+_GRPC_OPENINGS = "unit/fronts/test_grpc_openings.py::"
 _ISSUED = "unit/callers/test_issued.py::"
 _FORM = "unit/callers/test_key_form.py::"
 _JWS = "unit/callers/test_jws.py::"
@@ -247,6 +248,36 @@ B6 = Behaviour(
             "and after other settings for any", "fronts/http.py",
             "                or opening.services is not services\n", "",
             _OPENINGS + "test_what_is_known_of_a_head_ends_with_the_settings",
+        ),
+        guard(
+            "over gRPC, too, a head that comes again is asked for its key", "fronts/grpc_calls.py",
+            "        if same and services.callers.lasting:\n", "        if same:\n",
+            _GRPC_OPENINGS + "test_an_issued_key_is_looked_at_for_each_call",
+            _GRPC_OPENINGS + "test_a_caller_that_has_become_another_has_its_own_terms",
+        ),
+        guard(
+            "what a caller may is not what another may", "fronts/grpc_calls.py",
+            "or terms.model is not model or self._terms_of is not caller:",
+            "or terms.model is not model:",
+            _GRPC_OPENINGS + "test_a_caller_that_has_become_another_has_its_own_terms",
+        ),
+        guard(
+            "nor with another model", "fronts/grpc_calls.py",
+            "or terms.model is not model or self._terms_of is not caller:",
+            "or self._terms_of is not caller:",
+            _GRPC_OPENINGS + "test_a_model_that_a_key_may_not_use_is_refused_each_time",
+        ),
+        guard(
+            "what is known of a gRPC head ends with the settings", "fronts/grpc_calls.py",
+            "        if opening is None or opening.services is not services:\n",
+            "        if opening is None:\n",
+            _GRPC_OPENINGS + "test_what_is_known_of_a_head_ends_with_the_settings",
+        ),
+        guard(
+            "also for the stream that it opened", "fronts/grpc_calls.py",
+            "        same = services is opening.services\n", "        same = True\n",
+            "unit/fronts/test_grpc_stream.py::"
+            "test_a_key_that_is_taken_out_is_refused_within_the_stream_that_it_opened",
         ),
         guard(
             "what was seen counts for five seconds", "callers/issued.py",

@@ -126,8 +126,8 @@ D3 = Behaviour(
     (
         guard(
             "`grpc-timeout`", "backends/grpc_wire.py",
-            '        told = literal(b"grpc-timeout", _timeout(timeout_s))\n',
-            '        told = b""\n',
+            "connection.call(head, _timeout(timeout_s) + own, message)",
+            "connection.call(head, own, message)",
             _GRPC + "test_triton_gets_the_remaining_time_twice",
         ),
         guard(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.behaviours import Behaviour, guard
 
 _SERVER = "unit/http2/test_server.py::"
+_CONNECTION = "unit/http2/test_connection.py::"
 _CLIENT = "unit/http2/test_client.py::"
 _HPACK = "unit/http2/test_hpack.py::"
 _STREAM = "unit/fronts/test_grpc_stream.py::"
@@ -23,21 +24,32 @@ A8 = Behaviour(
         ),
         guard(
             "frames that carry no call are counted", "http2/connection.py",
-            "        if self._controls > _CONTROLS_PER_S:\n", "        if False:\n",
+            "        if now_s - self._controls_since_s < 1:\n", "        if False:\n",
             _SERVER + "test_a_flood_of_frames_that_carry_no_call_ends_its_connection",
         ),
         guard(
             "but windows may grow with what is sent", "http2/connection.py",
-            "        if data or ended:\n            self._controls -= _CONTROLS_PER_FRAME\n"
-            "        else:\n            self._count()\n",
-            "        if not data and not ended:\n            self._count()\n",
+            "        if data or ended:\n            if self._controls > _MOST_IN_ADVANCE:\n",
+            "        if data or ended:\n            if False:\n",
             _SERVER + "test_windows_that_grow_with_what_is_sent_are_no_flood",
         ),
         guard(
             "a call that was reset counts until its task has ended", "http2/server.py",
-            "        busy = len(self.running) >= self.host.max_streams\n",
+            "        busy = len(self.running) >= host.max_streams\n",
             "        busy = False\n",
             _SERVER + "test_a_call_that_was_reset_has_its_place_until_it_has_stopped",
+        ),
+        guard(
+            "but one that was reset before its task began is none", "http2/server.py",
+            "            if not self.begun:", "            if False:",
+            _SERVER + "test_calls_that_are_reset_before_they_begin_leave_their_places_to_others",
+        ),
+        guard(
+            "what calls bring is not saved up for a flood", "http2/connection.py",
+            "            if self._controls > _MOST_IN_ADVANCE:\n"
+            "                self._controls -= _CONTROLS_PER_FRAME\n        else:\n",
+            "            self._controls -= _CONTROLS_PER_FRAME\n        else:\n",
+            _CONNECTION + "test_what_calls_bring_is_not_saved_up_for_a_flood",
         ),
         guard(
             "so many resets and no more", "http2/server.py",
@@ -57,7 +69,8 @@ A8 = Behaviour(
         ),
         guard(
             "a caller has the room that it was given", "http2/connection.py",
-            "        if found.room < 0:\n", "        if False:\n",
+            "            if received > STREAM_WINDOW:\n",
+            "            if False:\n",
             _SERVER + "test_a_caller_cannot_send_more_than_it_was_given_room_for",
         ),
         guard(
@@ -66,9 +79,17 @@ A8 = Behaviour(
             _HPACK + "test_fields_that_count_too_much_are_not_kept_but_their_table_is",
         ),
         guard(
-            "a frame is bounded by its head", "http2/frames.py",
-            "            if size > self._max_frame_bytes:\n", "            if False:\n",
+            "a frame is bounded by its head", "http2/connection.py",
+            "            if size > FRAME_BYTES:\n", "            if False:\n",
             _SERVER + "test_what_is_not_http2_ends_the_connection_with_its_code",
+            _CONNECTION + "test_a_frame_is_too_long_by_its_head",
+        ),
+        guard(
+            "nothing comes before the first SETTINGS, or within a head", "http2/connection.py",
+            "            if self._only is not None and not self._is_due(kind, stream):\n"
+            "                return\n", "",
+            _SERVER + "test_what_is_not_http2_ends_the_connection_with_its_code",
+            _CONNECTION + "test_nothing_is_taken_behind_the_end",
         ),
         guard(
             "an answer is bounded", "http2/client.py",
@@ -94,7 +115,7 @@ A8 = Behaviour(
         ),
         guard(
             "a call that is given up is reset", "backends/grpc_wire.py",
-            "                connection.cancel(call)\n", "                pass\n",
+            "            connection.cancel(call)\n", "            pass\n",
             _CLIENT + "test_a_call_that_is_given_up_is_reset_at_once",
         ),
         guard(
@@ -105,14 +126,14 @@ A8 = Behaviour(
         ),
         guard(
             "what is known of blocks is forgotten when the table changes", "http2/hpack.py",
-            "            self._known.clear()\n            return self._read(fields)\n",
+            "            self.known.clear()\n            return self._read(fields)\n",
             "            return self._read(fields)\n",
             _HPACK + "test_a_block_means_something_else_when_the_table_has_changed",
         ),
         guard(
             "and what is written again, too", "http2/hpack.py",
-            "            self._blocks.clear()  # the others' places have changed\n",
-            "            self._blocks[fields] = block\n",
+            "            self.blocks.clear()  # the others' places have changed\n",
+            "            self.blocks[fields] = block\n",
             _HPACK
             + "test_fields_are_put_into_a_table_once_and_named_by_their_place_from_then_on",
         ),

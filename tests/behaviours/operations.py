@@ -9,6 +9,7 @@ _VERSIONS = "unit/test_two_versions.py::"
 _RELOADS = "properties/test_reloads.py::test_whatever_is_reloaded_whenever"
 _READ = "unit/test_reloading.py::"
 _LIVE = "scenarios/test_reload.py::"
+_GRPC = "unit/fronts/test_grpc_front.py::"
 _EXPLAIN = "properties/test_explain.py::test_what_explain_tells_is_what_is_then_done"
 _CUT = (
     "unit/test_pipeline.py::test_what_is_cut_ends_with_the_reason_and_not_as_if_its_caller_had_left"
@@ -119,6 +120,13 @@ O2 = Behaviour(
             "            services = self._services()\n",
             "            services = self.__dict__.setdefault('first', self._services())\n",
             _LIVE + "test_a_key_that_is_taken_out_is_refused_within_five_seconds",
+        ),
+        guard(
+            "a call over gRPC comes to the newest",
+            "fronts/grpc.py",
+            "        self._server.forget()\n",
+            "",
+            _GRPC + "test_a_call_comes_to_the_settings_of_the_moment_when_it_is_whole",
         ),
         guard(
             "a call over HTTP comes to the newest",

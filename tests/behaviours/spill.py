@@ -353,7 +353,7 @@ S7 = Behaviour(
         ),
         guard(
             "trailing metadata of a call", "fronts/grpc.py",
-            "        head.context.set_trailing_metadata(tuple(told.items()))\n", "",
+            "        head.context.answered_by(answered_by(head.arrival, reply.placement))\n", "",
             "unit/fronts/test_grpc_front.py::"
             "test_a_call_goes_through_the_pipeline_and_its_answer_comes_back_untouched",
         ),

@@ -27,6 +27,7 @@ from gateway.types import (
     InferenceRequest,
     Operation,
     Sensitivity,
+    Tensor,
     TensorCall,
     WireProtocol,
 )
@@ -46,6 +47,8 @@ PAYLOADS = (
     DocumentCall(Operation.CHAT, {}),
     DocumentCall(Operation.EMBEDDINGS, {}),
     TensorCall(()),
+    TensorCall((Tensor("a", "INT8", (2,), b"xx"),)),
+    TensorCall((Tensor("a", "INT8", (2,), b"xx"), Tensor("b", "INT8", (1,), b"x"))),
 )
 FOUND = (
     {"reason": "clear", "complete": True},
@@ -61,7 +64,7 @@ FOUND = (
 SHARES = st.floats(0.0, 10.0, allow_nan=False)
 CALLS = st.tuples(
     st.sampled_from(["t", "u"]), st.sampled_from(["m", "n"]), st.sampled_from(PAYLOADS),
-    st.sampled_from([WireProtocol.OPENAI, WireProtocol.KSERVE_REST]), st.integers(0, 1),
+    st.sampled_from([WireProtocol.OPENAI, WireProtocol.KSERVE_GRPC]), st.integers(0, 1),
     st.sampled_from([EVERYWHERE, ONPREM_ONLY]), st.sampled_from(DECISIONS),
     st.sampled_from([*FOUND[:1] * 4, *FOUND]), SHARES, SHARES, st.sampled_from(["p", "q"]),
 )  # fmt: skip

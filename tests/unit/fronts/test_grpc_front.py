@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
+from gateway.callers import Callers
 from gateway.config import LimitSettings
 from gateway.errors import (
     DeadlineExceeded,
@@ -43,10 +45,20 @@ from tests.unit.grpc_rig import (
     failure,
     infer_request,
     infer_response,
+    key,
     payload_of,
     reply,
     running_front,
     told,
+)
+from tests.unit.http2.peers import (
+    DATA,
+    END_STREAM,
+    INFER,
+    caller,
+    frame,
+    message,
+    request,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
@@ -80,8 +92,8 @@ async def test_a_call_goes_through_the_pipeline_and_its_answer_comes_back_untouc
 
 
 async def _frames(*frames: Frame) -> AsyncIterator[Frame]:
-    for frame in frames:
-        yield frame
+    for each in frames:
+        yield each
 
 
 async def test_the_answer_of_a_rest_endpoint_is_written_as_a_message() -> None:
@@ -308,3 +320,24 @@ async def test_a_second_server_on_the_port_is_an_error() -> None:
         second = GrpcFront(run.services, "127.0.0.1", run.port)
         with pytest.raises(OSError, match="cannot listen"):
             await second.start()
+
+
+async def test_a_call_comes_to_the_settings_of_the_moment_when_it_is_whole() -> None:
+    """Whatever was called before over the same connection."""
+    before, after = Pipeline(), Pipeline()
+    async with running_front(before.handle) as run, caller(run.port) as peer:
+        peer.send(peer.call(1, infer_request().SerializeToString()))
+        assert (await peer.answer(1))[1]["grpc-status"] == "0"
+        peer.send(peer.head(3, request(INFER)))  # its message comes later
+        await peer.until_read()
+        known = Callers({"k": key()})
+        run.front.serve(replace(run.services, handle=after.handle, callers=known))
+        peer.send(frame(DATA, END_STREAM, 3, message(infer_request().SerializeToString())))
+        assert (await peer.fields(3))["grpc-status"] == "16"
+        peer.send(peer.call(5, infer_request().SerializeToString()))
+        assert (await peer.fields(5))["grpc-status"] == "16"
+        more = request(INFER, *AUTHORIZED)
+        peer.send(peer.head(7, more))
+        peer.send(frame(DATA, END_STREAM, 7, message(infer_request().SerializeToString())))
+        assert (await peer.answer(7))[1]["grpc-status"] == "0"
+    assert (len(before.seen), len(after.seen)) == (1, 1)

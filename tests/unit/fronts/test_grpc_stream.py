@@ -6,6 +6,7 @@ import asyncio
 import queue
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -16,6 +17,7 @@ import tritonclient.grpc
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
+from gateway.callers import Callers
 from gateway.errors import UpstreamFailed
 from gateway.fronts.grpc_stream import MAX_IN_FLIGHT
 from gateway.types import Frame, GrpcMessage, InferenceReply, InferenceRequest
@@ -23,9 +25,11 @@ from tests.laps import within
 from tests.unit.grpc_rig import (
     PLACEMENT,
     Frames,
+    Pipeline,
     answers,
     infer_request,
     infer_response,
+    key,
     payload_of,
     reply,
     running_front,
@@ -396,3 +400,17 @@ def _by_tritonclient(target: str) -> tuple[list[bool], Any]:
         assert isinstance(error, InferenceServerException)
         client.stop_stream()
     return [r.parameters["triton_final_response"].bool_param for r in results], error
+
+
+async def test_a_key_that_is_taken_out_is_refused_within_the_stream_that_it_opened() -> None:
+    answering = Pipeline()
+    async with running_front(answering.handle, keys={"a": key("first")}) as run:
+        stream = run.stub.ModelStreamInfer(metadata=(("authorization", "Bearer first"),))
+        await stream.write(infer_request(call="before"))
+        assert await said(stream, 1) == ["before"]
+        run.front.serve(replace(run.services, callers=Callers({"b": key("second")})))
+        await stream.write(infer_request(call="after"))
+        (told,) = await said(stream, 1)
+        assert "!" in told
+        stream.cancel()
+    assert len(answering.seen) == 1

@@ -99,6 +99,12 @@ class Peer:
                 self.decoder.decode(seen.payload)
         return seen
 
+    async def until_read(self) -> None:
+        """All that was sent has been taken."""
+        self.send(frame(PING, 0, 0, b"all read"))
+        while (await self.next()).payload != b"all read":
+            pass
+
     async def fields(self, stream: int | None = None) -> dict[str, str]:
         """Of the next HEADERS."""
         seen = await self.until(HEADERS)

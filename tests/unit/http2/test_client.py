@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.grpc_wire import GrpcWire, field
+from gateway.backends.grpc_wire import GrpcWire, field, fields_of
 from gateway.backends.oip_grpc_failures import ours
 from gateway.errors import UpstreamBusy, UpstreamError, UpstreamRefused, UpstreamUnreachable
-from gateway.http2 import client, frames
+from gateway.http2 import client
 from gateway.http2.message import Status
 from tests.laps import within
 from tests.unit.http2.peers import (
@@ -302,7 +302,8 @@ async def test_heads_are_read_with_any_table(table: int) -> None:
     async with server(serve) as address:
         calling = wire(address)
         for at in range(6):
-            assert await calling.ask(INFER, b"", 5, (("x-request-id", f"{at}"),)) == b"yes"
+            own = fields_of([("x-request-id", f"{at}")])
+            assert await calling.ask(INFER, b"", 5, own) == b"yes"
         await calling.aclose()
     assert [h["x-request-id"] for h in heads] == [f"{at}" for at in range(6)]
     for told in heads:
@@ -428,14 +429,3 @@ async def test_any_frames_at_all_end_a_call() -> None:
 def test_what_cannot_stand_in_metadata_is_refused(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="metadata"):
         field(name, value)
-
-
-@pytest.mark.parametrize("size", [1, 8, 9, 10, 100, 5000])
-def test_frames_are_cut_wherever_their_bytes_are(size: int) -> None:
-    sent = [(kind, kind, kind, bytes(kind * 700)) for kind in range(1, 10)]
-    data = b"".join([frames.frame(*each) for each in sent])
-    cutter = frames.Cutter(1 << 20)
-    found: list[Any] = []
-    for at in range(0, len(data), size):
-        found += cutter.cut(data[at : at + size])
-    assert found == sent

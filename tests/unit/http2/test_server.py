@@ -347,6 +347,18 @@ async def test_a_call_that_was_reset_has_its_place_until_it_has_stopped() -> Non
         await slow.all_stopped()
 
 
+async def test_calls_that_are_reset_before_they_begin_leave_their_places_to_others() -> None:
+    limits = LimitSettings(max_concurrent=8)
+    async with running_front(Pipeline().handle, limits=limits) as run, caller(run.port) as peer:
+        for at in range(1, 41, 2):
+            peer.send(peer.call(at, ASKED) + frame(RST, 0, at, number(8)))
+        peer.send(peer.call(41, ASKED))
+        seen = await peer.until(HEADERS, RST)
+        assert (seen.kind, seen.stream) == (HEADERS, 41)
+        (connection,) = [c for c in connections(run) if c._last_id > 1]
+        assert not connection.running
+
+
 async def test_more_calls_than_may_be_are_refused_and_the_others_go_on() -> None:
     go_on = asyncio.Event()
 

@@ -1,0 +1,146 @@
+"""Frames are taken as they come, whatever pieces their bytes come in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from gateway.http2 import Code, frames
+from gateway.http2.connection import FRAME_BYTES, Http2Connection
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
+
+Taken = tuple[int, int, int, bytes]
+
+
+class Sent:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write_eof(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+class Taking(Http2Connection):
+    """Notes what it takes, and does nothing with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[Taken] = []
+        self.sent = Sent()
+        self.connection_made(cast(asyncio.BaseTransport, self.sent))
+
+    def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
+        self.taken.append((frames.HEADERS, frames.END_HEADERS | ended, stream, block))
+
+    def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
+        self.taken.append((frames.DATA, flags, stream, payload))
+
+    def _take_window(self, stream: int, payload: bytes) -> None:
+        self.taken.append((frames.WINDOW_UPDATE, 0, stream, payload))
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        self.taken.append((kind, flags, stream, payload))
+        super()._take(kind, flags, stream, payload)
+
+    def _on_goaway(self, last: int, code: int) -> None:
+        pass
+
+    def _was_open(self, stream: int) -> bool:
+        return True
+
+
+SENT: list[Taken] = [
+    (frames.SETTINGS, 0, 0, b""),
+    *((kind, kind, kind, bytes(700 * kind)) for kind in (0, 20, 30)),
+    (frames.HEADERS, frames.END_HEADERS, 7, b"x" * 300),
+    (frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, (1 << 31) - 1, b""),
+    (frames.WINDOW_UPDATE, 0, 0, bytes(4)),
+    (frames.PING, frames.ACK, 0, bytes(8)),
+    (frames.GOAWAY, 0, 0, bytes(5000)),
+]
+
+
+@pytest.mark.parametrize("size", [1, 8, 9, 10, 100, 5000, 1 << 20])
+async def test_frames_are_cut_wherever_their_bytes_are(size: int) -> None:
+    data = b"".join([frames.frame(*each) for each in SENT])
+    taking = Taking()
+    for at in range(0, len(data), size):
+        taking.data_received(data[at : at + size])
+    assert taking.taken == SENT
+
+
+async def test_the_reserved_bit_of_a_stream_says_nothing() -> None:
+    taking = Taking()
+    said = bytearray(frames.frame(frames.SETTINGS, 0, 0) + frames.frame(0x20, 0, 3))
+    said[9 + 5] |= 0x80
+    taking.data_received(bytes(said))
+    assert taking.taken[-1] == (0x20, 0, 3, b"")
+
+
+@pytest.mark.parametrize("comes", ["whole", "head alone", "octet by octet"])
+async def test_a_frame_is_too_long_by_its_head(comes: str) -> None:
+    def told(size: int) -> Any:
+        taking = Taking()
+        head = frames.head(size, 0x20, 0, 1)
+        data = frames.frame(frames.SETTINGS, 0, 0) + head
+        if comes == "whole":
+            taking.data_received(data + bytes(size))
+        elif comes == "head alone":
+            taking.data_received(data)
+        else:
+            for octet in data:
+                taking.data_received(bytes((octet,)))
+        return taking
+
+    assert not told(FRAME_BYTES)._lost
+    found = told(FRAME_BYTES + 1)
+    assert found._lost
+    assert found.sent.written.endswith(frames.goaway(0, Code.FRAME_SIZE_ERROR))
+    assert len(found.taken) == 1
+
+
+async def test_nothing_is_taken_behind_the_end() -> None:
+    class Leaving(Taking):
+        def _on_goaway(self, last: int, code: int) -> None:
+            self.give_up(Code.NO_ERROR, "the other end leaves")
+
+    taking = Leaving()
+    ping = frames.frame(frames.PING, frames.ACK, 0, bytes(8))
+    greeting = frames.frame(frames.SETTINGS, 0, 0)
+    taking.data_received(greeting + ping + frames.goaway(0, Code.NO_ERROR) + ping + ping[:9])
+    taking.data_received(ping[9:] + ping)
+    kinds = [each[0] for each in taking.taken]
+    assert kinds == [frames.SETTINGS, frames.PING, frames.GOAWAY]
+    assert not taking._pieces
+
+
+async def test_what_calls_bring_is_not_saved_up_for_a_flood() -> None:
+    """Not even by many of them."""
+
+    class Calls(Taking):
+        def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
+            Http2Connection._take_data(self, flags, stream, payload)
+
+        def _on_data(self, stream: Any, data: bytes, ended: bool) -> None:
+            pass
+
+    taking = Calls()
+    taking.data_received(frames.frame(frames.SETTINGS, 0, 0))
+    taking.data_received(frames.frame(frames.DATA, 0, 1, b"x") * 20_000)
+    taking.data_received(frames.frame(frames.PING, frames.ACK, 0, bytes(8)) * 20_000)
+    assert taking._lost
+    assert taking.sent.written.endswith(frames.goaway(0, Code.ENHANCE_YOUR_CALM))
