@@ -7,7 +7,7 @@ change a server (its models, shared memory, logging, tracing) is refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 
 import orjson
@@ -32,11 +32,10 @@ from gateway.fronts.http import (
     Call,
     Front,
     Opening,
-    arrival_of,
-    exchange_of,
 )
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
+from gateway.fronts.routes import Answer, endpoint
 from gateway.http.exchange import Exchange
 from gateway.kept import Kept
 from gateway.oip import grpc, rest
@@ -61,8 +60,6 @@ _MODELS, _INFER = "/v2/models/", "/infer"
 _AT_ONCE_BYTES = 64 * 1024  # coding more JSON than this leaves the event loop
 _EVERY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
-Answer = Callable[[Request, Arrival], Awaitable[Response]]
-
 
 def front(services: Services) -> Front:
     return Front(
@@ -78,7 +75,7 @@ def routes(services: Services) -> list[Route]:
     asked = Inspecting(services)
 
     def route(path: str, answer: Answer, method: str = "GET") -> Route:
-        return Route(path, _told(answer, services), methods=[method])
+        return Route(path, endpoint(answer, services), methods=[method])
 
     def of_model(path: str, answer: Answer, method: str = "GET") -> list[Route]:
         return [
@@ -231,13 +228,6 @@ def _header_length(value: str | None) -> int | None:
     return int(value)
 
 
-def _told(answer: Answer, services: Services) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        return await answer(request, arrival_of(exchange_of(request), services))
-
-    return endpoint
-
-
 def _refused(services: Services) -> list[Route]:
     """Parts of Triton that this gateway leaves out, each with a refusal that says so."""
 
@@ -247,12 +237,13 @@ def _refused(services: Services) -> list[Route]:
                 f"Not Found: {what} is not offered by this gateway", reason=NotOffered.reason
             )
 
-        told = _told(answer, services)
-        return [Route(path, told, methods=_EVERY_METHOD) for path in paths]
+        refused = endpoint(answer, services)
+        return [Route(path, refused, methods=_EVERY_METHOD) for path in paths]
 
-    async def absent(request: Request) -> Response:
+    async def not_offered(request: Request, arrival: Arrival) -> Response:
         raise RouteNotFound("Not Found: Triton's generate extension is not offered")
 
+    absent = endpoint(not_offered, services)
     return [
         Route("/v2/models/{rest:path}/generate", absent, methods=_EVERY_METHOD),
         Route("/v2/models/{rest:path}/generate_stream", absent, methods=_EVERY_METHOD),

@@ -7,7 +7,7 @@ event. Nothing else of the API is offered: another route is a 404, never a proxi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 
 from starlette.requests import Request
@@ -23,7 +23,6 @@ from gateway.fronts.http import (
     Call,
     Front,
     Opening,
-    arrival_of,
     caller_of,
     exchange_of,
 )
@@ -32,6 +31,7 @@ from gateway.fronts.openai_alike import AlikeBodies
 from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
 from gateway.fronts.openai_events import EventBytes
+from gateway.fronts.routes import endpoint
 from gateway.http.exchange import Exchange
 from gateway.kept import Kept
 from gateway.types import (
@@ -60,19 +60,17 @@ CALLS = {
     "/v1/responses": Operation.RESPONSES,
 }
 
-Answer = Callable[[Request, Arrival], Awaitable[Response]]
-
 
 def front(services: Services) -> Front:
-    ours = OpenAiFront(services)
     calls: dict[str, Call] = {path: partial(_Opening, services, op) for path, op in CALLS.items()}
-    return Front("/v1", WireProtocol.OPENAI.value, _routes(ours), error_response, calls.get)
+    return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
 
 
-def _routes(ours: OpenAiFront) -> list[Route]:
+def _routes(services: Services) -> list[Route]:
+    ours = OpenAiFront(services)
     return [
-        Route("/v1/models", ours.endpoint(ours.models), methods=["GET"]),
-        Route("/v1/models/{name:path}", ours.endpoint(ours.model), methods=["GET"]),
+        Route("/v1/models", endpoint(ours.models, services), methods=["GET"]),
+        Route("/v1/models/{name:path}", endpoint(ours.model, services), methods=["GET"]),
     ]
 
 
@@ -86,12 +84,6 @@ def error_response(error: GatewayError, arrival: Arrival) -> Response:
 class OpenAiFront:
     def __init__(self, services: Services) -> None:
         self._services = services
-
-    def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        async def answered(request: Request) -> Response:
-            return await answer(request, arrival_of(exchange_of(request), self._services))
-
-        return answered
 
     async def models(self, request: Request, arrival: Arrival) -> Response:
         caller = caller_of(exchange_of(request), self._services)
