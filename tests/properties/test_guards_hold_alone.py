@@ -19,6 +19,8 @@ import gateway
 from tests.properties.schedules import world
 from tests.unit.harness import run
 
+pytestmark = pytest.mark.interpreted
+
 WORLDS = 60
 PACKAGE = Path(gateway.__file__).parent
 ROOT = PACKAGE.parent

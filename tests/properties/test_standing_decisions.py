@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -18,9 +18,7 @@ from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.types import (
     EVERYWHERE,
     ONPREM_ONLY,
-    Classification,
     Decision,
-    EndpointState,
     InferenceRequest,
     TensorCall,
     Zone,
@@ -105,18 +103,6 @@ def _call(chance: random.Random) -> InferenceRequest:
     return call
 
 
-class _Weighed(Policy):
-    """Counts what did not stand."""
-
-    times = 0
-
-    def decide(
-        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
-    ) -> Decision:
-        _Weighed.times += 1
-        return super().decide(request, found, states)
-
-
 def _decided(make: Callable[[], Decision]) -> object:
     try:
         return make()
@@ -129,17 +115,19 @@ async def _lives(seed: int) -> tuple[int, int]:
     chance = random.Random(seed)
     rig, stood = _rig(chance), [0, 0]
     policies = [
-        _Weighed(spill=chance.random() < 0.9, margin=chance.choice([1.0, 1.2])),
-        _Weighed(max_attempts=1),
+        Policy(spill=chance.random() < 0.9, margin=chance.choice([1.0, 1.2])),
+        Policy(max_attempts=1),
     ]
     for _ in range(_STEPS):
         if chance.random() < 0.4:
             _happens(rig, chance)
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.01, 0.3]))
-        call, policy, before = _call(chance), policies[chance.random() < 0.05], _Weighed.times
+        call, policy = _call(chance), policies[chance.random() < 0.05]
         found = verdict(call)
+        known = rig.fleet._staying if found.restricted else rig.fleet._standing
+        standing = known.get(MODEL)
         said = _decided(partial(rig.fleet.decide, call, found, policy))
-        if _Weighed.times == before:
+        if standing is not None and said is standing._decision:  # and was not weighed
             stood[found.restricted] += 1
             assert call.zones is EVERYWHERE
         states = rig.fleet.snapshot(call, found.restricted)
