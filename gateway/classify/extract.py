@@ -196,7 +196,7 @@ def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector
 
 
 def _tell(key: str, item: Any, collector: Collector) -> None:
-    if key in _MEDIA_OBJECTS and isinstance(item, dict) and _MEDIA_KEYS & item.keys():
+    if key in _MEDIA_OBJECTS and isinstance(item, dict) and not _MEDIA_KEYS.isdisjoint(item):
         collector.mark(key)
     elif key in _OPAQUE_FIELDS:
         collector.mark(_OPAQUE_FIELDS[key])
