@@ -139,7 +139,7 @@ def test_with_a_spool_calls_go_on_and_their_records_come_back(disk: Disk, tmp_pa
         told = [infer(gateway, **RESTRICTED) for _ in range(20)]
         assert {answer.status_code for answer in told} == {200}
         assert list((tmp_path / "spool").iterdir())
-        assert "they go into the spool" in gateway.log_path.read_text()
+        wait_until(lambda: "they go into the spool" in gateway.log_path.read_text(), 10)
         disk.empty()
         wait_until(lambda: "spillway_audit_spooled_records 0.0" in gateway.metrics(), 20)
         recorded = {r["id"] for r in gateway.records() if r["outcome"] == "served"}

@@ -17,6 +17,7 @@ def test_each_guard_is_where_its_removal_looks_for_it() -> None:
     assert stale() == [], "the gateway changed; write these in tests/simulation/mutations.py anew"
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     "mutation", [m for m in MUTATIONS if m.guard in _QUICK], ids=lambda m: m.guard
 )
