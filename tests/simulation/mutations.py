@@ -99,15 +99,13 @@ MUTATIONS: tuple[Mutation, ...] = (
     _one("the turn is given back", "A2", "attempt.py",
          "            self.turn.release(self.answered)\n", "            pass\n"),
     _one("the turn of who leaves is given back", "A2 A3", "attempt.py",
-         '            await self.finish(None, "cancelled")\n            raise\n'
-         "        except EgressForbidden:",
-         "            raise\n        except EgressForbidden:"),
-    _one("the turn of who runs out of time is given back", "A2 A3", "attempt.py",
-         "            late = self._too_late()\n            await self.finish(late)\n",
-         "            late = self._too_late()\n"),
+         'failed, closing = Kept(exc), self.end(None, "cancelled")',
+         "failed, closing = Kept(exc), None"),
+    _one("the turn of who runs out of time is given back", "A2 A3 B3", "attempt.py",
+         "failed, closing = Kept(late), self.end(late)", "failed, closing = Kept(late), None"),
     _one("the turn of a connector's bug is given back", "A2 A3", "attempt.py",
-         '            await self.finish(None, "internal")\n            raise\n',
-         "            raise\n"),
+         'failed, closing = Kept(exc), self.end(None, "internal")',
+         "failed, closing = Kept(exc), None"),
     _one("money put aside is settled", "A2 S5", "attempt.py",
          "            self.reserved.settle(attempt.cost.nano_usd)\n", "            pass\n"),
     _one("calls in flight are counted down", "A2", "attempt.py",
@@ -141,15 +139,13 @@ MUTATIONS: tuple[Mutation, ...] = (
          "asyncio.wait((closing,), timeout=_CLOSES_IN_S)", "asyncio.wait((closing,))"),
     # Attempts
     _one("the commit point", "A4", "attempt.py",
-         "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise\n\n    @property\n    def flow",
-         "        except GatewayError as exc:\n            attempt.stream = await attempt._open()\n"
-         "            return await anext(attempt.stream)\n\n    @property\n    def flow"),
+         "            failed, closing = Kept(exc), attempt.end(exc)\n        self._done = True\n",
+         "            attempt.stream = await attempt._open()\n"
+         "            return await anext(attempt.stream)\n        self._done = True\n"),
     _one("a broken stream is no whole one", "A4 A2", "attempt.py",
-         "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise\n\n    @property\n    def flow",
-         "        except GatewayError as exc:\n            await self._finish(exc)\n"
-         "            raise StopAsyncIteration from None\n\n    @property\n    def flow"),
+         "            failed, closing = Kept(exc), attempt.end(exc)\n        self._done = True\n",
+         "            failed, closing = Kept(StopAsyncIteration()), attempt.end(exc)\n"
+         "        self._done = True\n"),
     _one("second tries are few", "A5", "retries.py",
          "        if self._left < 1.0:\n            return False\n", ""),
     _one("no hedge of what has failed", "A2 A4", "dispatch.py",
