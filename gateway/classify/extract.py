@@ -149,10 +149,11 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
         field, items, keyed = open_[-1]
         for item in items:
             if keyed:
-                field, item = item
-                if type(field) is not str:
+                key, item = item
+                if type(key) is not str:
                     collector.mark("value_type")
                     continue
+                field = key
                 if field not in PROTOCOL_WORDS:
                     collector.text(field)
             kind = type(item)
@@ -196,7 +197,7 @@ def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector
 
 
 def _tell(key: str, item: Any, collector: Collector) -> None:
-    if key in _MEDIA_OBJECTS and isinstance(item, dict) and _MEDIA_KEYS & item.keys():
+    if key in _MEDIA_OBJECTS and isinstance(item, dict) and not _MEDIA_KEYS.isdisjoint(item):
         collector.mark(key)
     elif key in _OPAQUE_FIELDS:
         collector.mark(_OPAQUE_FIELDS[key])
