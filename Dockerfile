@@ -7,8 +7,8 @@ WORKDIR /build
 RUN python -m venv /opt/spillway
 COPY requirements/gateway.txt requirements/
 RUN /opt/spillway/bin/pip install --require-hashes --requirement requirements/gateway.txt
-# --build-arg SPILLWAY_COMPILE=1: what a call passes through is compiled. Not for use yet: docs/compiled.md.
-ARG SPILLWAY_COMPILE=
+# What a call passes through is compiled (docs/compiled.md); --build-arg SPILLWAY_COMPILE= leaves it out.
+ARG SPILLWAY_COMPILE=1
 COPY requirements/compile.txt requirements/
 # hadolint ignore=DL3008
 RUN test -z "$SPILLWAY_COMPILE" || { apt-get update \

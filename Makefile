@@ -26,8 +26,8 @@ SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
 # Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
 DATA := $(wildcard ../shared/data/pii)
 
-.PHONY: help run test check format models patterns compiled lock clean debian bench load peers \
-  bench-classify simulate-seeds
+.PHONY: help run test check format models patterns compiled as-shipped test-compiled lock clean \
+  debian bench load peers bench-classify simulate-seeds
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,7 +55,7 @@ bench: $(STAMPS)/dev ## what each stage of a call costs by itself, in microsecon
 load: $(STAMPS)/dev ## load on a gateway of yours: ARGS="--url http://127.0.0.1:8080 --model chat"
 	@$(BIN)/python -m loadtests.load $(ARGS)
 
-peers: $(STAMPS)/dev patterns ## Spillway beside other gateways, in turns; ARGS="--rounds 1 --only ..."
+peers: $(STAMPS)/dev patterns as-shipped ## Spillway beside other gateways, in turns; ARGS="--rounds 1 --only ..."
 	@$(BIN)/python -m loadtests.peers $(ARGS)
 
 bench-classify: $(STAMPS)/dev ## what classification costs and finds; DATA=folder of annotated texts
@@ -80,6 +80,14 @@ models: ## build what models/ does not carry (needs an installation: run or test
 
 patterns: ## compile what scans look for, once on a machine (the demo does it by itself)
 	@$(BIN)/spillway prepare
+
+as-shipped: $(STAMPS)/dev
+	@$(BIN)/python -m loadtests.build >/dev/null || ! command -v cc >/dev/null \
+	  || $(MAKE) --no-print-directory compiled
+
+test-compiled: $(STAMPS)/dev models patterns as-shipped ## the tests, of the build that make compiled makes
+	@PYTHONPATH="$(CURDIR)/var/compiled:$(CURDIR)" PYTHONSAFEPATH=1 \
+	  $(BIN)/python -m pytest --import-mode=append -n $(or $(JOBS),3) $(ARGS)
 
 compiled: $(STAMPS)/dev ## compile the gateway into var/compiled (needs a C compiler; docs/compiled.md)
 	@rm -rf var/compiled build

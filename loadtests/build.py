@@ -33,6 +33,11 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compiled", action="store_true", help="what `make compiled` built")
 
 
+def shipped() -> bool:
+    """Whether what ships is there to be measured. Else it is the source, which is said."""
+    return missing() is None
+
+
 def environment(compiled: bool) -> dict[str, str]:
     """What a gateway's process is given besides. Ends this one where there is no such build: nobody
     shall take the figures of one for the other's."""
@@ -44,3 +49,7 @@ def environment(compiled: bool) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(COMPILED.resolve()), str(Path.cwd())]),
         "PYTHONSAFEPATH": "1",  # or this folder's would be first
     }
+
+
+if __name__ == "__main__":
+    sys.exit(missing())

@@ -72,12 +72,12 @@ class Spillway:
     ) -> None:
         """`command` is what `serve` and its options are put behind."""
         self.name, self.note = name, note
-        self._command, self._compiled = command, compiled
+        self._command, self.compiled = command, compiled
         self._model, self._tensors = model, tensors
         self._process: Process | None = None
 
     def start(self, site: Site) -> Running:
-        if self._compiled and (why := build.missing()):
+        if self.compiled and (why := build.missing()):
             raise Absent(why)
         scratch = site.scratch / self.name
         scratch.mkdir()
@@ -94,7 +94,7 @@ class Spillway:
         self._process = Process(
             [*self._command, "serve", "--config", settings, "--ready-file", ready],
             scratch / "log",
-            {"SPILLWAY_LOAD_KEY": _KEY, **build.environment(self._compiled)},
+            {"SPILLWAY_LOAD_KEY": _KEY, **build.environment(self.compiled)},
         )
         self._process.await_file(ready, _START_S)
         ports = json.loads(ready.read_text())
@@ -129,20 +129,30 @@ def _has_public() -> bool:
 
 
 def peers() -> list[Spillway]:
+    """As it ships, which is compiled; where no compiler was, the source takes its place."""
+    compiled = build.shipped()
+    built = "compiled" if compiled else "the source, since " + str(build.missing())
     return [
         Spillway(
             "spillway_inspected",
             "inspected",
-            "every call read by patterns, audit and ledger on disk, cloud endpoint",
+            f"every call read by patterns, audit and ledger on disk, cloud endpoint; {built}",
             tensors=True,
+            compiled=compiled,
         ),
         Spillway(
-            "spillway_compiled",
-            "inspected",
-            "the same, compiled as docs/compiled.md tells; not for use, which is told there, too",
-            tensors=True,
-            compiled=True,
+            "spillway_public", "public", "the same, for a model declared public", compiled=compiled
         ),
-        Spillway("spillway_public", "public", "the same, for a model declared public"),
-        Spillway("spillway_onprem", "onprem", "inspected, through the queue of an on-prem model"),
+        Spillway(
+            "spillway_onprem",
+            "onprem",
+            "inspected, through the queue of an on-prem model",
+            compiled=compiled,
+        ),
+        Spillway(
+            "spillway_source",
+            "inspected",
+            "as spillway_inspected, of the source as it is",
+            tensors=True,
+        ),
     ]

@@ -106,14 +106,13 @@ A2 = Behaviour(
             (
                 Change(
                     "attempt.py",
-                    '            await self.finish(None, "cancelled")\n            raise\n'
-                    "        except EgressForbidden:",
-                    "            raise\n        except EgressForbidden:",
+                    'Kept(exc), self.end(None, "cancelled")\n        except EgressForbidden',
+                    "Kept(exc), None\n        except EgressForbidden",
                 ),
                 Change(
                     "dispatch.py",
-                    '            await attempt.finish(None, "cancelled")\n            raise\n',
-                    "            raise\n",
+                    "        await attempt.aclose()\n        raise left.again()\n",
+                    "        raise left.again()\n",
                 ),
             ),
             (_KILLS,),
@@ -203,7 +202,7 @@ A3 = Behaviour(
         ),
         guard(
             "an HTTP caller who leaves a stream", "http/exchange.py",
-            "            await asyncio.shield(content.aclose())\n", "            pass\n",
+            "        await asyncio.shield(content.aclose())\n", "",
             _FRONT + "test_a_stream_is_closed_when_its_caller_leaves",
             _FRONT + "test_a_stream_is_closed_when_its_caller_left_before_it_began",
         ),

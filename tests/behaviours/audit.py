@@ -146,7 +146,7 @@ _UNCHANGED = (
     ),
     guard(
         "an edited line is told", "audit/chain.py",
-        "    if found.hex().encode() != tail[len(_TAIL) : -2]:\n", "    if False:\n",
+        "    if tail != b'%b%b\"}' % (_TAIL, hexlify(found)):\n", "    if False:\n",
         _VERIFY + "test_a_change_is_told_with_its_file_and_line",
     ),
     guard(

@@ -12,10 +12,7 @@ _HEDGE = "unit/test_hedge.py::"
 _CLOSED = "unit/test_closed_cloud.py::"
 _TENDING = "unit/test_tending.py::"
 
-_BROKEN = (
-    "        except GatewayError as exc:\n            await self._finish(exc)\n"
-    "            raise\n\n    @property\n    def flow"
-)
+_BROKEN = "            failed, closing = Kept(exc), attempt.end(exc)\n"
 
 A4 = Behaviour(
     "A4",
@@ -25,16 +22,13 @@ A4 = Behaviour(
     (
         guard(
             "no second attempt after the first frame", "attempt.py", _BROKEN,
-            "        except GatewayError as exc:\n"
-            "            attempt.stream = await attempt._open()\n"
-            "            return await anext(attempt.stream)\n\n    @property\n    def flow",
+            f"            await attempt._open()\n{_BROKEN}",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),
         guard(
             "a broken stream is no whole one", "attempt.py", _BROKEN,
-            "        except GatewayError as exc:\n            await self._finish(exc)\n"
-            "            raise StopAsyncIteration from None\n\n    @property\n    def flow",
+            "            failed, closing = Kept(StopAsyncIteration()), attempt.end(exc)\n",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),

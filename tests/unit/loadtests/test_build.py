@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadtests import build
+from loadtests.peers import spillway
 
 
 @pytest.fixture
@@ -45,3 +46,16 @@ def test_a_module_that_came_later_is_not_built(here: Path) -> None:
 def test_an_installation_that_is_not_compiled_is_no_build(here: Path) -> None:
     next((build.COMPILED / build.SOURCE).glob("*.so")).unlink()
     assert "make compiled" in str(build.missing())
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_ships_is_measured_where_it_was_built_and_it_is_said_where_not(
+    here: Path, there: bool
+) -> None:
+    if not there:
+        next((build.COMPILED / build.SOURCE).glob("*.so")).unlink()
+    rows = {peer.name: peer for peer in spillway.peers()}
+    assert {name for name, peer in rows.items() if peer.compiled} == (
+        {"spillway_inspected", "spillway_public", "spillway_onprem"} if there else set()
+    )
+    assert ("make compiled" in rows["spillway_inspected"].note) is not there
