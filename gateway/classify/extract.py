@@ -149,10 +149,11 @@ def _walk(document: JsonDocument, collector: Collector) -> None:
         field, items, keyed = open_[-1]
         for item in items:
             if keyed:
-                field, item = item
-                if type(field) is not str:
+                key, item = item
+                if type(key) is not str:
                     collector.mark("value_type")
                     continue
+                field = key
                 if field not in PROTOCOL_WORDS:
                     collector.text(field)
             kind = type(item)

@@ -43,11 +43,11 @@ class Host(Protocol):
 
 
 class HttpConnection(asyncio.Protocol):
-    head_s = 20.0  # what a head may take from its first byte on
-    idle_s = 75.0  # between two calls
-
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, head_s: float = 20.0, idle_s: float = 75.0) -> None:
+        """`head_s`: what a head may take from its first byte on; `idle_s`: between two calls."""
         self.host = host
+        self.idle_s = idle_s
+        self._head_s = head_s
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.loop_clock(self._loop)
         self._transport: asyncio.Transport
@@ -322,7 +322,7 @@ class HttpConnection(asyncio.Protocol):
         return not serving.complete and not serving.started and not self._behind
 
     def _wait_for_head(self) -> None:
-        self._patience = self._loop.call_later(self.head_s, self._give_up)
+        self._patience = self._loop.call_later(self._head_s, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._patience is not None:
@@ -332,7 +332,7 @@ class HttpConnection(asyncio.Protocol):
     def _give_up(self) -> None:
         self._patience = None
         if self._is_next():
-            told = f"the head did not arrive within {self.head_s:g} s"
+            told = f"the head did not arrive within {self._head_s:g} s"
             self._refuse(408, told, reason="head_too_slow")
         else:  # an earlier call is still being served
             self._wait_for_head()

@@ -61,7 +61,7 @@ class Head:
             name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(fields)
         }  # of those that may stand there twice, the first
         if not target.startswith(b"/"):
-            url = httptools.parse_url(target)
+            url: Any = httptools.parse_url(target)  # its parts may be None, whatever is annotated
             target = (url.path or b"") + (b"?" + url.query if url.query else b"")
         self._raw_path, _, self.query = target.partition(b"?")
         path = self._raw_path.decode("latin-1")

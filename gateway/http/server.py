@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 
 from gateway import ambient
@@ -23,7 +23,7 @@ class HttpServer:
         self,
         app: App,
         tls: ssl.SSLContext | None = None,
-        connection: type[HttpConnection] = HttpConnection,
+        connection: Callable[[HttpServer], HttpConnection] = HttpConnection,
     ) -> None:
         self.app = app
         self.stopping = False

@@ -54,7 +54,7 @@ def test_when_all_have_left_nothing_is_remembered_of_them() -> None:
     for leave in [admission.enter(call(f"tenant-{i}")) for i in range(9)]:
         leave()
     assert admission.inside == 0
-    assert not vars(admission)["_by_tenant"]
+    assert not admission._by_tenant
 
 
 def test_a_stopping_gateway_lets_nobody_in_and_everybody_out() -> None:

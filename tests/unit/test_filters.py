@@ -64,6 +64,7 @@ def test_restricted_calls_stay_on_the_premises(
     assert keeps_restricted_onprem(call(), verdict, state(zone)) == why
 
 
+@pytest.mark.interpreted  # what is compiled takes no such verdict
 def test_what_is_not_said_to_be_clear_is_restricted() -> None:
     unknown = replace(CLEAR, sensitivity=None)  # type: ignore[arg-type]
     assert keeps_restricted_onprem(call(), unknown, state(Zone.CLOUD)) == "restricted"

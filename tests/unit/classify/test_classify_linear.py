@@ -18,6 +18,7 @@ from gateway.classify.extract import texts_of
 from gateway.classify.memory import segments
 from gateway.types import DocumentCall, Operation
 
+pytestmark = pytest.mark.interpreted  # what is compiled has no bytecodes
 MODEL = CatalogModel("chat", "generate", ("gpu",))
 WORDS = "the gardener waters 12 tulips before noon, "
 

@@ -16,9 +16,11 @@ from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import Restricting
 from gateway.classify import classifier as module
 from gateway.classify.classifier import Classifier
+from gateway.classify.evidence import Evidence
 from gateway.classify.gate.armed import ArmedGate
+from gateway.classify.gate.database import Database
 from gateway.classify.gate.gate import Gate
-from gateway.classify.gate.plan import Compiled
+from gateway.classify.gate.plan import Signs
 from gateway.classify.patterns.store import Store
 from gateway.classify.recognizers import PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
@@ -46,26 +48,28 @@ class Worker:
         return [self._scanner.scan(text) for text in texts]
 
 
-class WatchedGate(Gate):
-    """Keeps what it was asked."""
+class WatchedGate(ArmedGate):
+    """Keeps in which texts its first database was searched."""
 
-    def __init__(self, compiled: Compiled, asked: list[str]) -> None:
-        super().__init__(compiled)
-        self._asked = asked
-
-    def clear(self, text: str) -> bool:
-        self._asked.append(text)
-        return super().clear(text)
-
-
-class WatchedArmedGate(ArmedGate):
     def __init__(self) -> None:
         super().__init__(Store.of_user())
-        self.asked: list[str] = []
+        self.asked: list[bytes] = []
 
     def _use(self, gate: Gate, canaries: Sequence[tuple[str, str]]) -> None:
         super()._use(gate, canaries)
-        self.gate = WatchedGate(gate.compiled, self.asked)
+        ascii, beyond = self._watched(gate.compiled.ascii), self._watched(gate.compiled.beyond)
+        self.gate = Gate(dataclasses.replace(gate.compiled, ascii=ascii, beyond=beyond))
+
+    def _watched(self, signs: Signs) -> Signs:
+        first, *others = signs.plain
+        watched = Database(first.compiled, first.stops)
+
+        def search(encoded: bytes, *how: Any) -> None:
+            self.asked.append(encoded)
+            first.search(encoded, *how)
+
+        watched.search = search
+        return dataclasses.replace(signs, plain=(watched, *others))
 
 
 class NoNames:
@@ -82,7 +86,7 @@ class Rig:
     def __init__(
         self, scanner: PresidioScanner, search: NoNames | None = None, **config: Any
     ) -> None:
-        self.worker, self.gate = Worker(scanner), WatchedArmedGate()
+        self.worker, self.gate = Worker(scanner), WatchedGate()
         catalog = Catalog(
             models={
                 "chat": CatalogModel("chat", "generate", ("gpu",)),
@@ -206,7 +210,7 @@ def test_an_error_restricts(
     def fails(*_: object) -> None:
         raise RuntimeError("MARKER")
 
-    monkeypatch.setattr(module, "texts_of", fails)
+    monkeypatch.setattr(Evidence, "likely", fails)
     with caplog.at_level(logging.ERROR):
         found = rig.now(kit.make_request(said(PROSE)))
     assert found is not None
@@ -218,7 +222,7 @@ def test_an_error_restricts(
 
 
 def turns(count: int) -> list[str]:
-    return [f"{PROSE * 9} {'one two'[: n % 7]} {chr(97 + n)}" for n in range(count)]
+    return [f"{PROSE * 9}{'another'[: n % 7 + 1]} {chr(97 + n)}" for n in range(count)]
 
 
 def test_a_later_turn_is_all_that_the_gate_is_asked_about(rig: Rig, kit: Any) -> None:

@@ -264,18 +264,30 @@ def test_a_step_that_was_not_read_in_time_restricts_the_rest_too(
     assert classify(classifier, numbers(1)).reason == "tainted"
 
 
-class Unavailable(Taint):
-    """A memory of taint that cannot be asked."""
+class Unavailable:
+    """Marks that cannot be asked for."""
 
-    def of(self, request: InferenceRequest) -> str | None:
+    key = b"k" * 32
+
+    def holds_any(self, tenant: str) -> bool:
+        raise OSError("unavailable")
+
+    def get(self, tenant: str, digest: bytes) -> bool | None:
+        raise OSError("unavailable")
+
+    def put(self, tenant: str, digest: bytes) -> None:
+        raise OSError("unavailable")
+
+    def doubtful_until_s(self, tenant: str) -> float | None:
         raise OSError("unavailable")
 
 
 def test_when_nobody_knows_what_was_restricted_before_every_call_is(pool: Pool, kit: Any) -> None:
-    store = Unavailable(10, 10, time.monotonic, b"k" * 32)
+    taint = Taint(10, 10, time.monotonic, b"k" * 32, Unavailable())
     models = {"chat": CatalogModel("chat", "generate", ("gpu",))}
-    classifier = Classifier(ClassifySettings(), Catalog(models=models), pool, time.monotonic)
-    classifier.taint = store
+    classifier = Classifier(
+        ClassifySettings(), Catalog(models=models), pool, time.monotonic, taint=taint
+    )
     found = classify(classifier, kit.make_request(said("hello")))
     assert (found.reason, found.restricted) == ("failed", True)
 

@@ -71,14 +71,19 @@ class Door:
         return Closing(self, self._does(request.payload.inputs[0].shape))
 
 
-class Closing(OneFrame):
+class Closing:
     def __init__(self, door: Door, frame: Frame) -> None:
-        super().__init__(frame)
-        self._of = door
+        self._of, self._frames = door, OneFrame(frame)
+
+    def __aiter__(self) -> Closing:
+        return self
+
+    async def __anext__(self) -> Frame:
+        return await anext(self._frames)
 
     async def aclose(self) -> None:
         self._of.closed += 1
-        await super().aclose()
+        await self._frames.aclose()
 
 
 class Empty(Door):

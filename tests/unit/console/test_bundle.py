@@ -12,7 +12,7 @@ import pytest
 
 from gateway.console.page import STATIC, files
 
-WEB = STATIC.parent / "web"
+WEB = Path(__file__).parents[3] / "gateway" / "console" / "web"
 _BUILT_FROM = ("public/icon.svg", "index.html", "package-lock.json", "vite.config.js")
 
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,7 +146,7 @@ def services(
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: Any, connection: type[HttpConnection] = HttpConnection
+    app: Any, connection: Callable[[HttpServer], HttpConnection] = HttpConnection
 ) -> AsyncIterator[int]:
     """The port of a server in this event loop."""
     server = HttpServer(app, connection=connection)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from starlette.requests import Request
@@ -33,8 +34,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Impatient(HttpConnection):
-    head_s = 0.2
+HEAD_S = 0.2
 
 
 @dataclass
@@ -65,7 +65,7 @@ async def rig() -> AsyncIterator[Rig]:
 
     ops = Front("", "ops", [Route("/hold", hold, methods=["POST"])], told)
     app = App(given, [kserve.front(given), ops])
-    async with serving(app, Impatient) as port:
+    async with serving(app, partial(HttpConnection, head_s=HEAD_S)) as port:
         found = Rig(port, pipeline, held)
         yield found
         for client in found.clients:
@@ -189,7 +189,7 @@ async def test_a_whole_head_stops_the_clock(rig: Rig) -> None:
     first = head("POST", "/hold", length=2)
     await client.send(first[:20])
     await client.send(first[20:] + b"{}")
-    await asyncio.sleep(2 * Impatient.head_s)  # what is bounded is time itself
+    await asyncio.sleep(2 * HEAD_S)  # what is bounded is time itself
     rig.held.set()
     assert (await asyncio.wait_for(client.answer(), 2)).body == b"done"
     client.close()
@@ -198,7 +198,7 @@ async def test_a_whole_head_stops_the_clock(rig: Rig) -> None:
 async def test_a_call_in_progress_outlives_half_a_head_behind_it(rig: Rig) -> None:
     client = await rig.client()
     await client.send(head("POST", "/hold", length=2) + b"{}GET /v2 HT")
-    await asyncio.sleep(2 * Impatient.head_s)
+    await asyncio.sleep(2 * HEAD_S)
     rig.held.set()
     assert (await asyncio.wait_for(client.answer(), 2)).body == b"done"
     client.close()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -77,10 +78,6 @@ class Rig:
         return self.clients[-1]
 
 
-class Impatient(HttpConnection):
-    idle_s = 0.2
-
-
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async def app(exchange: Exchange) -> None:
@@ -113,7 +110,7 @@ async def rig() -> AsyncIterator[Rig]:
     answers: dict[str, Callable[[Exchange], Awaitable[None]]] = {
         "/echo": echo, "/unread": unread, "/later": later, "/stream": stream, "/nothing": nothing,
     }  # fmt: skip
-    server = HttpServer(app, connection=Impatient)
+    server = HttpServer(app, connection=partial(HttpConnection, idle_s=0.2))
     listening = bound("127.0.0.1", 0)
     await server.start([listening])
     found = Rig(server, listening.getsockname()[1])

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 
+@pytest.mark.interpreted  # what is compiled has no bytecodes
 @pytest.mark.parametrize("kind", ["chat", "v2-binary"])
 def test_bytecodes_are_counted_by_function(kind: str) -> None:
     command = [sys.executable, "-m", "loadtests.bench.live", "--json", "--calls", "8"]
