@@ -86,6 +86,7 @@ as-shipped: $(STAMPS)/dev
 	  || $(MAKE) --no-print-directory compiled
 
 test-compiled: $(STAMPS)/dev models patterns as-shipped ## the tests, of the build that make compiled makes
+	@$(BIN)/python -m loadtests.build
 	@PYTHONPATH="$(CURDIR)/var/compiled:$(CURDIR)" PYTHONSAFEPATH=1 \
 	  $(BIN)/python -m pytest --import-mode=append -n $(or $(JOBS),3) $(ARGS)
 
