@@ -27,7 +27,7 @@ SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
 DATA := $(wildcard ../shared/data/pii)
 
 .PHONY: help run test check format models patterns compiled as-shipped test-compiled lock clean \
-  debian bench load peers bench-classify simulate-seeds
+  debian bench load fuzz peers bench-classify simulate-seeds
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,13 +47,16 @@ check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the setting
 	$(BIN)/mypy --strict
 	$(BIN)/hadolint Dockerfile deploy/triton.Dockerfile
 	@for file in gateway/default.yaml deploy/spillway.yaml; do \
-	  echo "spillway check $$file"; $(SECRETS) $(BIN)/spillway check $$file || exit; done
+	  echo "spillway check --file-only $$file"; $(SECRETS) $(BIN)/spillway check --file-only $$file || exit; done
 
 bench: $(STAMPS)/dev ## what each stage of a call costs by itself, in microseconds
 	@$(BIN)/python -m loadtests.bench $(ARGS)
 
 load: $(STAMPS)/dev ## load on a gateway of yours: ARGS="--url http://127.0.0.1:8080 --model chat"
 	@$(BIN)/python -m loadtests.load $(ARGS)
+
+fuzz: $(STAMPS)/dev patterns ## look for the costliest input, two minutes; ARGS="--family frames --seconds 600"
+	@$(BIN)/python -m loadtests.fuzz $(ARGS)
 
 peers: $(STAMPS)/dev patterns as-shipped ## Spillway beside other gateways, in turns; ARGS="--rounds 1 --only ..."
 	@$(BIN)/python -m loadtests.peers $(ARGS)

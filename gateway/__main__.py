@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it reports every child process that we start
     # Else it asks every installed distribution for plugins, which takes longer than our settings.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    console.speak_in_log(False)
     given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="spillway", description="A hybrid inference gateway that keeps restricted data home."

@@ -20,13 +20,15 @@ from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
 from gateway.admission import Admission
+from gateway.aliases import Aliases
 from gateway.assembly import audit_writer, spill_control
-from gateway.audit import AuditError
+from gateway.audit import AuditError, alias_key
 from gateway.audit.actions import Actions, Noticed
 from gateway.callers.key_store import KeyReader
 from gateway.config import ConfigError, Settings
-from gateway.console import page
+from gateway.console import page, shares
 from gateway.console.decisions import Decisions, WatchedLog
+from gateway.console.explanation import explanation
 from gateway.console.feed import Feed
 from gateway.console.front import ConsoleFront
 from gateway.console.operators import Operators
@@ -38,6 +40,7 @@ from gateway.fleet import Fleet
 from gateway.fronts import kserve, openai, ops
 from gateway.fronts.grpc import GrpcFront
 from gateway.fronts.http import App, Front
+from gateway.held_bytes import AnswerBytes, HeldBytes
 from gateway.http.server import HttpServer
 from gateway.keeper import Keeper, Keeping, Progress
 from gateway.ledger.database import LedgerDown, LedgerError
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _UNWIND_S = 2.0  # for calls that are cut to end with their reason
+_ANSWERS_HELD = 4  # of the largest, at least: two of them by one caller
 _MOST_BEHIND = 8  # versions of the settings that calls are still under; over it the oldest are cut
 
 
@@ -103,6 +107,7 @@ class Gateway:
             file, lambda: self.settings, self.apply, self.metrics
         )  # fmt: skip
         self._loaded_s = ambient.wall_s()
+        self._process_id = ambient.random_hex(8)  # what it is told apart by when started again
 
     # Building
 
@@ -111,7 +116,7 @@ class Gateway:
 
         return WorkerBeside(self, worker, self.metrics)
 
-    def _compose(self) -> None:
+    def _compose(self, aliases: Aliases) -> None:
         settings = self.settings
         self.spill = spill_control(settings, self._clock)
         self._ledger = self._new_ledger()
@@ -127,7 +132,18 @@ class Gateway:
         self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = self._collector()
         grounds = Grounds(
-            self._keeper, self.spill, self.metrics, self._clock, self._scheduler_failed, self.audit
+            self._keeper,
+            self.spill,
+            self.metrics,
+            self._clock,
+            self._scheduler_failed,
+            self.audit,
+            self._scheduler_resumed,
+        )
+        limits = settings.limits
+        self.held_bytes = HeldBytes(max(limits.max_held_bytes, 2 * limits.max_body_bytes))
+        self.held_answers = AnswerBytes(
+            max(limits.max_held_answer_bytes, _ANSWERS_HELD * limits.max_answer_bytes)
         )
         self._process = Process(
             grounds,
@@ -139,12 +155,18 @@ class Gateway:
             self._ledger,
             lambda: not self.audit.failing,
             None if self.collector is None else self.collector.take,
+            aliases,
+            self.held_bytes,
+            self.held_answers,
             None if worker is None else worker.marks,
             None if self._beside is None else self._beside.queues,
         )
         self._cores.append(core := Core(settings, self._process))
         self.sight = self._sight(core, decisions)
-        self.feed = Feed(decisions, Picture(self.sight))
+        self._picture = Picture(self.sight)
+        self.feed = Feed(
+            decisions, self._picture, shares=self.sight.shares, worker=self.sight.worker
+        )
 
     @property
     def core(self) -> Core:
@@ -155,6 +177,9 @@ class Gateway:
         self.metrics.scheduler_failures.inc()
         log.error("a queue's scheduler failed; a simple rule goes on in its place", exc_info=exc)
 
+    def _scheduler_resumed(self) -> None:
+        log.warning("a queue's scheduler decides again in the place of the simple rule")
+
     def _limit_refused(self, quota: Quota, what: str) -> None:
         self.metrics.limit_refusals.labels(quota.tenant, quota.kind, what).inc()
 
@@ -164,7 +189,7 @@ class Gateway:
         if self._ledger is not None:
             spend = LedgerSpend(
                 budgets,
-                lambda: LedgerReader.of(self.settings).avoided_today(),
+                lambda: LedgerReader.of(self.settings).saved_today(),
                 self._spawn,
                 self._clock,
             )
@@ -182,6 +207,9 @@ class Gateway:
             version=__version__,
             clock=self._clock,
             tell_drained=told_nobody if self._beside is None else self._beside.tell_drained,
+            worker=1 if self._worker is None else self._worker.place.number,
+            shares=shares.alone() if self._beside is None else self._beside.shares(),
+            decides=self._speaks,
         )
 
     def _collector(self) -> Collector | None:
@@ -256,7 +284,7 @@ class Gateway:
             stack.callback(http_socket.close)
             self._open_ledger(stack)
             await self._keeper.start(stack)
-            self._compose()
+            self._compose(alias_key.aliases(self.settings.audit.directory))
             core = self.core
             self._keeper.moved = lambda name: self._spawn(self.core.site.watch.look_at(name))
             self._keeper.heard = lambda name: self.core.site.fleet.place(name).heard
@@ -396,7 +424,7 @@ class Gateway:
     @contextlib.asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
         """Everything but servers and sockets, each endpoint taken to be up: for `explain`."""
-        self._compose()
+        self._compose(Aliases(ambient.random_bytes(32)))
         try:
             await self.core.start(look=False)
             self.core.site.fleet.assume_up()
@@ -471,6 +499,9 @@ class Gateway:
     def _refresh_gauges(self) -> None:
         site, node = self.core.site, self.core.node
         status.publish(self.metrics, site.places, site.fleet.groups)
+        self.metrics.held_bytes.set(self.held_bytes.bytes)
+        self.metrics.held_answer_bytes.set(self.held_answers.bytes)
+        self.metrics.ready.set(self.core.services.inspection.ready())
         left = self.spill.budgets.left()
         self.metrics.spill_budget_left.set(math.inf if left is None else usd(left))
         if node is not None:
@@ -495,6 +526,8 @@ class Gateway:
             "detector": core.classifier.version,
             "development_mode": core.callers.anybody,
             "draining": self.admission.draining,
+            "ready": core.services.inspection.ready(),
+            "onprem_up": core.site.fleet.onprem_up(),
             "calls_in_flight": self._calls(),
             "public_models": {
                 name: model.public_reason
@@ -519,6 +552,17 @@ class Gateway:
             "draining": self.admission.draining,
             "drained": [n for n, place in self.core.site.places.items() if place.drained],
         }
+
+    def console_part(self, question: dict[str, Any]) -> dict[str, Any]:
+        """For the worker that serves the page."""
+        sight = self.sight
+        return shares.answer(
+            question, self._process_id, sight.worker, sight.decisions, self._picture
+        )
+
+    def explained(self, seq: int) -> dict[str, Any] | None:
+        decision = self.sight.decisions.find(seq)
+        return None if decision is None else explanation(decision)
 
     def serving(self) -> tuple[Fleet, str]:
         return self.core.site.fleet, self.core.policy

@@ -50,7 +50,12 @@ def spill_control(settings: Settings, clock: Clock) -> SpillControl:
     everybody = limits.pop(EVERYBODY)
     limited = {name: own for name, own in limits.items() if own}
     budgets = SpillBudgets(everybody, limited, clock, ambient.wall_s)
-    return SpillControl(spill_stop(settings, clock), budgets)
+    return SpillControl(
+        spill_stop(settings, clock),
+        budgets,
+        allowed=not settings.routing.closes_cloud,
+        lease_wait_s=settings.ledger.lease_wait_ms / 1000,
+    )
 
 
 def spill_stop(settings: Settings, clock: Clock) -> SpillStop:
@@ -78,7 +83,7 @@ def spill_limits(settings: Settings) -> dict[str, Limits]:
 
 def policy(routing: RoutingSettings) -> Policy:
     return Policy(
-        spill=routing.spill,
+        spill=not routing.closes_cloud,
         margin=routing.margin,
         miss_penalty_usd=routing.miss_penalty_usd,
         max_attempts=routing.max_attempts,

@@ -30,7 +30,7 @@ from gateway.errors import (
 from gateway.fleet import Fleet
 from gateway.health.patience import give_up_s
 from gateway.kept import Kept
-from gateway.place import Waiting, unavailable_why
+from gateway.place import Waiting, refused_why
 from gateway.pricing import tariff, usd
 from gateway.pricing.gputime import GpuTime
 from gateway.spill import Reservation
@@ -181,7 +181,7 @@ class RunningAttempt(Waiting):
                 self._still_available()
                 if request.deadline.passed():
                     raise DeadlineExceeded("the latency budget ran out before it was sent")
-            self.epoch = fleet.started(endpoint, request.model)
+            self.epoch = fleet.started(endpoint, request.model, request.tenant)
             if self.place.gpu_time is not None:
                 self.gpu_mark = self.place.gpu_time.enters()
             now_s = self.sent_s = self.clock()
@@ -203,7 +203,7 @@ class RunningAttempt(Waiting):
                     self.came(self.first)
             return self
         except StopAsyncIteration:
-            early = UpstreamFailed("the endpoint ended its answer before it began")
+            early = UpstreamFailed("the endpoint ended its answer before it began", transient=True)
             failed, closing = Kept(early), self.end(early)
         except TimeoutError:
             late = self._too_late()
@@ -247,7 +247,7 @@ class RunningAttempt(Waiting):
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
         endpoint, lane = self.endpoint, self.lane
-        why = unavailable_why(self.place, lane)
+        why = refused_why(self.place, lane, self.request.tenant)
         if not why and lane.health.slow_since_s is not None:
             why = self._better_elsewhere()
         if why:
@@ -301,7 +301,8 @@ class RunningAttempt(Waiting):
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
                 asyncio.get_running_loop().call_soon(self._leave)
         how = result or (error.reason if error is not None else "served")
-        attempt = self.as_attempt(how, took_s)
+        unserved = isinstance(error, UpstreamError) and error.unserved and not self.frames
+        attempt = self.as_attempt(how, took_s, unserved)
         if self.reserved is not None:
             self.reserved.settle(attempt.cost.nano_usd)
         if self.epoch is not None:
@@ -322,8 +323,9 @@ class RunningAttempt(Waiting):
         if self.epoch is not None:
             self.fleet.ended(self.endpoint, self.request.model)
 
-    def as_attempt(self, result: str, took_s: float) -> Attempt:
-        """Asked once, at its end."""
+    def as_attempt(self, result: str, took_s: float, unserved: bool = False) -> Attempt:
+        """Asked once, at its end. `unserved`: the endpoint said that it served nothing, which costs
+        nothing in the cloud unless it counted tokens all the same."""
         told = getattr(self.stream, "usage", None)  # as the endpoint counted it
         if type(told) is not Usage:
             told = None
@@ -332,7 +334,7 @@ class RunningAttempt(Waiting):
             usage = told or self._of_a_total()
             if self.place.gpu_time is not None:
                 cost = self._cost_here(self.place.gpu_time, usage)
-            else:
+            elif told is not None or not unserved:
                 cost = tariff.in_the_cloud(
                     self.request, self.served, usage, self.frames, self.came_bytes
                 )
@@ -384,14 +386,15 @@ class RunningAttempt(Waiting):
     def _tell_of_failure(self, error: GatewayError | None, epoch: int) -> None:
         fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
         sent_s = self.sent_s or 0.0
-        if isinstance(error, UpstreamRefused):
-            fleet.abandoned(endpoint, model, epoch)
-        elif isinstance(error, UpstreamError) or (
-            isinstance(error, DeadlineExceeded) and fleet.fairly_late(endpoint, model, sent_s)
+        if isinstance(error, DeadlineExceeded) and self.sent_s is not None:
+            fleet.outlasted(endpoint, self.request, self.clock() - sent_s)
+        if not isinstance(error, UpstreamRefused) and (
+            isinstance(error, UpstreamError)
+            or (isinstance(error, DeadlineExceeded) and fleet.fairly_late(endpoint, model, sent_s))
         ):
-            fleet.failed(endpoint, model, epoch, error, sent_s)
+            fleet.failed(endpoint, model, epoch, error, sent_s, self.request)
         else:
-            fleet.abandoned(endpoint, model, epoch)
+            fleet.abandoned(endpoint, model, epoch, self.request.tenant)
 
     def tokens(self) -> int | None:
         found = getattr(self.stream, "total_tokens", None)

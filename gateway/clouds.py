@@ -50,6 +50,10 @@ class Clouds:
     def limit(self, name: str) -> AdaptiveLimit:
         return self._limits[name]
 
+    def closed_s(self, name: str) -> float:
+        """Seconds for which an endpoint takes nothing, as it said; 0 on the premises."""
+        return self._limits[name].closed_s if name in self._limits else 0.0
+
     def takes_another(self, name: str, model: str) -> bool:
         """Whether there is room, with what is there and what it can take."""
         place, limit = self._places[name], self._limits[name]

@@ -18,6 +18,7 @@ from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
 from gateway.admission import Admission
+from gateway.aliases import Aliases
 from gateway.assembly import policy, retry_budget, shadows, spill_limits, spill_stop
 from gateway.backends import Inspector, OnPremBackend
 from gateway.callers import Callers, building
@@ -28,6 +29,8 @@ from gateway.deadline import Clock
 from gateway.dispatch import Dispatcher, Queues
 from gateway.fleet import Fleet
 from gateway.fronts import Services
+from gateway.fronts.hosts import Hosts
+from gateway.held_bytes import AnswerBytes, HeldBytes
 from gateway.ledger.ledger import Ledger
 from gateway.limits import Limits
 from gateway.pipeline import Pipeline, Pseudonyms
@@ -54,6 +57,9 @@ class Process:
     ledger: Ledger | None
     fit: Callable[[], bool]  # whether records can be written
     take_trace: Callable[[Trace], None] | None  # None: nothing is traced
+    aliases: Aliases  # in the place of ids that callers give
+    held_bytes: HeldBytes  # of bodies that have not come whole
+    held_answers: AnswerBytes
     marks: Marks | None = None  # what workers have in common of what was restricted
     queues: Callable[[Fleet, str], Queues | None] | None = None
     """Where calls of these settings wait, if not here: at the worker that decides for all."""
@@ -133,7 +139,11 @@ class Core:
             error_told=lambda protocol, reason: metrics.error_answers.labels(
                 protocol, reason
             ).inc(),
+            held_bytes=process.held_bytes,
+            held_answers=process.held_answers,
+            hosts=_hosts(settings),
             held=self,
+            aliases=process.aliases,
         )
 
     # Parts
@@ -185,8 +195,13 @@ class Core:
         from gateway.pseudonyms.pseudonymiser import Pseudonymiser
 
         doubts = self._process.metrics.pseudonym_doubts
+        unrestored = self._process.metrics.unrestored
         return Pseudonymiser(
-            finder, self.classifier, self._process.clock, lambda reason: doubts.labels(reason).inc()
+            finder,
+            self.classifier,
+            self._process.clock,
+            lambda reason: doubts.labels(reason).inc(),
+            unrestored=unrestored.inc,
         )
 
     def _sampler(self) -> Sampler:
@@ -225,7 +240,11 @@ class Core:
             self.site.begin()
             return
         process.admission.limits = settings.limits
-        process.grounds.spill.follow(spill_stop(settings, process.clock), spill_limits(settings))
+        process.grounds.spill.follow(
+            spill_stop(settings, process.clock),
+            spill_limits(settings),
+            not settings.routing.closes_cloud,
+        )
         if before.site is not self.site:
             self.site.begin(before.site)
 
@@ -285,5 +304,16 @@ class _Inspection:
             return False
         return self._fleet.ready()
 
+    def onprem_up(self) -> bool:
+        return self._fleet.onprem_up()
+
     def model_ready(self, model: str) -> bool:
         return self._fleet.model_ready(model)
+
+
+def _hosts(settings: Settings) -> Hosts | None:
+    """With keys whoever calls has shown one, by whatever name."""
+    listen = settings.listen
+    if not settings.anybody and not listen.allowed_hosts:
+        return None
+    return Hosts(listen.host, listen.allowed_hosts)

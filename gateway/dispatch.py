@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from gateway.attempt import AttemptLog, Granted, RunningAttempt
 from gateway.deadline import Clock
 from gateway.errors import (
+    AnswersFull,
     CloudFull,
     DeadlineExceeded,
     DeadlineUnmeetable,
@@ -32,7 +33,7 @@ from gateway.fleet import Fleet
 from gateway.group import NoServer, Spilled, Turn
 from gateway.hedge import has_no_effect, has_state, hedged
 from gateway.kept import Kept
-from gateway.retries import RetryBudget
+from gateway.retries import LONGEST_PAUSE_S, RetryBudget, pause_s
 from gateway.routing.policy import leaving, slow_ones
 from gateway.scheduling.calls import Call
 from gateway.types import (
@@ -147,7 +148,7 @@ class Dispatcher:
     async def _along(self, route: _Route) -> RunningAttempt:
         request, decision = route.request, route.decision
         try:
-            while (zone := route.zone) is not None or await self._room_in_time(route):
+            while (zone := route.zone) is not None or await self._another_chance(route):
                 if zone is None:
                     continue
                 if zone not in decision.zones:
@@ -181,7 +182,7 @@ class Dispatcher:
         finally:
             if route.paid:
                 self._retries.give_back()
-        raise self._exhausted(request, route.clearance.found, route.last, route.sent > 0)
+        raise self._exhausted(route)
 
     async def _here(self, route: _Route) -> Granted | None:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
@@ -194,7 +195,7 @@ class Dispatcher:
         if route.last is not None:
             route.avoid |= {n for n in group if not self._worth_another(request, fleet.endpoint(n))}
         for name in group:
-            if name not in route.avoid and not fleet.refuses(fleet.endpoint(name), request.model):
+            if name not in route.avoid and not fleet.refuses_call(fleet.endpoint(name), request):
                 break
         else:
             route.onprem = False
@@ -220,6 +221,35 @@ class Dispatcher:
             if route.clouds:
                 route.leaves("spill_unavailable")
             raise
+
+    async def _another_chance(self, route: _Route) -> bool:
+        """Whether a call that every endpoint has failed may go on, waited for."""
+        return await self._room_in_time(route) or await self._recovered(route)
+
+    async def _recovered(self, route: _Route) -> bool:
+        """Whether it is tried again where it failed for what may be over in a moment (A5)."""
+        request, fleet = route.request, self._fleet
+        if not 0 < route.sent < route.decision.tries or has_state(request):
+            return False
+        pauses_s = {
+            endpoint.name: max(
+                pause_s(route.sent, error.retry_after_s), fleet.clouds.closed_s(endpoint.name)
+            )
+            for endpoint, error in route.transient
+            if not fleet.refuses_call(endpoint, request)
+        }
+        if not pauses_s:
+            return False
+        name = min(pauses_s, key=pauses_s.__getitem__)
+        wait_s, usual_s = pauses_s[name], fleet.lane(name, request.model).times.usual_s
+        if wait_s > LONGEST_PAUSE_S or not request.deadline.allows(wait_s + usual_s):
+            return False
+        if not self._retries.take():
+            return False
+        route.paid = True
+        await asyncio.sleep(wait_s)
+        route.resume(fleet.endpoint(name))
+        return True
 
     async def _room_in_time(self, route: _Route) -> bool:
         """Whether a call that failed elsewhere goes on to a cloud that was full, having waited for
@@ -267,13 +297,11 @@ class Dispatcher:
         p50_s = self._fleet.lane(endpoint.name, request.model).times.usual_s
         return request.deadline.allows(p50_s)
 
-    def _exhausted(
-        self,
-        request: InferenceRequest,
-        found: Classification,
-        last: GatewayError | None,
-        sent: bool,
-    ) -> GatewayError:
+    def _exhausted(self, route: _Route) -> GatewayError:
+        request, found, last = route.request, route.clearance.found, route.last
+        sent = route.sent > 0
+        if isinstance(last, UpstreamError) and last.transient:
+            last.may_retry = route.sent < route.decision.tries
         if isinstance(last, ModelFailed):  # an answer, which calling again would not change
             return last
         if isinstance(last, CloudFull):
@@ -281,9 +309,10 @@ class Dispatcher:
         if isinstance(last, Saturated):  # the servers are well: the call came at a bad time
             return last
         if found.restricted:
+            told_s = last.retry_after_s if isinstance(last, UpstreamError) else None
             refused = OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server could answer it",
-                retry_after_s=self._fleet.retry_after_s(request.model),
+                retry_after_s=told_s or self._fleet.retry_after_s(request.model),
             )
             refused.sent = sent
             return refused
@@ -304,6 +333,7 @@ class _Route:
     avoid: frozenset[str] = frozenset()  # servers
     full: tuple[str, ...] = ()  # places in the cloud that had no room for it
     in_line: Coroutine[Any, Any, Granted] | None = None  # it stands in the queue already
+    transient: tuple[tuple[Endpoint, UpstreamError], ...] = ()  # failures that may soon be over
 
     def __init__(
         self,
@@ -343,7 +373,7 @@ class _Route:
         if isinstance(error, DeadlineUnmeetable):
             self.onprem = False
             return self.last is not None
-        if isinstance(error, UpstreamRefused | DeadlineExceeded):
+        if isinstance(error, UpstreamRefused | DeadlineExceeded | AnswersFull):
             return False
         if not isinstance(error, UpstreamError | Saturated | SpillClosed):
             return False
@@ -369,3 +399,14 @@ class _Route:
                 self.full += (attempt.endpoint.name,)
             if attempt.endpoint.zone is ONPREM:
                 self.avoid |= {attempt.endpoint.name}
+            if isinstance(error, UpstreamError) and error.transient:
+                self.transient += ((attempt.endpoint, error),)
+
+    def resume(self, endpoint: Endpoint) -> None:
+        """It may be tried again, having failed for the moment."""
+        self.transient = tuple(t for t in self.transient if t[0].name != endpoint.name)
+        if endpoint.zone is CLOUD:
+            self.clouds.append(endpoint)
+        else:
+            self.onprem = True
+            self.avoid -= {endpoint.name}

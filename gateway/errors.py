@@ -13,9 +13,12 @@ Every failure that a caller can see.
     - BodyTooLarge              413  RESOURCE_EXHAUSTED
     - UnsupportedMedia          415  INVALID_ARGUMENT
     - NotOffered                400  UNIMPLEMENTED       a part of the protocol that we refuse
+    - Incapable                 400  UNIMPLEMENTED       no endpoint of the model can
   + Shed                             refused for want of room
     - Saturated                 429  RESOURCE_EXHAUSTED
       . OverLimit               429  RESOURCE_EXHAUSTED  more than its key or its tenant may use
+      . BodiesFull              429  RESOURCE_EXHAUSTED  too many bytes of bodies are held
+      . AnswersFull             429  RESOURCE_EXHAUSTED  too many bytes of answers are held
     - Unverifiable              503  UNAVAILABLE         nobody can say now who calls
     - DeadlineUnmeetable        503  RESOURCE_EXHAUSTED
     - NoEligibleEndpoint        503  UNAVAILABLE
@@ -24,7 +27,8 @@ Every failure that a caller can see.
     - SpillClosed               503  UNAVAILABLE         the cloud is closed to this call
   + DeadlineExceeded            504  DEADLINE_EXCEEDED
   + UpstreamError                    what an endpoint did; failover looks at the class (A5)
-    - UpstreamUnreachable       502  UNAVAILABLE         connect error, broken stream
+    - UpstreamUnreachable       502  UNAVAILABLE         broken connection, broken stream
+      . Unconnected             502  UNAVAILABLE         connect error
       . UpstreamGivenUp         502  UNAVAILABLE         known to be out: not tried, or no longer
         OwnerLost               502  UNAVAILABLE         the gateway that owns it died meanwhile
     - UpstreamSilent            504  UNAVAILABLE         no answer, though there was time
@@ -53,6 +57,7 @@ class GatewayError(Exception):
     grpc_status = "INTERNAL"  # a name of grpc.StatusCode
     reason = "internal"
     told: Mapping[str, str] = {}  # more headers of the answer
+    may_retry = False  # the caller's own second try may fare better soon
     vetoes: tuple[tuple[str, str], ...] = ()  # of a decision that found no place: (endpoint, why)
 
     def __init__(
@@ -115,6 +120,13 @@ class NotOffered(RequestRejected):
     grpc_status, reason = "UNIMPLEMENTED", "not_offered"
 
 
+class Incapable(RequestRejected):
+    """No endpoint that the call may go to serves what it asks for. `field`: of its body, by which
+    it asks for that."""
+
+    grpc_status, reason, field = "UNIMPLEMENTED", "capability", "model"
+
+
 class Shed(GatewayError):
     outcome = Outcome.SHED
     http_status, grpc_status, reason = 503, "RESOURCE_EXHAUSTED", "shed"
@@ -139,6 +151,19 @@ class CloudFull(Saturated):
 
 class OverLimit(Saturated):
     reason = "requests_limit"
+
+
+class BodiesFull(Saturated):
+    """The bytes of bodies that are held, or being inflated, are as many as may be."""
+
+    reason = "bodies_full"
+
+
+class AnswersFull(Saturated):
+    """The bytes of endpoints' answers that are held for this caller, or for all of them, are as
+    many as may be. No other endpoint is asked: its answer would have no more room."""
+
+    reason = "answers_full"
 
 
 class OverTokenLimit(OverLimit):
@@ -180,15 +205,49 @@ class DeadlineExceeded(GatewayError):
 
 
 class UpstreamError(GatewayError):
+    """`transient`: the same endpoint may serve the same call in a moment. `unserved`: it has
+    served nothing of the call, and charges nothing. `any_call`: every call would have met it,
+    whoever sent it and whatever it holds; a connection that cannot be made is all three."""
+
     http_status, grpc_status, reason = 502, "UNAVAILABLE", "upstream_failed"
+    transient = False
+    unserved = False
+    any_call = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str | None = None,
+        retry_after_s: float | None = None,
+        transient: bool | None = None,
+        unserved: bool | None = None,
+        any_call: bool | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, retry_after_s=retry_after_s)
+        if transient is not None:
+            self.transient = transient
+        if unserved is not None:
+            self.unserved = unserved
+        if any_call is not None:
+            self.any_call = any_call
 
 
 class UpstreamUnreachable(UpstreamError):
     reason = "upstream_unreachable"
+    transient = True
+
+
+class Unconnected(UpstreamUnreachable):
+    """No connection could be made: nothing was sent."""
+
+    unserved = any_call = True
 
 
 class UpstreamGivenUp(UpstreamUnreachable):
     """A try ended by the gateway, for what it has learned of the endpoint by other means."""
+
+    transient = False
 
 
 class OwnerLost(UpstreamGivenUp):
@@ -207,6 +266,7 @@ class UpstreamSilent(UpstreamError):
 class UpstreamBusy(UpstreamError):
     outcome = Outcome.SHED
     http_status, grpc_status, reason = 429, "RESOURCE_EXHAUSTED", "upstream_busy"
+    transient = unserved = True
 
 
 class UpstreamFailed(UpstreamError):
@@ -243,6 +303,7 @@ class UpstreamRefused(UpstreamError):
 
     outcome = Outcome.REJECTED
     reason = "upstream_refused"
+    unserved = True
 
     def __init__(
         self,
@@ -251,8 +312,9 @@ class UpstreamRefused(UpstreamError):
         http_status: int = 400,
         grpc_status: str = "INVALID_ARGUMENT",
         body: bytes | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, retry_after_s=retry_after_s)
         self.http_status, self.grpc_status = http_status, grpc_status
         self.body = body  # the answer as the endpoint wrote it, for a caller of that protocol
 

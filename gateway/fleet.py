@@ -6,6 +6,7 @@ State changes in synchronous methods only; `watch.py` asks the endpoints in the 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -24,6 +25,7 @@ from gateway.errors import (
     ModelFailed,
     NoEligibleEndpoint,
     UpstreamBusy,
+    UpstreamError,
     UpstreamGivenUp,
     UpstreamSilent,
 )
@@ -32,7 +34,7 @@ from gateway.groups import Abroad, Execution, Groups, NewScheduler, Prior, Weigh
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import give_up_s, idle_s, parting_s
 from gateway.health.recovery import Recovery
-from gateway.place import Lane, Place, unavailable_why
+from gateway.place import Lane, Place, refused_why, unavailable_why
 from gateway.pricing import tariff
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
@@ -50,6 +52,7 @@ from gateway.types import (
     InferenceRequest,
     ServedModel,
     Zone,
+    endpoint_of,
 )
 from gateway.ways import Ways
 
@@ -58,6 +61,7 @@ log = logging.getLogger(__name__)
 _NONE: Final[frozenset[str]] = frozenset()
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
 _FAIR, _FAIR_ABROAD = 4.0, 2.0  # times the 95th percentile of the answers' times
+_SPREADS = 4.0  # from the median to the slowest answers
 _LOOK_AGAIN_S = 0.5  # what was expected to be back soon may not be any more
 
 
@@ -121,11 +125,12 @@ class Fleet:
         self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.beside)
         self.takes_another: Callable[[str, str], bool] = self.clouds.takes_another
         """Whether an endpoint in the cloud has room for a call of a model."""
-        for place in places.values():
+        for name, place in places.items():
             if place.lanes.new is None:
                 place.lanes.new = partial(self._new_lane, place)
             if place.settings.zone is Zone.ONPREM and place.gpu_time is None:
-                place.gpu_time = GpuTime(clock)
+                first = places[endpoint_of(name)]  # all places of an endpoint are on its GPUs
+                place.gpu_time = first.gpu_time or GpuTime(clock)
 
     # What the decision reads
 
@@ -134,13 +139,14 @@ class Fleet:
         model, changes = request.model, self._catalog.changes
         known = self._staying if found.restricted else self._standing
         standing = known.get(model)
-        if standing is not None:
+        alike = self.ways.of(model).serves_alike(request)
+        if standing is not None and alike:
             decision = standing.of(request, found, policy, changes, self._clock())
             if decision is not None:
                 return decision
         states = self.snapshot(request, found.restricted)
         decision = policy.decide(request, found, states)
-        if may_stand(request, found, policy, decision, states):
+        if alike and may_stand(request, found, policy, decision, states):
             known[model] = Standing(
                 request, found.restricted, policy, decision, self.ways.of(model).all, changes,
                 self.beside, self._spill, self._here_s,
@@ -157,12 +163,17 @@ class Fleet:
         for way in ways.all:
             place, lane = way.place, way.lane
             times, back_in_s = lane.times, None
-            why = unavailable_why(place, lane)
+            if lane.suspects:
+                lane.suspects.forget_old()
+            why = refused_why(place, lane, request.tenant)
             if way.onprem:
                 if here is None:  # all of them have one queue
-                    here = self._here_s(request, now_s), self._group(request).waiting
+                    able = bool(self.group_of(request))  # else none of them may have it
+                    here = times.usual_s, 0
+                    if able:
+                        here = self._here_s(request, now_s), self._group(request).waiting
                 predicted_s, waiting = here
-                room, batch = True, self.groups.execution(model, way.name).rows
+                room, batch = True, self.groups.execution(model, way.name).together
             else:
                 if closed is None:
                     closed = self._spill.closed(request.tenant)
@@ -174,6 +185,9 @@ class Fleet:
                 if back_in_s or lane.breaker.open_until_s:
                     out_s = lane.health.out_for_s() if place.up else None
                     back_in_s = self.recovery.sure_s(back_in_s or out_s)
+                elif lane.suspects.suspended:
+                    out_s = lane.suspects.out_for_s(request.tenant)
+                    back_in_s = self.recovery.sure_s(out_s) if out_s else None
             states.append(EndpointState(
                 endpoint=way.endpoint,
                 served=way.served,
@@ -194,11 +208,13 @@ class Fleet:
         return tuple(states)
 
     def drain(self, name: str, drained: bool) -> None:
-        """Whether an endpoint gets no new calls. Those that it has finish; those that wait for it
-        are told at once, as when it goes down."""
-        self.places[name].drained = drained
+        """Whether an endpoint, with its further places, gets no new calls. Those that it has
+        finish; those that wait for it are told at once, as when it goes down."""
+        some = {place for place in self.places if name in (place, endpoint_of(place))}
+        for place in some:
+            self.places[place].drained = drained
         for (_, servers), group in tuple(self.groups):
-            if name in servers:
+            if not some.isdisjoint(servers):
                 group.look_again()
 
     def lane(self, name: str, model: str) -> Lane:
@@ -347,7 +363,8 @@ class Fleet:
         the servers are the same of is counted together (S2)."""
         self.clouds.line = before.clouds.line
         for name, place in self.places.items():
-            if (was := before.places.get(name)) is not None and was is not place:
+            was = before.places.get(name) or before.places.get(endpoint_of(name))
+            if was is not None and was is not place:
                 place.drained = was.drained
         both = frozenset(n for n, p in self.places.items() if before.places.get(n) is p)
         for name in both:
@@ -422,7 +439,9 @@ class Fleet:
     def _group(self, request: InferenceRequest) -> ServerGroup:
         """The queue that it would stand in."""
         model = request.model
-        if type(request.payload) is not DocumentCall:
+        if type(request.payload) is not DocumentCall or not self.ways.of(model).serves_alike(
+            request
+        ):
             return self.groups.of(model, self.group_of(request))
         as_of, told, found = self._catalog.changes, self.groups.changes, self._queues.get(model)
         if found is None or found.as_of != as_of or found.told != told:
@@ -448,9 +467,14 @@ class Fleet:
         return idle_s(gap_s, self.health)
 
     def refuses(self, endpoint: Endpoint, model: str) -> str:
-        """Why no call may go there now; empty when one may."""
+        """Why no call at all may go there now; empty when one may."""
         place = self.places[endpoint.name]
         return unavailable_why(place, place.lanes[model])
+
+    def refuses_call(self, endpoint: Endpoint, request: InferenceRequest) -> str:
+        """Why the call may not go there now; empty when it may."""
+        place = self.places[endpoint.name]
+        return refused_why(place, place.lanes[request.model], request.tenant)
 
     def went_out(self, endpoint: Endpoint, model: str) -> str:
         """Why a call that is there waits in vain; empty when it does not. One that is drained
@@ -473,10 +497,12 @@ class Fleet:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
         return self.ways.of(model).cheapest_abroad
 
-    def started(self, endpoint: Endpoint, model: str) -> int:
+    def started(self, endpoint: Endpoint, model: str, tenant: str = "") -> int:
         """Returns the epoch with which the call's end must be told."""
         place = self.places[endpoint.name]
         lane = place.lanes[model]
+        if lane.suspects:
+            lane.suspects.starts(tenant)
         lane.in_flight += 1
         place.in_flight += 1
         breaker = lane.breaker
@@ -503,50 +529,96 @@ class Fleet:
         breaker.succeeded(epoch)
         if was_out and breaker.closed:  # the probe of a half-open breaker
             self.returned(name, model)
+        if lane.suspects:
+            lane.suspects.succeeded(request.tenant)
         lane.health.served(took_s, times)
         times.observe(took_s)
         if limit is not None:  # in the cloud
+            limit.in_time += 1.0
             if 2 * place.in_flight >= limit.limit:  # fewer prove nothing
                 limit.answered(place.in_flight)
             self.groups.answered_abroad(name, request, took_s)
         self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 
-    def abandoned(self, endpoint: Endpoint, model: str, epoch: int) -> None:
-        breaker = self.lane(endpoint.name, model).breaker
+    def abandoned(self, endpoint: Endpoint, model: str, epoch: int, tenant: str = "") -> None:
+        lane = self.lane(endpoint.name, model)
+        if lane.suspects:
+            lane.suspects.abandoned(tenant)
+        breaker = lane.breaker
         breaker.abandoned(epoch)
         if not breaker.closed and breaker.admits():  # the next call may be the probe
             self.recovery.tell(model, back=True)
 
     def failed(
-        self, endpoint: Endpoint, model: str, epoch: int, error: GatewayError, sent_s: float
-    ) -> None:
+        self, endpoint: Endpoint, model: str, epoch: int, error: GatewayError, sent_s: float,
+        request: InferenceRequest | None = None,
+    ) -> None:  # fmt: skip
         """Count a failure that is the endpoint's; its 429 is not, nor is a model's failure on one
-        call: whoever sends nonsense three times must not take the model from everybody."""
-        lane, place = self.lane(endpoint.name, model), self.places[endpoint.name]
-        self._slow_down(endpoint.name, error, sent_s)
+        call, nor what `request` alone may have provoked: whoever sends nonsense three times must
+        not take the model from everybody."""
+        name = endpoint.name
+        lane, place = self.lane(name, model), self.places[name]
+        self._slow_down(name, error, sent_s)
         if isinstance(error, ModelFailed):  # a canary will tell whose fault it is
             lane.health.model_failed()
-        if isinstance(error, UpstreamBusy | UpstreamGivenUp | ModelFailed):
-            lane.breaker.abandoned(epoch)
-            return
         gray = isinstance(error, ModelDead)
         silent = isinstance(error, UpstreamSilent) and lane.health.silent_since(sent_s)
+        everybodys = gray or silent or (isinstance(error, UpstreamError) and error.any_call)
+        if isinstance(error, UpstreamBusy | UpstreamGivenUp | ModelFailed):
+            self.abandoned(endpoint, model, epoch, "" if request is None else request.tenant)
+            return
+        if not everybodys and request is not None:
+            if not self._several(name, lane, request, sent_s):
+                self.abandoned(endpoint, model, epoch)
+                return
+            lane.suspects.forget()
+            silent = True  # no more than that is needed
         if lane.health.failed(epoch, at_once=gray or silent):
-            self.ejected(endpoint.name, model, error.reason)
+            self.ejected(name, model, error.reason)
         elif not lane.breaker.closed:
             self.still_out(model)
         if gray and place.on_gray is not None:
             place.on_gray(f"{model} fails every inference")
 
+    def _several(self, name: str, lane: Lane, request: InferenceRequest, sent_s: float) -> bool:
+        """Whether several callers met such failures. Of one alone a canary finds out whose fault
+        they are, where there is one; else the endpoint is out for that caller."""
+        suspects, before = lane.suspects, lane.suspects.suspended
+        half_open = not lane.breaker.closed
+        if lane.health.proven and not half_open:
+            lane.health.model_failed()
+            return suspects.met(request, sent_s)
+        several = suspects.failed(request, sent_s, few=half_open)
+        if suspects.suspended > before and not several:
+            self._metrics.endpoint_ejections.labels(name).inc()
+            log.warning(
+                "%s: ejected for %s and the one caller who met failures", name, request.model
+            )
+        return several
+
+    def outlasted(self, endpoint: Endpoint, request: InferenceRequest, waited_s: float) -> None:
+        """The call's budget ran out: an answer would have taken longer."""
+        name = endpoint.name
+        times = self.lane(name, request.model).times
+        if waited_s > times.usual_s and name in self.clouds:
+            self.groups.answered_abroad(name, request, waited_s)
+        times.outlasted(waited_s)
+
     def fairly_late(self, endpoint: Endpoint, model: str, sent_s: float) -> bool:
         """Whether a deadline that has passed says something of the endpoint: it left many times
-        what its answers take. In the cloud, where no canary looks and budgets are rarely so long,
-        twice that will do, or once if nobody else was answered meanwhile either."""
+        what its answers usually take, which is known, and on the premises nobody else was answered
+        meanwhile: who is asked too much answers some. In the cloud, where no canary looks and
+        budgets are rarely so long, twice that will do, or more than its slowest answers spread if
+        nobody else was answered meanwhile either."""
         lane, took_s = self.lane(endpoint.name, model), self._clock() - sent_s
-        high_s = lane.times.slow_s
-        if endpoint.zone is Zone.ONPREM or took_s < high_s:
-            return took_s >= _FAIR * high_s
-        return took_s >= _FAIR_ABROAD * high_s or lane.health.silent_since(sent_s)
+        least, known_s = self.health.least_sample, lane.times.known_s
+        slow_s = known_s(0.95, least)
+        if endpoint.zone is Zone.ONPREM:
+            return took_s >= _FAIR * slow_s and lane.health.silent_since(sent_s)
+        usual_s, high_s = known_s(0.5, least), known_s(0.99, least)
+        if high_s == math.inf or took_s < usual_s + _SPREADS * (high_s - usual_s):
+            return False
+        return took_s >= _FAIR_ABROAD * slow_s or lane.health.silent_since(sent_s)
 
     def ejected(self, name: str, model: str, why: str) -> None:
         self._metrics.endpoint_ejections.labels(name).inc()
@@ -554,6 +626,7 @@ class Fleet:
 
     def returned(self, name: str, model: str) -> None:
         lane = self.lane(name, model)
+        lane.suspects.forget()
         lane.health.slow_start.begin()
         lane.times.forget_over(lane.health.slow_s(lane.times.usual_s))
         if name in self.clouds:
@@ -639,19 +712,26 @@ class Fleet:
         if isinstance(error, UpstreamBusy):
             limit.refused(sent_s, in_flight, error.retry_after_s)
         elif isinstance(error, DeadlineExceeded):
-            limit.slowed(sent_s, in_flight)
+            limit.late(sent_s, in_flight)
 
     # Readiness and inspection
 
     def ready(self) -> bool:
-        """Whether any on-prem endpoint is up; without one, restricted calls have no place."""
-        onprem = [p for p in self.places.values() if p.settings.zone is Zone.ONPREM]
-        return any(p.up for p in onprem) if onprem else any(p.up for p in self.places.values())
+        """Whether an endpoint is up that clear calls may go to, wherever it is."""
+        return self.onprem_up() or (self._spill.open and self._any_up(Zone.CLOUD))
+
+    def onprem_up(self) -> bool:
+        """Whether restricted calls have a place."""
+        return self._any_up(Zone.ONPREM)
+
+    def _any_up(self, zone: Zone) -> bool:
+        return any(p.up and not p.drained for p in self.places.values() if p.settings.zone is zone)
 
     def model_ready(self, model: str) -> bool:
         return any(
             not unavailable_why(self.places[name], self.lane(name, model))
             for name in self._catalog.find(model).endpoints
+            if self._spill.open or self.places[name].settings.zone is Zone.ONPREM
         )
 
     def inspector_of_server(self) -> Inspector:

@@ -24,6 +24,7 @@ from gateway.group import ServerGroup, Surroundings
 from gateway.routing.work import Size, WorkMeter
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import FREELY, NEVER, Call, Scheduling
+from gateway.scheduling.guarded import Guarded
 from gateway.scheduling.latency import CloudLatency, Tail
 from gateway.scheduling.sharing import SharedGpu
 from gateway.types import InferenceRequest
@@ -45,6 +46,12 @@ class Execution:
     instances: int = 1  # batches side by side
     one_by_one: bool = False  # calls end on their own, whatever batch they were in
     shares_gpu: bool = True  # with the other models of its server
+    apart: bool = False  # rows of several calls may not share a batch: one call at a time
+
+    @property
+    def together(self) -> int:
+        """Rows of several calls in one batch."""
+        return 1 if self.apart else self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,7 @@ class Layout:
 
     rows: int  # of a batch
     alone: bool  # calls end one by one, so each is a batch of its own
+    ahead: bool  # the next batch is sent before the last has ended
     instances: Mapping[str, int]  # batches side by side, by server
     shared: tuple[str, ...]  # servers that have a GPU with other models
 
@@ -146,7 +154,7 @@ class Groups:
         numbers = {name: gpu.vacant for name, gpu in gpus.items()}
         scheduler = self._new_scheduler(
             {name: self._batch_model(model, name, layout.alone) for name in servers},
-            layout.rows, not layout.alone, gpus,
+            layout.rows, layout.ahead, gpus,
         )  # fmt: skip
         for name, instances in layout.instances.items():
             scheduler.grow(name, instances, self._clock())
@@ -164,9 +172,11 @@ class Groups:
         model, servers = key
         alone = self._one_by_one(key)
         executions = {name: self.execution(model, name) for name in servers}
+        apart = any(e.apart for e in executions.values())
         return Layout(
-            rows=1 if alone else max(e.rows for e in executions.values()),
+            rows=1 if alone or apart else max(e.rows for e in executions.values()),
             alone=alone,
+            ahead=not (alone or apart),
             instances={name: self._side_by_side(model, name, alone) for name in servers},
             shared=() if alone else tuple(n for n, e in executions.items() if e.shares_gpu),
         )
@@ -213,12 +223,14 @@ class Groups:
 
     def _side_by_side(self, model: str, server: str, alone: bool) -> int:
         found = self.execution(model, server)
+        if found.apart:
+            return 1
         return _AHEAD * found.rows * found.instances if alone else found.instances
 
     def window(self, model: str, server: str) -> int:
         """Calls that a server has at most: those of the running batches and of the next."""
         found = self.execution(model, server)
-        return _AHEAD * found.rows * found.instances
+        return 1 if found.apart else _AHEAD * found.rows * found.instances
 
     def execution(self, model: str, server: str) -> Execution:
         found = self._executions.get((model, server))
@@ -228,14 +240,15 @@ class Groups:
 
     def learn(self, model: str, server: str, told: Execution) -> None:
         """What a server says of itself; what was declared may say more. Where its calls turn out to
-        end one by one, those that come from now on have a new queue; else queues grow, and never
-        shrink."""
+        end one by one, or may not share batches, those that come from now on have a new queue; else
+        queues grow, and never shrink."""
         before = self.execution(model, server)
         execution = Execution(
             max(before.rows, told.rows),
             max(before.instances, told.instances),
             before.one_by_one or told.one_by_one,
             before.shares_gpu,
+            told.apart,
         )
         if before == execution:
             return
@@ -243,7 +256,7 @@ class Groups:
         self.changes += 1
         self._meters.pop(model, None)
         for key in [k for k in self._groups if k[0] == model and server in k[1]]:
-            if before.one_by_one != execution.one_by_one:
+            if before.one_by_one != execution.one_by_one or before.apart != execution.apart:
                 del self._groups[key]
             else:
                 self._widen(key)
@@ -252,7 +265,7 @@ class Groups:
         model, servers = key
         group, alone = self._groups[key], self._one_by_one(key)
         if not alone:
-            rows = max(self.execution(model, name).rows for name in servers)
+            rows = self.layout(key).rows
             group.scheduling.max_batch = max(group.scheduling.max_batch, rows)
         for name in servers:
             group.grow(name, self._side_by_side(model, name, alone))
@@ -275,6 +288,7 @@ class Groups:
             {
                 "model": model,
                 "waiting": group.waiting,
+                **_mode(group.scheduling, self._clock()),
                 "servers": {
                     name: _batches(group.scheduling, name) | self._sharing(name) for name in servers
                 },
@@ -424,6 +438,11 @@ class Groups:
                 self._gpus[name].leave(number)
                 self._on_gpu[name].pop(number, None)
             group.on_gpus.clear()
+
+
+def _mode(scheduling: Scheduling, now_s: float) -> dict[str, object]:
+    """Whether a simple rule decides; nothing of one that the settings name."""
+    return {"scheduler": scheduling.report(now_s)} if isinstance(scheduling, Guarded) else {}
 
 
 def _batches(scheduling: Scheduling, server: str) -> dict[str, object]:

@@ -17,19 +17,20 @@ from typing import TextIO
 
 _QUIET = ("httpx", "httpcore", "uvicorn.access", "presidio-analyzer", "asyncio", "grpc")
 _PLAIN = (bool, int, float, type(None), PurePath)
+_MOST_CAUSES = 8
 _LONGEST = 1000  # characters of names, a code or a reason
 
 
-def of(call: str, traceparent: str) -> dict[str, str]:
-    """The `extra` of a line about one call: what its record and its trace are found by."""
-    return {"call": call, "trace": traceparent[3:35]}
+def of(call: str, trace: str) -> dict[str, str]:
+    """The `extra` of a line about one call: what its record is found by."""
+    return {"call": call, "trace": trace}
 
 
 def configure(
     level: str, form: str = "auto", stream: TextIO | None = None, worker: int | None = None
-) -> None:
+) -> bool:
     """`form`: json, text, or auto, which is text on a terminal. `worker`: which of several
-    processes speaks."""
+    processes speaks. Returns whether lines are JSON."""
     out = stream or sys.stderr
     handler = logging.StreamHandler(out)
     plain = out.isatty() if form == "auto" else form == "text"
@@ -41,6 +42,7 @@ def configure(
     logging.getLogger("gateway").setLevel(level.upper())
     for name in _QUIET:  # these quote URLs and texts in warnings and errors too
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    return not plain
 
 
 def place(trace: TracebackType | None) -> str:
@@ -50,6 +52,16 @@ def place(trace: TracebackType | None) -> str:
     if trace is None:
         return "unknown"
     return f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
+
+
+def causes(exc: BaseException | None) -> list[str]:
+    """What an exception came from, the nearest first: types and places, as of itself."""
+    chain: list[str] = []
+    while exc is not None and len(chain) < _MOST_CAUSES:
+        exc = exc.__cause__ or (None if exc.__suppress_context__ else exc.__context__)
+        if exc is not None:
+            chain.append(f"{type(exc).__name__} at {place(exc.__traceback__)}")
+    return chain
 
 
 def message(record: logging.LogRecord) -> str:
@@ -91,6 +103,8 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
             line["at"] = place(record.exc_info[2])
+            if chain := causes(record.exc_info[1]):
+                line["causes"] = chain
         return json.dumps(line, ensure_ascii=False)
 
 
@@ -99,6 +113,7 @@ class PlainFormatter(logging.Formatter):
         text = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():7} "
         text += f"{record.name.removeprefix('gateway.')}: {message(record)}"
         if record.exc_info and record.exc_info[0] is not None:
-            text += f" ({record.exc_info[0].__name__} at {place(record.exc_info[2])})"
+            places = [f"{record.exc_info[0].__name__} at {place(record.exc_info[2])}"]
+            text += f" ({', from '.join([*places, *causes(record.exc_info[1])])})"
         call = getattr(record, "call", "")
         return f"{text} [{call}]" if call else text

@@ -88,7 +88,14 @@ class Instead(Protocol):
     @property
     def found(self) -> Classification: ...
     async def to_leave(self) -> None: ...
-    def restored(self, reply: InferenceReply) -> InferenceReply: ...
+    def restored(self, reply: InferenceReply) -> InferenceReply:
+        """Of an answer that streams."""
+        ...
+
+    async def restored_whole(self, frames: OneFrame) -> tuple[OneFrame, int]:
+        """An answer, and in how many places something of a surrogate is left in it."""
+        ...
+
     def forget(self) -> None: ...
 
 
@@ -167,6 +174,7 @@ class Pipeline:
         account = self._accounts.open(request)
         clearance = AtTheDoor(self._classifier, request, account)
         opened: RunningAttempt | None = None
+        unrestored = 0
         try:
             if trace.sampled:
                 trace.since("front", request.received_s)
@@ -207,13 +215,15 @@ class Pipeline:
                 await account.on_record(told)
             if streamed:
                 account.begun(opened.endpoint.name)
-                frames = SettlingStream(OpenedReply(opened), account, self._ended)
+                frames = SettlingStream(OpenedReply(opened), account, reason, self._ended)
                 self._open[frames] = None
             else:
                 frames = opened.whole()
+                if clearance.instead is not None:
+                    frames, unrestored = await _restored(request, clearance.instead, frames)
                 account.total_tokens = frames.total_tokens
                 account.settle(Outcome.SERVED, reason)
-            reply = _reply(clearance, opened.endpoint, reason, attempts, share, frames)
+            reply = _reply(clearance, opened.endpoint, reason, attempts, share, frames, unrestored)
             self._waiting.pop(task, None)
             return reply
         except BaseException as exc:
@@ -404,6 +414,7 @@ def _reply(
     attempts: int,
     share: Share | None,
     frames: SettlingStream | OneFrame,
+    unrestored: int,
 ) -> InferenceReply:
     instead = clearance.instead
     found = clearance.found if instead is None else instead.found
@@ -416,9 +427,20 @@ def _reply(
         found.classify_s,
         sum(found.pseudonymised.values()) if found.pseudonymised else 0,
         _NO_LIMITS if share is None else share.told(),
+        unrestored,
     )
     reply = InferenceReply(placement, frames)
-    return reply if instead is None else instead.restored(reply)
+    return reply if instead is None or type(frames) is OneFrame else instead.restored(reply)
+
+
+async def _restored(
+    request: InferenceRequest, instead: Instead, frames: OneFrame
+) -> tuple[OneFrame, int]:
+    try:
+        with patience.within(request.deadline.remaining_s()):
+            return await instead.restored_whole(frames)
+    except TimeoutError:
+        raise DeadlineExceeded("the latency budget ran out while the answer was restored") from None
 
 
 class AtTheDoor:
@@ -492,10 +514,13 @@ class SettlingStream:
         self,
         opened: OpenedReply,
         account: CallAccount,
+        reason: str,
         on_end: Callable[[SettlingStream], None],
     ) -> None:
+        """`reason`: the code of its placement, which a stream that ends whole is counted under."""
         self._opened = opened
         self._account = account
+        self._reason = reason
         self._on_end = on_end
         self._cut: GatewayError | None = None
         self._reader: asyncio.Task[object] | None = None
@@ -532,7 +557,7 @@ class SettlingStream:
         try:
             return await self._next_or_cut()
         except StopAsyncIteration:
-            self._settle(Outcome.SERVED, "served")
+            self._settle(Outcome.SERVED, self._reason)
             raise
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = Kept(exc)

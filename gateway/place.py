@@ -19,6 +19,8 @@ from gateway.groups import Prior
 from gateway.health.lane import LaneHealth
 from gateway.health.patience import parting_s
 from gateway.health.statistics import ServerStatistics
+from gateway.health.suspects import Suspects
+from gateway.models.rows import Verdict
 from gateway.patience import Running
 from gateway.pricing.gputime import GpuTime
 from gateway.routing.estimate import ServiceTimes
@@ -110,12 +112,14 @@ class Lane:
     health: LaneHealth
     in_flight: int = 0
     waiting: dict[Waiting, float] = field(init=False)
+    suspects: Suspects = field(init=False)
     looks_s: float = math.inf  # when the timer fires
     running: Running = field(default_factory=Running)
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         self.waiting = cast("dict[Waiting, float]", self.health.waiting)
+        self.suspects = Suspects(self.health.clock)
 
     @property
     def gap_s(self) -> float:
@@ -163,6 +167,14 @@ class Lanes(dict[str, Lane]):
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class TriedRows:
+    """What came of the last trial of a model's rows, and what the server said of the model then."""
+
+    version: bytes
+    verdict: Verdict
+
+
 @dataclass(slots=True)
 class Place:
     """One endpoint with its door."""
@@ -183,6 +195,9 @@ class Place:
     measured: Mapping[str, Prior] = field(default_factory=dict)  # by its models, of their batches
     room: AdaptiveLimit | None = None  # of a cloud endpoint: what it was learnt to take at once
     gpu_time: GpuTime | None = None  # of an on-prem one: how its time is shared
+    rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
+    unbatched: dict[str, Verdict] = field(default_factory=dict)
+    """Models, by their names here, of which the server could join calls, and must not."""
 
     def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once, and who is
@@ -215,8 +230,16 @@ class Place:
             lane.health.came_up()
 
 
+def refused_why(place: Place, lane: Lane, tenant: str) -> str:
+    """Why no call of this caller may go there now; empty when one may."""
+    why = unavailable_why(place, lane)
+    if not why and lane.suspects.suspended and lane.suspects.refuses(tenant):
+        return "ejected"
+    return why
+
+
 def unavailable_why(place: Place, lane: Lane) -> str:
-    """Why no call may go there now; empty when one may."""
+    """Why no call at all may go there now; empty when one may."""
     if not place.up:
         return "down"
     if lane.breaker.open_until_s and not lane.breaker.admits():

@@ -8,10 +8,23 @@ Finagle; Google's SRE book, "Addressing Cascading Failures".)
 
 from __future__ import annotations
 
+from gateway import ambient
 from gateway.deadline import Clock
 
+LONGEST_PAUSE_S = 10.0
+"""No call is held longer for another try at the endpoint that failed it; its caller may wait."""
+
+_FIRST_PAUSE_S = 0.1
 _CALM_S = 10.0
 """Without a second try for so long, the reserve is full again."""
+
+
+def pause_s(failures: int, retry_after_s: float | None) -> float:
+    """Seconds before the same endpoint is tried again: doubled with each failure, half of it by
+    chance, so that calls that failed together do not return together; and not before it said."""
+    longest_s = _FIRST_PAUSE_S * 2.0 ** (failures - 1)
+    chance = int.from_bytes(ambient.random_bytes(2)) / 65536
+    return max(longest_s * (1.0 + chance) / 2, retry_after_s or 0.0)
 
 
 class RetryBudget:

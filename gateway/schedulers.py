@@ -12,12 +12,12 @@ from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.guarded import Guarded
+from gateway.scheduling.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
 
 BEST_SET = "best_set"
-_SAFE = "predicted_completion"  # what follows a scheduler that failed
 ROUND_TRIP_S: Final = 0.001  # assumed, until an answer comes sooner
 
 
@@ -37,23 +37,31 @@ def new_scheduler(
     queue: QueueSettings,
     routing: RoutingSettings,
     failed: Callable[[Exception], None] = _raised,
+    resumed: Callable[[], None] = lambda: None,
 ) -> NewScheduler:
-    """The scheduler of a new queue: the set of calls that stays, or a rule on arrival. `failed` is
-    told of one that raised, in whose place a rule goes on; a simulation ends there instead."""
+    """The scheduler of a new queue: the set of calls that stays, or a simple rule. `failed` is told
+    of one that raised, in whose place the rule with priorities goes on until `resumed`; a
+    simulation ends there instead."""
     tuning = replace(DEFAULT, margin=routing.margin, max_waiting=queue.max_waiting)
     lead_s = None if queue.lead_ms is None else queue.lead_ms / 1000
 
     def best_set(
         servers: Mapping[str, BatchModel], rows: int, ahead: bool, gpus: Mapping[str, SharedGpu]
     ) -> Scheduling:
-        own = Scheduler(servers, rows, tuning, lead_s if ahead else 0.0, ROUND_TRIP_S, gpus)
-        return Guarded(
-            own, lambda: OnArrival(servers, rows, RULES[_SAFE], queue.max_waiting), failed
-        )
+        def scheduler() -> Scheduler:
+            lead = lead_s if ahead else 0.0
+            return Scheduler(servers, rows, tuning, lead, ROUND_TRIP_S, gpus)
+
+        def rule() -> ByPriority:
+            return ByPriority(servers, rows, queue.max_waiting)
+
+        return Guarded(scheduler(), rule, failed, scheduler, resumed)
 
     def by_rule(
         servers: Mapping[str, BatchModel], rows: int, ahead: bool, gpus: Mapping[str, SharedGpu]
     ) -> Scheduling:
+        if routing.policy == PRIORITIES:
+            return ByPriority(servers, rows, queue.max_waiting)
         return OnArrival(servers, rows, RULES[routing.policy], queue.max_waiting)
 
     return best_set if routing.policy == BEST_SET else by_rule

@@ -33,7 +33,7 @@ from gateway.schedulers import new_scheduler, weights
 from gateway.scraping import Scraping
 from gateway.spill import SpillControl
 from gateway.tending import Tending
-from gateway.types import Zone
+from gateway.types import Zone, endpoint_of
 from gateway.watch import Watch
 
 _SECTIONS = ("endpoints", "tls", "models", "undeclared_models", "health", "costs")
@@ -49,6 +49,7 @@ class Grounds:
     clock: Clock
     scheduler_failed: Callable[[Exception], None]
     log: DecisionLog
+    scheduler_resumed: Callable[[], None] = lambda: None
 
 
 class Site:
@@ -56,23 +57,27 @@ class Site:
         self.settings = settings
         self._grounds = grounds
         self.catalog = Catalog.of(settings)
+        self._places_of = settings.places()
         self._shared = frozenset(
-            name for name in settings.endpoints if before is not None and self._as(before, name)
+            name for name in self._places_of if before is not None and self._as(before, name)
         )
         self.places: dict[str, Place] = {
             name: before.places[name]
             if before is not None and name in self._shared
             else self._place(name, endpoint)
-            for name, endpoint in settings.endpoints.items()
+            for name, endpoint in self._places_of.items()
         }
         metrics, clock = grounds.metrics, grounds.clock
         self.fleet = Fleet(
             self.catalog, self.places, metrics, clock, weights(settings.queue, settings.routing),
-            new_scheduler(settings.queue, settings.routing, grounds.scheduler_failed),
+            new_scheduler(
+                settings.queue, settings.routing,
+                grounds.scheduler_failed, grounds.scheduler_resumed,
+            ),
             grounds.spill, settings.health,
         )  # fmt: skip
         census = ServerCensus(
-            self.catalog, settings.undeclared_models == "onprem", self.fleet.learnt
+            self.catalog, settings.undeclared_models == "onprem", self.fleet.learnt, clock
         )
         self.watch = Watch(self.places, census, metrics)
         self._tending = Tending(
@@ -139,19 +144,23 @@ class Site:
         old, new = before.settings, self.settings
         if name not in before.places or old.health != new.health:
             return False
-        if old.tls.of(old.endpoints[name]) != new.tls.of(new.endpoints[name]):
+        was_set, is_set = before._places_of[name], self._places_of[name]
+        if old.tls.of(was_set) != new.tls.of(is_set):
             return False
         was, now = before.catalog.endpoints[name].models, self.catalog.endpoints[name].models
         return all(was[model].model == now[model].model for model in was.keys() & now.keys())
 
     def _place(self, name: str, settings: EndpointSettings) -> Place:
         keeper = self._grounds.keeper
-        server = keeper.get(name)
+        endpoint = endpoint_of(name)
+        server = keeper.get(endpoint)
         settings = self.settings.tls.of(settings)
         if server is not None and server.control_headers:
             shown = {key: SecretStr(value) for key, value in server.control_headers.items()}
             settings = settings.model_copy(update={"headers": {**settings.headers, **shown}})
-        connector = build_connector(settings, None if server is None else server.ports)
+        ports = None if server is None else server.ports
+        most_bytes = self.settings.limits.max_answer_bytes
+        connector = build_connector(settings, ports, most_bytes)
         cloud = settings.zone is Zone.CLOUD
         return Place(
             settings=settings,
@@ -159,7 +168,7 @@ class Site:
             onprem=None if cloud else OnPremDoor(connector),
             cloud=CloudDoor(connector) if cloud else None,
             inspector=connector if isinstance(connector, Inspector) else None,
-            on_gray=None if server is None else keeper.restarter(name),
+            on_gray=None if server is None else keeper.restarter(endpoint),
             back_in_s=(lambda: None) if server is None else server.back_in_s,
             measured={} if server is None else measured(settings.repository or Path("models")),
             provided=tuple if server is None else lambda: server.provided,
@@ -175,5 +184,5 @@ def _queues_of(settings: Settings) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-async def _learn_nothing(name: str, place: Place) -> None:
-    return None
+async def _learn_nothing(name: str, place: Place) -> bool:
+    return True

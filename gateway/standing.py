@@ -95,6 +95,7 @@ class Standing:
                 not place.up
                 or place.drained
                 or lane.breaker.open_until_s
+                or lane.suspects.suspended
                 or lane.health.slow_since_s is not None
             ):
                 return None

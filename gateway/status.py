@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from gateway.accounting.metrics import Metrics
 from gateway.groups import Groups
 from gateway.place import Place
+from gateway.scheduling.guarded import Guarded
+from gateway.types import Zone
 
 
 def report(places: Mapping[str, Place]) -> list[dict[str, object]]:
@@ -29,6 +31,7 @@ def report(places: Mapping[str, Place]) -> list[dict[str, object]]:
                 }
                 for model, lane in place.lanes.items()
             },
+            "unbatched": {model: str(verdict) for model, verdict in place.unbatched.items()},
             "runs_on": {
                 one.model: {"provider": one.provider, "graph": one.graph, "threads": one.threads}
                 for one in place.provided()
@@ -41,8 +44,10 @@ def report(places: Mapping[str, Place]) -> list[dict[str, object]]:
 def forget(metrics: Metrics) -> None:
     """Endpoints and models may be gone: what is still there is published anew."""
     for gauge in (
-        metrics.endpoint_available, metrics.statistics_stale, metrics.model_out, metrics.gpu_turns,
-        metrics.gpu_contention, metrics.queue_waiting, metrics.queue_in_flight, metrics.batch_fixed,
+        metrics.endpoint_available, metrics.statistics_stale, metrics.model_out,
+        metrics.model_unbatched, metrics.gpu_turns,
+        metrics.gpu_contention, metrics.queue_waiting, metrics.queue_safe_mode,
+        metrics.queue_in_flight, metrics.batch_fixed,
         metrics.batch_per_work, metrics.batch_error,
     ):  # fmt: skip
         gauge.clear()
@@ -50,6 +55,8 @@ def forget(metrics: Metrics) -> None:
 
 def publish(metrics: Metrics, places: Mapping[str, Place], groups: Groups) -> None:
     """Bring the gauges up to date; called when they are read."""
+    onprem = [place for place in places.values() if place.settings.zone is Zone.ONPREM]
+    metrics.onprem_up.set(any(place.up and not place.drained for place in onprem))
     for name, place in places.items():
         metrics.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
         if place.statistics is not None:
@@ -58,6 +65,10 @@ def publish(metrics: Metrics, places: Mapping[str, Place], groups: Groups) -> No
             metrics.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
             metrics.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
 
+    metrics.model_unbatched.clear()  # another version may be batched
+    for name, place in places.items():
+        for model, verdict in place.unbatched.items():
+            metrics.model_unbatched.labels(name, model, verdict.rows.value).set(1)
     metrics.model_provider.clear()  # a model that was loaded anew may run on another
     for name, place in places.items():
         for one in place.provided():
@@ -67,7 +78,10 @@ def publish(metrics: Metrics, places: Mapping[str, Place], groups: Groups) -> No
         if gpu.contention.value is not None:
             metrics.gpu_contention.labels(name).set(gpu.contention.value)
     for (model, servers), group in groups:
-        metrics.queue_waiting.labels("+".join(servers), model).set(group.waiting)
+        queue, scheduling = "+".join(servers), group.scheduling
+        metrics.queue_waiting.labels(queue, model).set(group.waiting)
+        replaced = isinstance(scheduling, Guarded) and scheduling.replaced
+        metrics.queue_safe_mode.labels(queue, model).set(replaced)
         for name in servers:
             metrics.queue_in_flight.labels(name, model).set(groups.in_flight(model, name))
             batches = group.scheduling.model(name)

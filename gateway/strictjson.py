@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from gateway.errors import MalformedBody
+from gateway.errors import BodyTooLarge, MalformedBody
 
 _HUGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{200}")  # 199 digits and e99 still fit a double
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -31,15 +32,82 @@ _ALIKE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
-def loads(body: bytes, max_depth: int = 64) -> Any:
-    """The parsed value. Raises MalformedBody; its message says what and where, never content."""
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the JSON of one body may have. The defaults are those of the settings."""
+
+    members: int = 100_000  # objects, lists, and keys of objects
+    values: int = 1_000_000
+    size: int = 12 * 1024 * 1024  # bytes
+
+
+BOUNDS = Bounds()
+_SLICE_BYTES = 256 * 1024
+_WARY_BYTES = 4 * 1024 * 1024  # a body of more is not read twice: the wary reader takes its time
+
+
+def loads(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> Any:
+    """The parsed value. Raises MalformedBody, or BodyTooLarge for more than the bounds; the message
+    says what and where, never content."""
+    if len(body) > bounds.size:
+        raise BodyTooLarge(
+            f"the body has more than {bounds.size} bytes of JSON (limits.max_json_bytes)"
+        )
+    if len(body) > min(bounds.members, bounds.values):  # each takes a byte at least
+        _check_bounds(body, bounds, max_depth)
     try:
         value = orjson.loads(body)
         if _is_all_of(body, orjson.dumps(value), max_depth):
             return value
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        pass  # it is read again out of here, where this is nobody's context
+        problem = "has a key twice, a number that is too long, or too many levels"
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError) as exc:
+        problem = f"is not JSON: {_told(exc)}"
+    # It is read again out of here, where no exception with the body in it is its context.
+    if len(body) > _WARY_BYTES:
+        raise MalformedBody(f"the body {problem}")
     return read_warily(body, max_depth)
+
+
+def is_within(text: bytes, bounds: Bounds) -> bool:
+    """Whether a JSON text has no more than that. Nothing of it is read, and each step is short."""
+    if len(text) > bounds.size:
+        return False
+    return _within(text, bounds) or _within(b'""'.join(_unescaped(text).split(b'"')[::2]), bounds)
+
+
+def _told(exc: Exception) -> str:
+    at = getattr(exc, "pos", None)
+    return "it cannot be read" if at is None else f"it cannot be read from character {at} on"
+
+
+def _check_bounds(body: bytes, bounds: Bounds, max_depth: int) -> None:
+    """Punctuation says how many there are; most bodies have little even with that in strings."""
+    if _within(body, bounds):
+        return
+    outside = b'""'.join(_unescaped(body).split(b'"')[::2])
+    if _within(outside, bounds):
+        return
+    first = outside[:_SLICE_BYTES].translate(_ALIKE, _NO_BRACKETS)[: max_depth + 1]
+    if first == b"[" * (max_depth + 1):
+        raise MalformedBody(f"the body nests deeper than {max_depth} levels")
+    raise BodyTooLarge(
+        f"the body has more than {bounds.members} JSON objects, lists and keys "
+        f"(limits.max_json_members), or more than {bounds.values} values "
+        "(limits.max_json_values)"
+    )
+
+
+def _within(text: bytes, bounds: Bounds) -> bool:
+    members, commas = 0, 0
+    for at in range(
+        0, len(text), _SLICE_BYTES
+    ):  # so that the first of many is not counted to the end
+        piece = text[at : at + _SLICE_BYTES]
+        members += piece.count(b"[") + piece.count(b"{") + piece.count(b":")
+        commas += piece.count(b",")
+        if members > bounds.members or commas >= bounds.values:
+            return False
+    return True
 
 
 def _is_all_of(body: bytes, again: bytes, max_depth: int) -> bool:
@@ -106,8 +174,8 @@ def _decoded(body: bytes) -> tuple[Any, str]:
         return None, "the body has a number with too many digits"
 
 
-def load_object(body: bytes, max_depth: int = 64) -> dict[str, Any]:
-    value = loads(body, max_depth)
+def load_object(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> dict[str, Any]:
+    value = loads(body, max_depth, bounds)
     if not isinstance(value, dict):
         raise MalformedBody("the body must be a JSON object")
     return value

@@ -50,6 +50,8 @@ class TlsFiles:
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Raises ConfigError."""
+        for path in self.paths:
+            self.read(path)
         if self.ca_file is not None:
             try:
                 context.load_verify_locations(str(self.ca_file))

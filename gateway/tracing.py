@@ -25,7 +25,7 @@ Attribute = Literal[
 ]  # fmt: skip
 Value = str | int | float
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:+/-]{0,160}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:+/@~#-]{0,400}")
 _NOTHING: Final = nullcontext()
 
 

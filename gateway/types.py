@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.deadline import Deadline
+from gateway.held_bytes import AnswerShare
 from gateway.tracing import UNTRACED, Untraced
 from gateway.values import value, value_seen_weakly
 
@@ -123,6 +124,10 @@ class TensorCall:
         return found if isinstance(found, int | str) and found not in (0, "") else None
 
 
+AT_ONCE_BYTES = 64 * 1024
+"""Reading or writing more JSON than this leaves the event loop."""
+
+
 @value_seen_weakly
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
@@ -130,6 +135,7 @@ class DocumentCall:
     operation: Operation
     document: JsonDocument = field(repr=False)
     streamed: bool = False
+    size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
 
 
 Payload = TensorCall | DocumentCall
@@ -191,6 +197,20 @@ class InferenceRequest:
     tracestate: str = field(default="", repr=False)  # the caller's; for on-prem servers alone
     trace: Untraced = field(default=UNTRACED, repr=False, compare=False)
     received_s: float = 0.0  # monotonic
+    recorded_id: str = ""  # in the place of an id that its caller gave; empty: `id` itself
+    recorded_trace: str = ""  # and of a trace id
+    surrogates: bool = False  # they stand in it in the place of what was found in another call
+    held: AnswerShare | None = field(default=None, repr=False, compare=False)
+    """What is held of its answer, counted; its front closes it. None: nobody counts."""
+
+    @property
+    def record_id(self) -> str:
+        """Under which it is on record, in the ledger and in logs."""
+        return self.recorded_id or self.id
+
+    @property
+    def record_trace(self) -> str:
+        return self.recorded_trace or self.traceparent[3:35]
 
     @property
     def operation(self) -> Operation:
@@ -247,6 +267,7 @@ class ServedModel:
     assumed_usd_per_1k_tokens: float = 0.0  # where no price is stated; counted, not ranked by
     egress_usd_per_gb: float = 0.0
     gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
+    lacks: frozenset[str] = frozenset()  # capabilities of its kind that it has not
 
     def grants(self, version: str) -> bool:
         """Whether a call may ask for this version (decimal digits, or empty for any)."""
@@ -261,6 +282,19 @@ class Endpoint:
     zone: Zone
     kind: str  # triton | kserve | openai
     models: Mapping[str, ServedModel] = field(default_factory=dict, repr=False)
+
+
+_FURTHER: Final = "#"  # no name of the settings has it
+
+
+def place_name(endpoint: str, model: str) -> str:
+    """Of the endpoint as it serves a name of the catalog by one more model of its own."""
+    return f"{endpoint}{_FURTHER}{model}"
+
+
+def endpoint_of(place: str) -> str:
+    """The endpoint of the settings that a place is at."""
+    return place.partition(_FURTHER)[0]
 
 
 @value
@@ -477,6 +511,7 @@ class Placement:
     classify_s: float
     pseudonymised: int = 0  # values that surrogates stood for
     limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
+    unrestored: int = 0  # places where something of a surrogate is left in the answer
 
 
 @value

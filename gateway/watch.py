@@ -18,8 +18,10 @@ log = logging.getLogger(__name__)
 _ONPREM_PATIENCE_S = 0.7  # with the default pause between probes, silent twice within 2 s
 _LAG_S = 0.25  # a timeout that comes so late says more of this process than of the endpoint
 
-Learn = Callable[[str, Place], Awaitable[None]]
-"""Reads what a server has when it comes up: its models and their batch sizes."""
+Learn = Callable[[str, Place], Awaitable[bool]]
+"""Reads what a server has when it comes up: its models, their batch sizes and their tensors.
+Whether that was all; else it is asked again some probes later."""
+_PROBES_BETWEEN = 20
 
 
 class Watch:
@@ -27,6 +29,7 @@ class Watch:
         self._places = places
         self._learn_from = learn
         self._metrics = metrics
+        self._unlearnt: dict[str, int] = {}  # probes until a server is asked again
 
     async def run(self) -> None:
         await run_together(*map(self._run_one, self._places))
@@ -50,7 +53,7 @@ class Watch:
             if answer is None and place.heard != heard:
                 return
         up = bool(answer)
-        if up and not place.up:
+        if up and (not place.up or self._is_due(name)):
             await self.learn(name)
         if up != place.up:
             log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
@@ -75,10 +78,20 @@ class Watch:
             self._metrics.tasks_failed.labels("probe").inc()
             return False
 
+    def _is_due(self, name: str) -> bool:
+        """Whether a server that has not told all is to be asked again."""
+        left = self._unlearnt.get(name)
+        if left is None:
+            return False
+        self._unlearnt[name] = left - 1
+        return left <= 0
+
     async def learn(self, name: str) -> None:
         """What it has, whether it is up already or about to be taken to be."""
+        self._unlearnt[name] = _PROBES_BETWEEN
         try:
-            await self._learn_from(name, self._places[name])
+            if await self._learn_from(name, self._places[name]):
+                del self._unlearnt[name]
         except GatewayError as exc:
             log.warning("%s: its models could not be listed: %s", name, exc.reason)
         except Exception:  # noqa: BLE001 - one server's nonsense must not end the watch

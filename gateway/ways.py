@@ -8,6 +8,7 @@ from typing import Final
 from gateway.catalog import Catalog
 from gateway.place import Lane, Place
 from gateway.routing.fit import able, asked_version
+from gateway.routing.needs import limited, needs
 from gateway.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
 
 _EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
@@ -29,7 +30,9 @@ class Way:
 class _OfModel:
     """Those of one model, and the servers that its calls queue for."""
 
-    __slots__ = ("_groups", "abroad", "all", "as_of", "cheapest_abroad", "prices_usd")
+    __slots__ = (
+        "_groups", "_limited", "abroad", "all", "as_of", "cheapest_abroad", "prices_usd",
+    )  # fmt: skip
 
     def __init__(self, ways: tuple[Way, ...], as_of: int) -> None:
         self.all, self.as_of = ways, as_of
@@ -38,11 +41,21 @@ class _OfModel:
         clouds = [way for way in ways if not way.onprem]
         cheapest = min(clouds, key=lambda way: way.price_usd, default=None)
         self.cheapest_abroad = None if cheapest is None else cheapest.served
+        self._limited = any(limited(way.endpoint, way.served) for way in ways)
         self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
+
+    def serves_alike(self, request: InferenceRequest) -> bool:
+        """Whether the call needs nothing that some of its endpoints lack."""
+        call = request.payload
+        if not self._limited or not isinstance(call, DocumentCall):
+            return True
+        return next(needs(call), None) is None
 
     def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
         documents = isinstance(request.payload, DocumentCall)
         if not documents and asked_version(request):  # a caller's choice: nothing is kept by it
+            return self._able(request)
+        if not self.serves_alike(request):
             return self._able(request)
         found = self._groups.get(documents)
         if found is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from urllib.parse import urlsplit
 
+_JSON = {"content-type": "application/json"}
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -52,6 +53,22 @@ class Client:
         """Raises OSError or asyncio.IncompleteReadError when the connection fails."""
         return await self._ask("POST", path, body, headers)
 
+    async def stream(
+        self, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, Mapping[str, str]]:
+        """Reads an answer of any framing to its end, on a connection of its own. Raises OSError or
+        asyncio.IncompleteReadError when there is no head."""
+        reader, writer = await self._connect()
+        try:
+            closing = {**headers, "connection": "close"}
+            writer.write(self._head("POST", path, body, closing) + body)
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            while await reader.read(65_536):
+                pass
+        finally:
+            writer.close()
+        return int(head[0].split(" ", 2)[1]), dict(_header(line) for line in head[1:] if line)
+
     async def _ask(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Answered:
@@ -76,9 +93,8 @@ class Client:
         lines = [
             f"{method} {path} HTTP/1.1",
             f"host: {self._host}:{self._port}",
-            "content-type: application/json",
             f"content-length: {len(body)}",
-            *(f"{name}: {value}" for name, value in headers.items()),
+            *(f"{name}: {value}" for name, value in ({**_JSON, **headers}).items()),
         ]
         return "\r\n".join((*lines, "", "")).encode("latin-1")
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 import yaml
 
+from gateway.audit import alias_key
 from gateway.audit.calls import key_of
 from gateway.demo.cloud.process import SimulatedCloud
 
@@ -81,11 +82,14 @@ class LiveGateway:
         return b"".join(p.read_bytes() for p in sorted(self.audit.glob("*.jsonl")))
 
     def record(self, request_id: str) -> dict[str, Any]:
-        """Waited for: a refusal does not wait for its record."""
+        """Waited for: a refusal does not wait for its record. `request_id`: of the answer, which
+        a caller may have given."""
         found: list[dict[str, Any]] = []
 
         def there() -> bool:
-            found[:] = [r for r in self.records() if r["id"] == request_id]
+            key = alias_key.known(self.audit)
+            ids = {request_id} if key is None else {request_id, key.of_call(request_id)}
+            found[:] = [r for r in self.records() if r["id"] in ids]
             return bool(found)
 
         wait_until(there, 5.0)

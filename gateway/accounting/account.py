@@ -208,7 +208,7 @@ class CallAccount:
         usage = cost.usage
         accounts.ledger.post(entry_of((
             accounts.wall_s(),
-            request.id,
+            request.record_id,
             request.tenant,
             model,
             endpoint,
@@ -276,7 +276,7 @@ class CallAccount:
         else:
             record = {
                 "kind": "end",
-                "id": request.id,
+                "id": request.record_id,
                 "number": self._number,
                 "took_s": _rounded(took_s),
                 "total_tokens": self.total_tokens,
@@ -301,7 +301,7 @@ class CallAccount:
         if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
             accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
         if accounts.debug:
-            told_of = logs.of(request.id, request.traceparent)
+            told_of = logs.of(request.record_id, request.record_trace)
             _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=told_of)
         if settling is not None:
             request.trace.end(settling, {})
@@ -333,7 +333,7 @@ class CallAccount:
         return {
             "kind": "intent",
             "time": int(ambient.wall_s() * _MILLI) / _MILLI,
-            "id": request.id,
+            "id": request.record_id,
             "number": self._number,
             "sent_as": attempt["sent_as"],
             "endpoint": attempt["endpoint"],
@@ -361,9 +361,9 @@ class CallAccount:
             return record
         record = alike.record.copy()
         record["time"] = int(accounts.wall_s() * _MILLI + 0.5) / _MILLI
-        record["id"] = request.id
+        record["id"] = request.record_id
         record["number"] = self._number
-        record["trace"] = request.traceparent[3:35]
+        record["trace"] = request.record_trace
         record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
         call = request.payload
         record["input_bytes"] = _input_bytes(call) if type(call) is TensorCall else None
@@ -380,9 +380,9 @@ class CallAccount:
         return {
             "kind": "call",
             "time": int(ambient.wall_s() * _MILLI + 0.5) / _MILLI,
-            "id": request.id,
+            "id": request.record_id,
             "number": self._number,
-            "trace": request.traceparent[3:35],
+            "trace": request.record_trace,
             "tenant": request.tenant,
             "protocol": request.protocol._value_,
             "operation": call.operation._value_,

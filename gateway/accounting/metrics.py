@@ -134,6 +134,11 @@ class Metrics:
             ["reason"],
             registry=r,
         )
+        self.unrestored = Counter(
+            "spillway_pseudonyms_unrestored",
+            "Places in answers where something of a surrogate could not be put back.",
+            registry=r,
+        )
         self.attempts = Counter(
             "spillway_attempts", "Attempts by result.", ["endpoint", "zone", "result"], registry=r
         )
@@ -180,8 +185,24 @@ class Metrics:
             registry=r,
         )
         self.in_flight = Gauge("spillway_calls_in_flight", "Calls not ended yet.", registry=r)
+        self.held_bytes = Gauge(
+            "spillway_held_bytes",
+            "Of bodies that have not come whole or are being inflated.",
+            registry=r,
+        )
+        self.held_answer_bytes = Gauge(
+            "spillway_held_answer_bytes",
+            "Of endpoints' answers that their callers have not taken yet.",
+            registry=r,
+        )
         self.queue_waiting = Gauge(
             "spillway_queue_waiting", "Calls in the queue.", ["endpoint", "model"], registry=r
+        )
+        self.queue_safe_mode = Gauge(
+            "spillway_queue_safe_mode",
+            "1 while a simple rule decides in the place of the queue's scheduler, which failed.",
+            ["endpoint", "model"],
+            registry=r,
         )
         self.queue_in_flight = Gauge(
             "spillway_queue_in_flight",
@@ -225,6 +246,10 @@ class Metrics:
             ["endpoint", "model", "provider"],
             registry=r,
         )
+        self.onprem_up = Gauge(
+            "spillway_onprem_up", "1 while an on-prem endpoint is up.", registry=r
+        )
+        self.ready = Gauge("spillway_ready", "1 while calls are taken and served.", registry=r)
         self.endpoint_available = Gauge(
             "spillway_endpoint_available", "1 while calls go there.", ["endpoint", "zone"],
             registry=r,
@@ -245,6 +270,12 @@ class Metrics:
         self.model_out = Gauge(
             "spillway_model_out",
             "1 while a model is out there, or left to calls with no other place.",
+            ["endpoint", "model", "why"],
+            registry=r,
+        )
+        self.model_unbatched = Gauge(
+            "spillway_model_unbatched",
+            "1 while one call at a time goes to a model whose server would join them.",
             ["endpoint", "model", "why"],
             registry=r,
         )
@@ -271,7 +302,7 @@ class Metrics:
         )
         self.scheduler_failures = Counter(
             "spillway_scheduler_failures",
-            "Queues whose scheduler failed, and which a simple rule keeps since.",
+            "Times that a queue's scheduler failed; a simple rule keeps the queue for a while.",
             registry=r,
         )
         self.shadow_decisions = Counter(

@@ -34,6 +34,7 @@ class Call:
     policy: str
     origin: str = ""
     sent_as: tuple[str, ...] = ()  # the ids that clouds saw
+    trace: str = ""  # an alias where its caller gave one (`gateway.aliases`)
 
     @property
     def in_cloud_unclear(self) -> bool:
@@ -127,6 +128,7 @@ def _call(record: dict[str, Any], origin: str) -> Call:
             reason=str(record.get("end_reason") or record["reason"]),
             policy=str(record["policy"]),
             origin=origin,
+            trace=str(record.get("trace", "")),
             sent_as=tuple(str(a["sent_as"]) for a in record["attempts"] if a.get("sent_as")),
         )
     except (KeyError, TypeError, ValueError) as exc:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 from pathlib import Path
+from typing import Final
 
 from gateway.audit import AuditError
 
@@ -86,6 +87,31 @@ def synced(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+ROOM_BYTES: Final = 64 * 1024
+"""What a disk that was full must take before it counts as well again: some hundred records."""
+_ROOM = "room"
+_NOT_RESERVED = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def check_room(directory: Path, size: int = ROOM_BYTES) -> None:
+    """Raises OSError unless the file system takes so many bytes more. They are reserved in a file
+    that is removed again: a figure of free space knows no quota and no limit."""
+    path = directory / _ROOM
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as exc:
+            if exc.errno not in _NOT_RESERVED:
+                raise
+            os.write(fd, bytes(size))
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 class Lock:

@@ -20,7 +20,7 @@ import orjson
 from gateway import ambient
 from gateway.audit import AuditError
 from gateway.audit.chain import BadLine, Head
-from gateway.audit.disk import DurableFile, Lock, synced, written_whole
+from gateway.audit.disk import DurableFile, Lock, check_room, synced, written_whole
 from gateway.audit.merkle import EMPTY_ROOT
 from gateway.audit.note import Checkpoint, NoteInvalid, SigningKey, checkpoint_of, notes_in
 from gateway.audit.segments import (
@@ -238,7 +238,7 @@ class Journal:
         """What was sealed since the last one was kept. Raises OSError: none of it is in the chain
         then."""
         lines = sealed.lines
-        if self.spooled and not self._drained():
+        if self.spooled:  # until the disk has room again, as `tend` finds
             self._put_in_spool(lines)
         else:
             try:
@@ -252,6 +252,23 @@ class Journal:
     def commit(self, records: Sequence[bytes]) -> None:
         """Raises OSError: none of them is in the chain then."""
         self.keep(self.seal(records))
+
+    def check_room(self) -> None:
+        """Raises OSError unless more than a record can be kept: a page may have room for one of the
+        audit's own, and for no call's."""
+        try:
+            check_room(self._keeping.directory)
+        except OSError:
+            if self._spool is None:
+                raise
+            self._spool.check_room()
+
+    def _has_room(self) -> bool:
+        try:
+            check_room(self._keeping.directory)
+        except OSError:
+            return False
+        return True
 
     def _put_in_spool(self, lines: bytes) -> None:
         assert self._spool is not None
@@ -283,7 +300,7 @@ class Journal:
 
     def tend(self) -> None:
         """A new segment where one is due, and no records kept beyond their time. Raises OSError."""
-        if self.spooled and not self._drained():
+        if self.spooled and not (self._has_room() and self._drained()):
             return
         day = self._wall_s() // _DAY_S
         older = day > self._header.time_s // _DAY_S and self.size > self._segment.first + _NO_NEWS
@@ -341,6 +358,8 @@ class Journal:
 
     def close(self) -> None:
         try:
+            if self.spooled:
+                self._drained()
             self.note("stop")
             self.checkpoint()
         finally:

@@ -93,6 +93,7 @@ class Keeper:
         try:
             if work.gap is not None:
                 with contextlib.suppress(OSError):  # not yet
+                    journal.check_room()
                     journal.note("gap", **work.gap)
                     work.told = True
             journal.tend()

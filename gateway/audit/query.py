@@ -39,6 +39,8 @@ class Wanted:
     reason: str | None = None
     outcome: str | None = None
     sent_as: str | None = None
+    ids: frozenset[str] | None = None
+    traces: frozenset[str] | None = None
 
     def __contains__(self, call: Call) -> bool:
         return (
@@ -50,6 +52,8 @@ class Wanted:
             and self.reason in (None, call.reason)
             and self.outcome in (None, call.outcome)
             and (self.sent_as is None or self.sent_as in call.sent_as)
+            and (self.ids is None or call.id in self.ids)
+            and (self.traces is None or call.trace in self.traces)
         )
 
     @property

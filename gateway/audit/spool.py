@@ -7,7 +7,9 @@ import errno
 import os
 from pathlib import Path
 
-from gateway.audit.disk import DurableFile
+from gateway.audit.disk import ROOM_BYTES, DurableFile, check_room
+
+_SHARE = 4  # of a small spool: how much must be free before it takes records again
 
 
 class Spool:
@@ -35,13 +37,22 @@ class Spool:
     def put(self, chain: str, lines: bytes) -> None:
         """Raises OSError when it is full, or its own disk fails."""
         if self.bytes + len(lines) > self._max_bytes:
-            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}, nor in the spool")
+            raise _full()
         if (path := self._path(chain)) is not None:
             if self._file is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = DurableFile(path)
             self._file.append(lines)
         self.hold(lines)
+
+    def check_room(self) -> None:
+        """Raises OSError unless it takes more than a record."""
+        needed = min(ROOM_BYTES, self._max_bytes // _SHARE)
+        if self.bytes + needed > self._max_bytes:
+            raise _full()
+        if self._directory is not None:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            check_room(self._directory)
 
     def hold(self, lines: bytes) -> None:
         """What is in its file already."""
@@ -60,3 +71,7 @@ class Spool:
             self._file = None
         if (path := self._path(chain)) is not None:
             path.unlink(missing_ok=True)
+
+
+def _full() -> OSError:
+    return OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}, nor in the spool")

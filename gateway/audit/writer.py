@@ -38,6 +38,8 @@ _GATHERED_S = 0.002  # from one commit to the next, where that is likely to brin
 _WORTH = 3  # records or more
 _MOST_WAITING = 65_536  # records; with a disk that hangs, refusals alone could fill the memory
 _RETRY_S = 0.5
+_LONGEST_RETRY = 64  # times that: how long a disk that fails again and again counts as failing
+_RELAPSE = 120  # times that: failing again so soon doubles the wait
 _TENDED_S = 0.05  # how long what else is to be looked after may wait while there are records
 _PATIENCE_S = 10.0  # with a disk that hangs, at the end
 
@@ -65,6 +67,9 @@ class AuditWriter:
         self._next_s = 0.0  # when the next one may
         self._failing: str | None = None  # what the disk said last
         self._since_s = 0.0
+        self._dwell_s = retry_s  # for which it counts as failing at the least
+        self._recovered_s = -math.inf
+        self._trouble = ""  # the last that was told of all else
         self._lost = 0  # records that no gap record has told of
         self._spooled = False
         self._checkpoint_due_s = 0.0
@@ -235,10 +240,17 @@ class AuditWriter:
         why = _said(exc)
         if self._failing is None:
             self._since_s = ambient.wall_s()
+            self._dwell_s = self._next_dwell_s()
             log.error("the audit cannot be written: %s. No call is answered until it can", why)
         self._failing = why
         self._metrics.audit_failing.set(True)
-        self._tend_again(self._retry_s)  # a page may have room for a gap's record and for no call's
+        self._tend_again(self._dwell_s)
+
+    def _next_dwell_s(self) -> float:
+        """S1: a disk that fails now and then does not come and go with every try."""
+        if ambient.monotonic_s() - self._recovered_s >= _RELAPSE * self._retry_s:
+            return self._retry_s
+        return min(2 * self._dwell_s, _LONGEST_RETRY * self._retry_s)
 
     def _go_on(self) -> None:
         """With what is next, now that the keeper has no job."""
@@ -294,8 +306,11 @@ class AuditWriter:
         now_s = self._tended_s = ambient.monotonic_s()
         if work.gap is not None and work.told:
             self._recovered(work.gap["records"])
-        if work.failed is not None:
-            log.error("the audit is not as it should be: %s", _said(work.failed))
+        trouble = "" if work.failed is None else _said(work.failed)
+        if trouble and trouble != self._trouble:
+            log.error("the audit is not as it should be: %s", trouble)
+        self._trouble = trouble
+        if trouble:
             self._checkpoint_due_s = now_s + self._retry_s
         elif work.signs:
             self._checkpoint_due_s = now_s + self._checkpoint_s
@@ -315,6 +330,7 @@ class AuditWriter:
     def _recovered(self, lost: int) -> None:
         self._lost -= lost
         self._failing = None
+        self._recovered_s = ambient.monotonic_s()
         log.warning("the audit can be written again; %d records could not be kept", lost)
 
     def _tell_of_spool(self) -> None:

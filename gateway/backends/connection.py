@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import select
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -11,12 +12,16 @@ import httptools
 
 from gateway import ambient
 from gateway.backends.plain import Reader
-from gateway.errors import UpstreamError, UpstreamFailed
+from gateway.errors import AnswersFull, GatewayError, UpstreamFailed
+from gateway.held_bytes import UNCOUNTED_BYTES, AnswerShare
 
 MAX_HEAD_BYTES = 64 * 1024
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
+_ASIDE_BYTES = 256 * 1024  # of a whole answer: more is joined and read in a thread of its own
+_JOINED_BYTES = 64 * 1024  # of pieces of a body: joining larger ones might copy too much at once
 _HIGH_BYTES = 256 * 1024  # of a stream that nobody takes: reading pauses
-
+_GOODBYES = (b"HTTP/1.1 408 ", b"HTTP/1.0 408 ")  # to a client that asks nothing for too long
+_READABLE = select.POLLIN | select.POLLRDHUP | select.POLLPRI
 
 Take = Callable[[bytes], bool]
 Usual = Callable[[bytes], bool]
@@ -42,8 +47,11 @@ class Connection(asyncio.Protocol):
     body: bytes
     _fields: dict[bytes, bytes]
 
-    def __init__(self, max_body_bytes: int) -> None:
+    def __init__(self, max_body_bytes: int, on_surplus: Callable[[], None] = lambda: None) -> None:
+        """`on_surplus`: called when bytes have come that belong to no answer."""
         self._max_body_bytes = max_body_bytes
+        self._on_surplus = on_surplus
+        self._poll: select.poll | None = None
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.clock()
@@ -57,7 +65,8 @@ class Connection(asyncio.Protocol):
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
         self._plain = Reader()
-        self._failure: UpstreamError | None = None
+        self._failure: GatewayError | None = None
+        self._held: AnswerShare | None = None  # what the call holds of answers, counted
         self._lost = self._paused = False
         self._resting = True  # nobody waits for what comes
         self._untouched = False  # a whole answer is to come, and nothing of it has
@@ -73,7 +82,9 @@ class Connection(asyncio.Protocol):
         self.answered = self._head_done = self._done = self._keeps = False
         self._streamed = self._until_close = self._between = False
         self._usual = self.expected = None
-        self._arrived = self._held_bytes = self._counted = 0
+        self._arrived = self._held_bytes = 0
+        self._gathered = self._closed_bytes = self._whole_chunks = 0  # of a whole answer
+        self._held = None
 
     def rests(self) -> bool:
         """Whether it can be kept for the next call: the answer has ended, and nothing of either
@@ -93,15 +104,56 @@ class Connection(asyncio.Protocol):
 
     def cut(self) -> None:
         self._transport.abort()
+        self._release()
+
+    def handed_over(self) -> None:
+        """The call has the answer, and what is held of it is the call's from now on."""
+        self._held, self.body = None, b""
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.hold(self, 0)
+
+    @property
+    def is_large(self) -> bool:
+        """Of a whole answer: its body is still to be joined, and read where the loop goes on."""
+        return self._gathered > _ASIDE_BYTES
+
+    def join(self) -> None:
+        """Make the body of a large answer, in whatever thread."""
+        self.body = b"".join(self._chunks)
+        self._chunks.clear()
+
+    def retire(self) -> None:
+        """It has no other call."""
+        self._lose()
+
+    def crossed(self) -> None:
+        """The answer belongs to another call."""
+        self.retire()
+        self._on_surplus()
+
+    def readable(self) -> bool:
+        """Whether the kernel holds bytes, or the end, that nobody has read yet."""
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._transport.get_extra_info("socket").fileno(), _READABLE)
+        return bool(self._poll.poll(0))
 
     # One exchange
 
     def send(
-        self, head: bytes, body: bytes | tuple[bytes, ...], streamed: bool
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        streamed: bool,
+        held: AnswerShare | None = None,
     ) -> asyncio.Future[None]:
-        """Done when it may have answered."""
+        """Done when it may have answered. A whole answer is counted in `held`."""
         if self._lost:
             raise self.broken()
+        self._held = None if streamed else held
         self.answered = self._resting = False
         self._streamed, self._untouched = streamed, not streamed
         if isinstance(body, tuple):
@@ -120,7 +172,7 @@ class Connection(asyncio.Protocol):
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    def broken(self) -> UpstreamError | Lost:
+    def broken(self) -> GatewayError | Lost:
         """Why nothing comes."""
         if self._failure is not None:
             return self._failure
@@ -171,13 +223,19 @@ class Connection(asyncio.Protocol):
         if waiter is None or waiter.done():
             return
         if self.answered or self._lost or self._failure is not None:
-            if not self._streamed:
+            if self.answered and not (self._streamed or self.is_large):
                 self.body = b"".join(self._chunks)
             waiter.set_result(None)
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, reason: str | None = None) -> None:
+        self._fail_by(UpstreamFailed(why, reason=reason))
+
+    def _fail_by(self, failure: GatewayError) -> None:
         if self._failure is None:
-            self._failure = UpstreamFailed(why)
+            self._failure = failure
+        if not (self._streamed or self.answered):  # what came of a stream is taken all the same
+            self._chunks.clear()
+            self.body = b""
         self._transport.abort()
 
     # asyncio.Protocol
@@ -195,6 +253,9 @@ class Connection(asyncio.Protocol):
         if self._untouched:
             self._untouched = False
             body = self._plain.read(data) if len(data) <= self._max_body_bytes else None
+            if body is not None and len(body) > UNCOUNTED_BYTES and not self._counts(len(body)):
+                self._wake()
+                return
             if body is not None:
                 self.status, self.headers, self.body = 200, self._plain.headers, body
                 self.answered = self._resting = True
@@ -205,10 +266,14 @@ class Connection(asyncio.Protocol):
         if self._resting:  # nobody asked: whatever it answers, it is not our next question
             self._lose()
             self._transport.abort()
+            if not data.startswith(_GOODBYES):
+                self._on_surplus()
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if self._done:
+                self._on_surplus()
             self._fail("the endpoint's answer is not HTTP")
         take, chunks = self._take, self._chunks
         if self._streamed:
@@ -237,23 +302,45 @@ class Connection(asyncio.Protocol):
             if self._arrived > MAX_HEAD_BYTES:
                 self._fail("the head of the endpoint's answer is too large")
         elif not self._streamed:
-            if self._arrived > self._max_body_bytes:
-                self._count()
+            self._gather()
         elif not self._done:
             self._held_bytes += size
             if self._held_bytes > _HIGH_BYTES and not self._paused:
                 self._paused = True
                 self._transport.pause_reading()
 
-    def _count(self) -> None:
-        """Of a whole answer, once as many bytes have come as its body may have, heads and frames
-        of chunks included."""
-        fresh = self._chunks[self._counted :]
-        self._counted += len(fresh)
-        self._held_bytes += sum(map(len, fresh))
-        if self._held_bytes > self._max_body_bytes:
+    def _gather(self) -> None:
+        """Of a whole answer: bounded, counted, and small pieces joined as they come, since each has
+        an object of its own."""
+        chunks, size = self._chunks, self._gathered
+        whole = self._whole_chunks
+        fresh = chunks[whole:]
+        if len(fresh) > 1:
+            joined = b"".join(fresh)
+            chunks[whole:] = [joined]
+            fresh = [joined]
+        if fresh:
+            # The open piece, if any, is among them: it grows until it is worth an object.
+            self._gathered = size = self._closed_bytes + len(fresh[0])
+            if len(fresh[0]) >= _JOINED_BYTES:
+                self._closed_bytes, self._whole_chunks = size, whole + 1
+        if size > self._max_body_bytes:
             self._done = self.answered = False
-            self._fail(f"the endpoint's answer has more than {self._max_body_bytes} bytes")
+            self._fail(self._too_large(), "answer_too_large")
+        elif size > UNCOUNTED_BYTES:
+            self._counts(size)
+
+    def _too_large(self) -> str:
+        most = self._max_body_bytes
+        return f"the endpoint's answer has more than {most} bytes (limits.max_answer_bytes)"
+
+    def _counts(self, size: int) -> bool:
+        """Whether there is room for so many bytes of the answer."""
+        if self._held is None or self._held.hold(self, size):
+            return True
+        self._done = self.answered = False
+        self._fail_by(answers_full())
+        return False
 
     def eof_received(self) -> None:
         self.idle_since = -math.inf
@@ -272,6 +359,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._done:
+            self._on_surplus()
             self._stop("the endpoint answered twice")
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -292,6 +380,8 @@ class Connection(asyncio.Protocol):
         self._keeps = self._parser.should_keep_alive()
         self.headers = fields = self._fields
         coding = fields.get(b"transfer-encoding")
+        if not self._streamed and _is_over(fields.get(b"content-length"), self._max_body_bytes):
+            self._stop(self._too_large(), "answer_too_large")
         self._until_close = (
             b"content-length" not in fields and coding is None and self.status not in (204, 304)
         )
@@ -307,7 +397,19 @@ class Connection(asyncio.Protocol):
     def _complete(self) -> None:
         self._done = self.answered = True
 
-    def _stop(self, why: str) -> None:
+    def _stop(self, why: str, reason: str | None = None) -> None:
         """Nothing behind this is read any more: what a callback raises stops the parser."""
-        self._fail(why)
+        self._fail(why, reason)
         raise ValueError(why)
+
+
+def _is_over(length: bytes | None, most_bytes: int) -> bool:
+    return length is not None and length.isdigit() and int(length[:18]) > most_bytes
+
+
+def answers_full() -> AnswersFull:
+    return AnswersFull(
+        "the gateway holds as many bytes of answers for this caller as it may; "
+        "take those that have come, and call again",
+        retry_after_s=1.0,
+    )

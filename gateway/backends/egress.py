@@ -41,5 +41,6 @@ class CloudDoor:
             "",  # in the place of the tracestate
             request.trace,
             request.received_s,
+            held=request.held,
         )
         return self.__connector.open(sent, served)

@@ -15,9 +15,10 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from gateway import patience
+from gateway.held_bytes import AnswerShare
 from gateway.http2.client import Http2Client
 from gateway.http2.hpack import Field, literal
-from gateway.http2.message import Status
+from gateway.http2.message import NoConnection, Status
 from gateway.tls import Fresh, TlsFiles, of_client
 
 Pair = tuple[str, str]
@@ -62,13 +63,21 @@ class GrpcWire:
         except TimeoutError:
             raise _LATE from None
 
-    async def call(self, method: str, message: bytes, timeout_s: float, own: bytes = b"") -> bytes:
-        """The same; the wait is the caller's to bound. The server is told of `timeout_s`."""
+    async def call(
+        self,
+        method: str,
+        message: bytes,
+        timeout_s: float,
+        own: bytes = b"",
+        held: AnswerShare | None = None,
+    ) -> bytes:
+        """The same; the wait is the caller's to bound. The server is told of `timeout_s`. The
+        answer is counted in `held`."""
         head = self._heads.get(method) or self._head(method)
         connection = self._connection
         if connection is None or not connection.takes_calls:
             connection = await self._connected()
-        call = connection.call(head, _timeout(timeout_s) + own, message)
+        call = connection.call(head, _timeout(timeout_s) + own, message, held)
         try:
             answer = await call.answer
         except BaseException:
@@ -76,7 +85,7 @@ class GrpcWire:
             raise
         if isinstance(answer, Status):
             raise answer
-        return answer
+        return answer if isinstance(answer, bytes) else await answer.take_aside()
 
     def renew(self) -> None:
         """If its certificates have changed, calls from now on go over another connection."""
@@ -148,7 +157,7 @@ class GrpcWire:
             if why and connection is not None:
                 connection.close()
         if why or connection is None:
-            return Status("UNAVAILABLE", why)
+            return NoConnection(why)
         former, self._connection, self._context = self._connection, connection, context
         if former is not None:
             self._leave(former)

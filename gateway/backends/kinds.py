@@ -11,8 +11,8 @@ from gateway.backends import Connector
 from gateway.backends.kserve_grpc import kserve_grpc
 from gateway.backends.kserve_http import KserveHttp
 from gateway.backends.oip_grpc import GrpcTarget, bearer
-from gateway.backends.openai import OpenAiConnector, origin_of
-from gateway.backends.wire import Tls, Wire
+from gateway.backends.openai import REST_S, OpenAiConnector, origin_of
+from gateway.backends.wire import MAX_ANSWER_BYTES, Tls, Wire
 from gateway.config import EndpointSettings
 from gateway.tls import Fresh, TlsFiles, of_client
 
@@ -26,12 +26,14 @@ class Ports(Protocol):
     def grpc(self) -> int: ...
 
 
-def build_connector(settings: EndpointSettings, ports: Ports | None) -> Connector:
+def build_connector(
+    settings: EndpointSettings, ports: Ports | None, max_answer_bytes: int = MAX_ANSWER_BYTES
+) -> Connector:
     """`ports` of the embedded server, for an endpoint that has one."""
-    return KINDS[settings.kind](settings, ports)
+    return KINDS[settings.kind](settings, ports, max_answer_bytes)
 
 
-def _triton(settings: EndpointSettings, ports: Ports | None) -> Connector:
+def _triton(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
     from gateway.backends.openai_on_triton import OpenAiOnTriton  # who has no Triton needs none
     from gateway.backends.triton import TritonConnector
     from gateway.backends.triton_grpc import triton_grpc
@@ -40,51 +42,56 @@ def _triton(settings: EndpointSettings, ports: Ports | None) -> Connector:
     embedded = settings.embedded
     address = f"127.0.0.1:{ports.grpc if ports else 0}" if embedded else settings.grpc or ""
     url = f"http://127.0.0.1:{ports.http if ports else 0}" if embedded else settings.url
-    grpc = triton_grpc(_target(settings, address))
+    grpc = triton_grpc(_target(settings, address, most_bytes))
     http = url and TritonHttp(
         url,
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
         headers=tuple((n.encode(), v.encode()) for n, v in _headers(settings).items()),
         tls=_tls(settings),
+        max_answer_bytes=most_bytes,
     )
     return TritonConnector(grpc, http or None, OpenAiOnTriton(grpc))
 
 
-def _kserve(settings: EndpointSettings, ports: Ports | None) -> Connector:
+def _kserve(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
     if settings.grpc is not None:
-        return kserve_grpc(_target(settings, settings.grpc))
+        return kserve_grpc(_target(settings, settings.grpc, most_bytes))
     return KserveHttp(
         settings.url or "",
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
         headers=_headers(settings),
         tls=_tls(settings),
+        max_answer_bytes=most_bytes,
     )
 
 
-def _openai(settings: EndpointSettings, ports: Ports | None) -> Connector:
+def _openai(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
     wire = Wire(
         origin_of(settings.url or "", _tls(settings)),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
+        max_body_bytes=most_bytes,
+        rest_s=REST_S,
     )
     return OpenAiConnector(wire, headers=_headers(settings))
 
 
-KINDS: dict[str, Callable[[EndpointSettings, Ports | None], Connector]] = {
+KINDS: dict[str, Callable[[EndpointSettings, Ports | None, int], Connector]] = {
     "triton": _triton,
     "kserve": _kserve,
     "openai": _openai,
 }
 
 
-def _target(settings: EndpointSettings, address: str) -> GrpcTarget:
+def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTarget:
     return GrpcTarget(
         address,
         tls=settings.grpc_tls,
         files=_files(settings),
         metadata=tuple(_headers(settings).items()),
+        max_answer_bytes=most_bytes,
         connect_timeout_s=settings.connect_timeout_ms / 1000,
     )
 

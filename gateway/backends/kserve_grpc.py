@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gateway.backends.oip_grpc import GrpcTarget, OipGrpcClient
 from gateway.oip.grpc import encode_request
 from gateway.types import InferenceRequest, ServedModel, TensorCall
@@ -17,5 +15,5 @@ def kserve_grpc(target: GrpcTarget) -> OipGrpcClient:
     return OipGrpcClient(target, _encode)
 
 
-def _encode(call: TensorCall, request: InferenceRequest, served: ServedModel) -> Any:
+def _encode(call: TensorCall, request: InferenceRequest, served: ServedModel) -> list[bytes]:
     return encode_request(call, served.model, served.version or call.version, without=_TRITON_ONLY)

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from gateway.backends.open_inference import RestServer
-from gateway.backends.wire import Origin, Tls, Wire
+from gateway.backends.wire import MAX_ANSWER_BYTES, Origin, Tls, Wire
 from gateway.oip import inspect
 from gateway.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 
@@ -24,6 +24,7 @@ class KserveHttp:
         api_key: str = "",
         headers: Mapping[str, str] | None = None,
         tls: Tls | None = None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         """`url` may have a path, which goes before `/v2`. `headers` win over `api_key`."""
         told = {"authorization": f"Bearer {api_key}"} if api_key else {}
@@ -33,6 +34,7 @@ class KserveHttp:
             Origin.of(url, tls),
             connect_timeout_s=connect_timeout_s,
             max_connections=max_connections,
+            max_body_bytes=max_answer_bytes,
         )
         self._server = RestServer(
             self._wire, tuple((n.encode("ascii"), v.encode("latin-1")) for n, v in told.items())

@@ -17,12 +17,17 @@ import grpc.aio
 from tritonclient.grpc import service_pb2
 
 from gateway.backends import oip_grpc_failures as failures
+from gateway.backends.connection import answers_full
 from gateway.backends.grpc_wire import GrpcWire, fields_of
+from gateway.backends.wire import MAX_ANSWER_BYTES
 from gateway.configfile import ConfigError
 from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, NotOffered, UpstreamRefused
+from gateway.errors import DeadlineExceeded, NotOffered, UpstreamFailed, UpstreamRefused
+from gateway.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.http2.message import Status
+from gateway.oip.grpc import response_id
 from gateway.oip.stream_frames import StreamFrame
+from gateway.pieces import joined
 from gateway.tls import NO_FILES, TlsFiles
 from gateway.types import (
     GrpcMessage,
@@ -62,12 +67,12 @@ class GrpcTarget:
     tls: bool = False
     files: TlsFiles = NO_FILES  # the usual authorities where there is no ca_file
     metadata: tuple[tuple[str, str], ...] = ()
-    max_answer_bytes: int = 256 * 1024 * 1024
+    max_answer_bytes: int = MAX_ANSWER_BYTES
     connect_timeout_s: float = 5.0
 
 
-Encode = Callable[[TensorCall, InferenceRequest, ServedModel], Any]
-"""Writes the `ModelInferRequest` that goes out."""
+Encode = Callable[[TensorCall, InferenceRequest, ServedModel], list[bytes]]
+"""Writes the `ModelInferRequest` that goes out, in pieces."""
 
 
 def bearer(api_key: str | None) -> tuple[tuple[str, str], ...]:
@@ -121,15 +126,18 @@ class OipGrpcClient:
         call = request.payload
         if not isinstance(call, TensorCall):
             raise UpstreamRefused("this endpoint serves tensors, not documents")
-        message: bytes = self._encode(call, request, served).SerializeToString()
+        message = await joined(self._encode(call, request, served))
         left_s = _remaining_s(request.deadline)
         if call.streamed:
             pairs = Pairs((*self._target.metadata, *_pairs(request)))
-            return StreamReply(self._stream()(metadata=pairs, timeout=left_s), message)
+            sent = self._stream()(metadata=pairs, timeout=left_s)
+            return StreamReply(sent, message, request.held)
         try:
-            answer = await self._wire.call(_INFER, message, left_s, _told(request))
+            answer = await self._wire.call(_INFER, message, left_s, _told(request), request.held)
         except failures.RAISED as exc:
             raise failures.ours(exc) from None
+        if call.id and response_id(answer) not in (b"", call.id.encode()):
+            raise UpstreamFailed("the endpoint's answer has the id of another call")
         return OneFrame(GrpcMessage(answer))
 
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
@@ -195,7 +203,9 @@ class Pairs(grpc.aio.Metadata):
 class StreamReply:
     """The answers to one request on a ModelStreamInfer of its own."""
 
-    def __init__(self, call: Any, request: bytes) -> None:
+    def __init__(self, call: Any, request: bytes, held: AnswerShare | None = None) -> None:
+        """`held`: where the last answer is counted."""
+        self._held = held
         self._call = call
         self._request: bytes | None = request
         self._closed = False
@@ -227,10 +237,16 @@ class StreamReply:
             if (code := await self._call.code()) is not grpc.StatusCode.OK:
                 raise failures.of_status(code, await self._call.details() or "")
             raise StopAsyncIteration
+        if self._held is not None and not self._held.hold(self, _counted(len(wire))):
+            raise answers_full()
         frame = StreamFrame.decode(wire)
         if frame.error:
             raise failures.in_stream(frame)
         return GrpcMessage(frame.response)
+
+
+def _counted(size: int) -> int:
+    return size if size > UNCOUNTED_BYTES else 0
 
 
 def read_message(kind: Any, raw: bytes) -> Any:

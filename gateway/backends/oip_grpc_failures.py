@@ -14,15 +14,18 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
+from gateway.backends.connection import answers_full
 from gateway.errors import (
+    AnswersFull,
     DeadlineExceeded,
+    Unconnected,
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.http2.message import Status
+from gateway.http2.message import NoConnection, NoRoom, Status
 from gateway.oip.failures import of_model
 from gateway.oip.stream_frames import StreamFrame
 
@@ -41,6 +44,7 @@ _TOO_LARGE = "larger than max"
 _BROKEN_OFF = ("RST_STREAM", "Stream removed")  # gRPC's own words, with INTERNAL or UNKNOWN
 # Triton's words where it has no room or no version to run, and a stream carries no status.
 _NOT_NOW = ("no available versions", "maximum queue size", "is not ready", "is unavailable")
+_NOT_CONNECTED = "failed to connect"  # gRPC's own words
 _MOST_WORDS = 4096
 
 
@@ -48,8 +52,12 @@ RAISED = (Status, grpc.aio.AioRpcError, grpc.aio.UsageError, DecodeError)
 """What both ways of gRPC raise, which becomes ours by one of these two."""
 
 
-def ours(exc: Exception) -> UpstreamError | DeadlineExceeded:
+def ours(exc: Exception) -> UpstreamError | DeadlineExceeded | AnswersFull:
     """To be raised `from None`: what was said may repeat the call's words."""
+    if isinstance(exc, NoConnection):
+        return Unconnected("no connection to the endpoint")
+    if isinstance(exc, NoRoom):
+        return answers_full()
     if isinstance(exc, Status):
         return of_status(grpc.StatusCode[exc.code], exc.details)
     if isinstance(exc, grpc.aio.AioRpcError):
@@ -73,12 +81,16 @@ def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineEx
         if _TOO_LARGE in details:
             return UpstreamRefused(words, http_status=413, grpc_status=code.name)
         return UpstreamBusy("the endpoint takes no more calls for now")
+    if code is grpc.StatusCode.UNAVAILABLE and details.startswith(_NOT_CONNECTED):
+        return Unconnected("no connection to the endpoint")
     if code in _UNREACHABLE or any(text in details for text in _BROKEN_OFF):
         return UpstreamUnreachable("the endpoint cannot be reached, or broke the call off")
     if code in _CREDENTIALS:
         return UpstreamFailed(
             f"the endpoint does not accept this gateway's credentials ({code.name})",
             reason="upstream_credentials",
+            unserved=True,
+            any_call=code is grpc.StatusCode.UNAUTHENTICATED,
         )
     if (http_status := _HTTP_STATUS.get(code)) is not None:
         return UpstreamRefused(words, http_status=http_status, grpc_status=code.name)

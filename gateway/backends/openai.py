@@ -13,10 +13,13 @@ How a stream ends (BEHAVIOURS A4, A5):
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections import deque
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -24,19 +27,26 @@ import orjson
 from gateway import ambient, patience, strictjson
 from gateway.backends import openai_failures as failures
 from gateway.backends.alike import Alike
-from gateway.backends.connection import Connection
+from gateway.backends.connection import Connection, answers_full
+from gateway.backends.openai_large import READ_BYTES, edges_of
+from gateway.backends.openai_usage import StreamUsage, asking, is_usage_alone
+from gateway.backends.openai_words import Words
 from gateway.backends.sse import EventParser
 from gateway.backends.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
 from gateway.deadline import Deadline
 from gateway.errors import (
     DeadlineExceeded,
+    GatewayError,
     UpstreamError,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.kept import Kept
+from gateway.strictjson import dumps
 from gateway.types import (
+    AT_ONCE_BYTES,
     DocumentCall,
     InferenceRequest,
     JsonBody,
@@ -48,6 +58,7 @@ from gateway.types import (
     Usage,
 )
 
+_NO_SECRETS = Words({})
 _ROUTES = {
     Operation.CHAT: "/chat/completions",
     Operation.COMPLETIONS: "/completions",
@@ -60,6 +71,8 @@ _ACCEPT = {
 }
 _TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 _DONE = b"[DONE]"
+REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
+_TURN_BYTES = 8 * 1024  # of events that are read before others have their turn
 _LEARNS = 8  # so many events that nothing is like: then their stream has none that are
 _MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
 _COUNTS = ("total_tokens", "prompt_tokens", "completion_tokens")
@@ -88,8 +101,9 @@ class Progress:
     """How far a stream has come, from what its events say."""
 
     operation: Operation
+    words: Words = _NO_SECRETS
     ended: bool = False  # said by the protocol itself
-    failure: UpstreamError | None = None
+    failure: GatewayError | None = None
     total_tokens: int | None = None
     usage: Usage | None = None
     _open: set[int] = field(default_factory=set)
@@ -108,8 +122,8 @@ class Progress:
         self.ended = True
 
     def note(self, document: dict[str, Any]) -> None:
-        if "error" in document or "type" in document:
-            self.failure = failures.in_document(document)
+        if "error" in document or "type" in document or document.get("object") == "error":
+            self.failure = failures.in_document(document, self.words)
         if self.operation is Operation.RESPONSES:
             self._note_response(document)
             return
@@ -137,11 +151,25 @@ class Progress:
 class EventStream:
     """The events of a streamed answer, as the provider wrote them, without `[DONE]`."""
 
-    def __init__(self, response: WireStream, operation: Operation, bounds: Bounds) -> None:
+    def __init__(
+        self,
+        response: WireStream,
+        operation: Operation,
+        bounds: Bounds,
+        words: Words = _NO_SECRETS,
+        without_usage: bool = False,
+        held: AnswerShare | None = None,
+    ) -> None:
+        """`without_usage`: the caller has not asked for the event that only says what it took.
+        `held`: where an event is counted that has not come whole."""
+        self._held = held
+        self._counts = False  # something is counted there
+        self._unfed: deque[bytes] = deque()  # of the last read
         self._response = response
+        self._without_usage = without_usage
         self._bounds = bounds
         self._parser = EventParser(bounds.event_bytes)
-        self._progress = Progress(operation)
+        self._progress = Progress(operation, words)
         self._committed = False  # an event has gone to the caller
         self.closed = False  # what it held was given back
         self._alike: Alike | None = None  # to the last event that was read
@@ -186,7 +214,10 @@ class EventStream:
                     await self._drain()
                 raise StopAsyncIteration
             event = self._parser.next()
-            if event is None:
+            if event is None and self._unfed:
+                await asyncio.sleep(0)  # others have their turn
+                self._feed_on()
+            elif event is None:
                 await self._read()
             elif event.data == _DONE:
                 progress.done()
@@ -218,7 +249,7 @@ class EventStream:
             progress.failure = error
         if count and not passage.events(found[0] if len(found) == 1 else b"".join(found), count):
             return False
-        return goes_on and progress.failure is None
+        return goes_on and progress.failure is None and not self._unfed
 
     async def flow(self, passage: Passage) -> None:
         """What comes puts the idle limit off; its timer is not touched for that."""
@@ -247,8 +278,8 @@ class EventStream:
             count = usual.all_in(body)
             if count:
                 return self._passage.events(body, count)
-        self._parser.feed(body)
-        goes_on = self.pass_on(self._passage)
+        self._feed(body)
+        goes_on = self.pass_on(self._passage) and self._has_room() and not self._unfed
         self._expect()
         return goes_on
 
@@ -256,11 +287,15 @@ class EventStream:
         """Whether the caller gets the event. A failure is ours to tell, in our words, except the
         one that Responses tells by an event of its own once the caller has seen the first."""
         progress = self._progress
-        progress.note(_document(event.data))
+        document = _document(event.data, progress.operation, event.event)
+        progress.note(document)
         if progress.failure is not None:
             return progress.operation is Operation.RESPONSES and self._committed
+        if self._without_usage and is_usage_alone(document):
+            return False
         self._committed = True
-        self._alike = Alike.to(event.data) if self._learns and not event.event else None
+        learns = self._learns and not event.event and len(event.data) <= READ_BYTES
+        self._alike = Alike.to(event.data) if learns else None
         self._learns -= self._learns > 0
         return True
 
@@ -273,10 +308,34 @@ class EventStream:
             if left_s < idle_s:
                 raise DeadlineExceeded("the latency budget ran out while it streamed") from None
             raise _stands_still() from None
-        if chunk:
-            self._parser.feed(chunk)
-        else:
+        if not chunk:
             self._progress.end()
+            return
+        self._feed(chunk)
+        self._has_room()
+
+    def _feed(self, chunk: bytes) -> None:
+        """Of a large read a part: it may be a thousand events."""
+        if len(chunk) <= _TURN_BYTES:
+            self._parser.feed(chunk)
+            return
+        for at in range(0, len(chunk), _TURN_BYTES):
+            self._unfed.append(chunk[at : at + _TURN_BYTES])
+        self._feed_on()
+
+    def _feed_on(self) -> None:
+        self._parser.feed(self._unfed.popleft())
+
+    def _has_room(self) -> bool:
+        """For what is held of an event that has not come whole; else the stream ends by that."""
+        size, held = self._parser.held, self._held
+        if held is None or (size <= UNCOUNTED_BYTES and not self._counts):
+            return True
+        self._counts = size > UNCOUNTED_BYTES
+        if held.hold(self, size if self._counts else 0):
+            return True
+        self._progress.failure = answers_full()
+        return False
 
     async def _drain(self) -> None:
         """So that the connection can be kept."""
@@ -297,12 +356,15 @@ class OpenAiConnector:
         self._wire = wire
         self._bounds = bounds or Bounds()
         given = headers or {}
+        self._words = Words(given)
+        self._usage = StreamUsage()
         self._headers: tuple[Header, ...] = (
             (b"user-agent", b"spillway"),
             (b"accept-encoding", b"identity"),
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
             (b"content-type", b"application/json"),
         )
+        self._readers = {each: partial(self._whole, each) for each in _ROUTES}
         self._starts = {
             (operation, streamed): wire.start("POST", path, (*self._headers, _ACCEPT[streamed]))
             for operation, path in _ROUTES.items()
@@ -315,17 +377,55 @@ class OpenAiConnector:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
-        body = strictjson.dumps({**call.document, "model": served.model})
+        document = {**call.document, "model": served.model}
+        if call.streamed and self._usage.asks(call, served.model):
+            return self._open_asking(document, request, call, served.model)
+        if call.size > AT_ONCE_BYTES:
+            return self._open_at_length(document, request, call)
+        return self._open(strictjson.dumps(document), request, call)
+
+    async def _open_asking(
+        self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
+    ) -> OneFrame | EventStream:
+        """For the usage that the caller does not need. A provider that does not know that is asked
+        once more, without."""
+        size = call.size
+        for asked in (asking(document), document):
+            large = size > AT_ONCE_BYTES
+            body = await asyncio.to_thread(dumps, asked) if large else dumps(asked)
+            head = self._head(request, call, len(body))
+            response = await self._wire.open(head, body, request.deadline)
+            if response.status == 200 or asked is document:
+                break
+            refusal = await self._refusal(response)
+            await response.aclose()
+            if not self._usage.refused(response.status, refusal, call, model):
+                raise self._failure(response.status, response.headers, refusal)
+        return await self._events(response, request, call.operation, asked is not document)
+
+    async def _open_at_length(
+        self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall
+    ) -> OneFrame | EventStream:
+        body = await asyncio.to_thread(strictjson.dumps, document)
+        return await self._open(body, request, call)
+
+    def _open(
+        self, body: bytes, request: InferenceRequest, call: DocumentCall
+    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+        head = self._head(request, call, len(body))
+        if call.streamed:
+            return self._streamed(head, body, call.operation, request)
+        return self._wire.ask(
+            head, body, request.deadline, self._readers[call.operation], held=request.held
+        )
+
+    def _head(self, request: InferenceRequest, call: DocumentCall, length: int) -> bytes:
         start, trace = self._starts[call.operation, call.streamed], request.traceparent
         if request.tracestate or not _TRACE.fullmatch(trace):
-            head = self._wire.head(start, _trace_headers(request), len(body))
-        else:
-            head = b"%btraceparent: %b\r\ncontent-length: %d\r\n\r\n" % (
-                start, trace.encode(), len(body),
-            )  # fmt: skip
-        if call.streamed:
-            return self._streamed(head, body, call.operation, request.deadline)
-        return self._wire.ask(head, body, request.deadline, self._whole)
+            return self._wire.head(start, _trace_headers(request), length)
+        return b"%btraceparent: %b\r\ncontent-length: %d\r\n\r\n" % (
+            start, trace.encode(), length,
+        )  # fmt: skip
 
     async def ready(self) -> bool:
         """Whether the provider answers this gateway's key; not all of them list their models."""
@@ -339,14 +439,14 @@ class OpenAiConnector:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    def _whole(self, answer: Connection) -> OneFrame:
+    def _whole(self, operation: Operation, answer: Connection) -> OneFrame:
         body = answer.body
         if answer.status != 200:
             kept = body if len(body) <= self._bounds.refusal_bytes else b""
-            raise failures.of_status(answer.status, answer.headers, kept)
-        document = _document(body)
-        if "error" in document or "type" in document:
-            failure = failures.in_document(document)
+            raise self._failure(answer.status, answer.headers, kept)
+        document = _document(body, operation)
+        if "error" in document or "type" in document or document.get("object") == "error":
+            failure = failures.in_document(document, self._words)
             if failure is not None:
                 raise failure
         told = document.get("usage")
@@ -355,21 +455,35 @@ class OpenAiConnector:
         return OneFrame(JsonBody(body), *counted(told))
 
     async def _streamed(
-        self, head: bytes, body: bytes, operation: Operation, deadline: Deadline
+        self, head: bytes, body: bytes, operation: Operation, request: InferenceRequest
     ) -> EventStream:
-        response = await self._wire.open(head, body, deadline)
+        response = await self._wire.open(head, body, request.deadline)
+        return await self._events(response, request, operation, False)
+
+    async def _events(
+        self,
+        response: WireStream,
+        request: InferenceRequest,
+        operation: Operation,
+        without_usage: bool,
+    ) -> EventStream:
         try:
             if response.status != 200:
                 kept = await self._refusal(response)
-                raise failures.of_status(response.status, response.headers, kept)
+                raise self._failure(response.status, response.headers, kept)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream":
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
-            return EventStream(response, operation, self._bounds)
+            return EventStream(
+                response, operation, self._bounds, self._words, without_usage, request.held
+            )
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = Kept(exc)
         await response.aclose()  # which releases the connection
         raise failed.again()
+
+    def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        return failures.of_status(status, headers, self._words.of(body, status))
 
     async def _refusal(self, response: WireStream) -> bytes:
         body = bytearray()
@@ -431,7 +545,10 @@ def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
     return None
 
 
-def _document(data: bytes) -> dict[str, Any]:
+def _document(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
+    """What is known of an answer, or of an event of this kind."""
+    if len(data) > READ_BYTES:
+        return edges_of(data, operation, kind)
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:

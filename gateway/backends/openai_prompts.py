@@ -7,8 +7,8 @@ Such a model has no chat template of its own, so messages become plain lines:
     assistant:
 
 The text parts of a message are joined by line breaks. What such a model cannot honour, and what
-would change the answer if it were left out, is refused with 400 and the name of the key. Tools may
-be offered, since the model is free not to call them; it may not be made to.
+would change the answer if it were left out, is refused with 400 and the name of the key. Calls that
+ask for that go elsewhere (`routing.needs`); this is the second look.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ def _line(message: Any, where: str) -> str:
     role = message.get("role")
     if role not in _ROLES:
         raise refused(f"{where}.role", f"must be one of {', '.join(_ROLES)}", "invalid_value")
-    return f"{role}: {_content(message.get('content'), f'{where}.content')}"
+    name = message.get("name")
+    speaker = f"{role} ({name})" if isinstance(name, str) and name else role
+    return f"{speaker}: {_content(message.get('content'), f'{where}.content')}"
 
 
 def _content(content: Any, where: str) -> str:
@@ -176,6 +178,7 @@ def _strings(given: Any, key: str) -> list[str]:
 
 
 def _refuse_tools(document: JsonDocument) -> None:
+    _refuse_set(document, ("tools", "functions"))
     for key in ("tool_choice", "function_call"):
         if document.get(key) not in (None, "none", "auto"):
             raise refused(key, "this model calls no tools; say none or auto")

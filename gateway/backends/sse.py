@@ -35,6 +35,11 @@ class EventParser:
         """Whether what is fed now begins an event."""
         return not (self._held or self._after_cr or self._events or self._at < len(self._text))
 
+    @property
+    def held(self) -> int:
+        """Bytes of an event that is not yet complete."""
+        return self._held
+
     def feed(self, chunk: bytes) -> None:
         """The next read; all events of the one before it have been taken."""
         self._text, self._at = chunk, 0

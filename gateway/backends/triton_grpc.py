@@ -8,8 +8,6 @@ allows an override, a call that waits too long is refused instead of executed.
 
 from __future__ import annotations
 
-from typing import Any
-
 from gateway.backends.oip_grpc import GrpcTarget, OipGrpcClient
 from gateway.oip.grpc import encode_request
 from gateway.types import InferenceRequest, ServedModel, TensorCall
@@ -19,7 +17,7 @@ def triton_grpc(target: GrpcTarget) -> OipGrpcClient:
     return OipGrpcClient(target, _encode)
 
 
-def _encode(call: TensorCall, request: InferenceRequest, served: ServedModel) -> Any:
+def _encode(call: TensorCall, request: InferenceRequest, served: ServedModel) -> list[bytes]:
     return encode_request(
         call,
         served.model,

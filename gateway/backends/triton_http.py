@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from gateway.backends.open_inference import RestServer
-from gateway.backends.wire import Header, Origin, Tls, Wire
+from gateway.backends.wire import MAX_ANSWER_BYTES, Header, Origin, Tls, Wire
 from gateway.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 
 
@@ -19,12 +19,14 @@ class TritonHttp:
         max_connections: int,
         headers: tuple[Header, ...] = (),
         tls: Tls | None = None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._wire = Wire(
             Origin.of(url, tls),
             connect_timeout_s=connect_timeout_s,
             max_connections=max_connections,
+            max_body_bytes=max_answer_bytes,
         )
         self._server = RestServer(self._wire, headers, takes_timeout=True)
 

@@ -18,15 +18,20 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from gateway import ambient, patience
+from gateway import patience
 from gateway.backends.connection import Connection, Lost, Take, Usual
+from gateway.backends.idle import IdleConnections
 from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, UpstreamUnreachable
+from gateway.errors import DeadlineExceeded, Unconnected, UpstreamUnreachable
+from gateway.held_bytes import AnswerShare
 from gateway.tls import TlsFiles, of_client
 from gateway.values import value
 
 T = TypeVar("T")
 Header = tuple[bytes, bytes]
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""Of a whole answer, unless settings say otherwise."""
 
 Tls = ssl.SSLContext | Callable[[], ssl.SSLContext]
 """Of all connections, or asked for each new one."""
@@ -189,27 +194,40 @@ class Wire:
         *,
         connect_timeout_s: float,
         max_connections: int = 256,
-        max_body_bytes: int = 256 * 1024 * 1024,
+        max_body_bytes: int = MAX_ANSWER_BYTES,
         max_idle_s: float = 20.0,
+        rest_s: float = 0.0,
     ) -> None:
+        """`rest_s`: how long a connection rests before its next call, while there is room for
+        another: for protocols whose answers do not say to which call they belong."""
         self._origin = origin
         self._connect_timeout_s = connect_timeout_s
         self._max_body_bytes = max_body_bytes
-        self._max_idle_s = max_idle_s
         self._room = max_connections
         self._queue: deque[asyncio.Future[None]] = deque()  # for room; some may have gone
-        self._idle: list[Connection] = []
+        self._idle = IdleConnections(max_idle_s, rest_s, self._cut)
         self._open: set[Connection] = set()  # all of them
         self._closed = False
-        self._now_s = ambient.clock()
 
     async def fetch(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireAnswer:
         """The whole answer, whatever its status."""
+        return await self.read(request, deadline, WireAnswer.of)
+
+    async def read(
+        self,
+        request: WireRequest | PostAgain,
+        deadline: Deadline,
+        read: Callable[[Connection], T],
+        *,
+        alone: bool = False,
+        held: AnswerShare | None = None,
+    ) -> T:
+        """What `read` makes of the whole answer, whatever its status. `alone`: on a connection of
+        its own, which has had no other call and gets none."""
+        head, body, once = self._head(request), request.body, request.repeatable
         try:
             with patience.within(deadline.remaining_s()):
-                return await self.ask(
-                    self._head(request), request.body, deadline, WireAnswer.of, request.repeatable
-                )
+                return await self.ask(head, body, deadline, read, once, alone=alone, held=held)
         except TimeoutError:
             raise _late() from None
 
@@ -241,25 +259,34 @@ class Wire:
         read: Callable[[Connection], T],
         repeatable: bool = True,
         streamed: bool = False,
+        alone: bool = False,
+        held: AnswerShare | None = None,
     ) -> T:
-        """What `read` makes of the answer, whatever its status. Nothing is sent when the deadline
-        has passed; the wait for the answer is the caller's to bound. A connection that has a stream
-        is from then on whoever's `read` has taken it."""
-        again = False
+        """What `read` makes of the answer, whatever its status; of a large one in a thread of its
+        own. Nothing is sent when the deadline has passed; the wait for the answer is the caller's
+        to bound. A connection that has a stream is from then on whoever's `read` has taken it. A
+        whole answer is counted in `held`, which it stays in once it was read."""
+        again = alone
         while True:
             if self._closed:
                 raise UpstreamUnreachable("this endpoint has been closed")
             if deadline.passed():
                 raise _late()
-            connection = self._rested() if self._idle and self._room and not again else None
+            connection = None
+            if self._room and not again:
+                connection = self._idle.take(may_open=self._room > len(self._idle))
             if connection is None:
                 connection = await self._in_turn(deadline, again)
             else:
                 self._room -= 1
             try:
-                await connection.send(head, body, streamed)
+                await connection.send(head, body, streamed, held)
                 if not connection.answered:
                     raise connection.broken()
+                if not streamed and connection.is_large:
+                    found = await asyncio.to_thread(_read_aside, connection, read)
+                    self._leave(connection, alone)
+                    return found
             except Lost as exc:
                 self._drop(connection)
                 if not (connection.kept and exc.silent and repeatable):
@@ -274,7 +301,7 @@ class Wire:
                 try:
                     return read(connection)
                 finally:
-                    self._give_back(connection)
+                    self._leave(connection, alone)
 
     async def open(
         self,
@@ -287,23 +314,13 @@ class Wire:
         taken = partial(WireStream, self, deadline)
         return await self.ask(head, body, deadline, taken, repeatable, streamed=True)
 
-    def _rested(self) -> Connection | None:
-        """A connection that has served before."""
-        oldest_s = self._now_s() - self._max_idle_s
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.idle_since > oldest_s:
-                return connection
-            self._cut(connection)
-        return None
-
     async def _in_turn(self, deadline: Deadline, again: bool) -> Connection:
         """A connection that there is room for; with `again` a new one."""
         if self._room:
             self._room -= 1
         else:
             await self._turn(deadline)
-            if not again and (kept := self._rested()) is not None:
+            if not again and (kept := self._idle.take(may_open=False)) is not None:
                 return kept
         return await self._connect(deadline)
 
@@ -349,7 +366,7 @@ class Wire:
         try:
             async with asyncio.timeout(limit):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._max_body_bytes),
+                    lambda: Connection(self._max_body_bytes, self._idle.distrust),
                     origin.host,
                     origin.port,
                     ssl=origin.tls() if callable(origin.tls) else origin.tls,
@@ -358,18 +375,26 @@ class Wire:
         except TimeoutError:
             if deadline.passed():
                 raise _late() from None
-            raise UpstreamUnreachable("no connection to the endpoint in time") from None
+            raise Unconnected("no connection to the endpoint in time") from None
         except ssl.SSLError:
-            raise UpstreamUnreachable("no TLS connection that we trust") from None
+            raise Unconnected("no TLS connection that we trust") from None
         except OSError:
-            raise UpstreamUnreachable("no connection to the endpoint") from None
+            raise Unconnected("no connection to the endpoint") from None
         return connection
 
+    def _leave(self, connection: Connection, alone: bool) -> None:
+        """The call has its answer."""
+        connection.handed_over()
+        if alone:
+            self._drop(connection)
+        else:
+            self._give_back(connection)
+
     def _give_back(self, connection: Connection) -> None:
-        if self._closed or not connection.rests():
+        if self._closed or not (self._idle.trusted and connection.rests()):
             self._drop(connection)
             return
-        self._idle.append(connection)
+        self._idle.put(connection)
         if self._queue:
             self._next_turn()
         else:
@@ -404,6 +429,11 @@ class Wire:
         if not length and request.method == "GET":
             return b"%b%b\r\n" % (start, _lines(request.headers))
         return self.head(start, request.headers, length)
+
+
+def _read_aside(connection: Connection, read: Callable[[Connection], T]) -> T:
+    connection.join()
+    return read(connection)
 
 
 def _lines(headers: tuple[Header, ...]) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from gateway.callers.issued import Clocks
 from gateway.callers.issuer_keys import Fetched, IssuerKeys
 from gateway.callers.refusal import NotAccepted
 from gateway.config import IssuerSettings, TenantSettings
+from gateway.config.section import is_name
 from gateway.types import Tightening
 
 _REMEMBERED = 4096
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")  # as config.Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class _Issuer:
         """Raises NotAccepted."""
         settings = self.settings
         tenant = claims.get(settings.tenant_claim)
-        if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
+        if not isinstance(tenant, str) or not is_name(tenant):
             raise NotAccepted("claims")
         if settings.tenants is not None and tenant not in settings.tenants:
             raise NotAccepted("claims")

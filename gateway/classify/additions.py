@@ -39,7 +39,11 @@ from gateway.classify.identifiers.street import Postcode, StreetAddress
 from gateway.classify.identifiers.telephone import Telephone
 from gateway.classify.identifiers.world import (
     Aadhaar,
+    AustralianMedicareNumber,
+    AustralianTaxNumber,
     ChineseResidentNumber,
+    IndianTaxNumber,
+    SingaporeanNumber,
     TurkishNumber,
 )
 
@@ -109,6 +113,10 @@ ADDITIONS: tuple[type[Identifier] | type[HostAddress], ...] = (
     *_EUROPE,
     ChineseResidentNumber,
     Aadhaar,
+    IndianTaxNumber,
+    SingaporeanNumber,
+    AustralianTaxNumber,
+    AustralianMedicareNumber,
     TurkishNumber,
     Secret,
     Password,

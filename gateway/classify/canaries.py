@@ -9,6 +9,8 @@ from gateway.config import ClassifySettings
 # (entity type, languages in which its recognizer is on by default; None for all, sample)
 _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("AT_SVNR", None, "1237 010180"),
+    ("AU_MEDICARE", None, "Medicare 2123 45670 1"),
+    ("AU_TFN", None, "tax file number 123 456 782"),
     ("BANK_ACCOUNT", None, "numer konta 61 1090 1014 0000 0712 1981 2874"),
     ("BE_NATIONAL_NUMBER", None, "85.07.30-033.28"),
     ("BR_CNPJ", None, "16.727.230/0001-97"),
@@ -39,6 +41,7 @@ _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("ID_CARD", None, "carte d'identité 880692310285"),
     ("IE_PPS", None, "6433435F"),
     ("IN_AADHAAR", None, "2345 6789 0124"),
+    ("IN_PAN", None, "ABCPE1234F"),
     ("IP_ADDRESS", None, "203.0.113.77"),
     ("IT_DRIVER_LICENSE", frozenset({"it"}), "patente AA1234567B"),
     ("IT_FISCAL_CODE", None, "RSSMRA85T10A562S"),
@@ -64,6 +67,7 @@ _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("PT_NIF", None, "NIF 501964843"),
     ("RO_CNP", None, "1630615123457"),
     ("SECRET", None, "-----BEGIN RSA PRIVATE KEY-----"),
+    ("SG_NRIC_FIN", None, "S1234567D"),
     ("SE_PERSONNUMMER", None, "880320-0016"),
     ("STREET_ADDRESS", None, "Lindenstraße 12a"),
     ("TR_NATIONAL_ID", None, "10000000146"),

@@ -2,8 +2,8 @@
 
 Reason codes: `clear`, `entities`, `labelled`, `tainted`, `taint_lost`, `unscannable:<what>`,
 `over_cap`, `too_many`, `late`, `failed`, `busy`, `undeclared_model`, `tensor_class`,
-`unmeasured_language`. Only the first is clear, and `public_model`: that of a call to a model that
-the operator has declared public, which is not read.
+`tensors_unknown`, `unmeasured_language`. Only the first is clear, and `public_model`: that of a
+call to a model that the operator has declared public, which is not read.
 
 Five stages, each of which can end it. What of the call can be read (extract.py): a part that
 cannot restricts it. What is known without reading (taint.py): its caller's label, and the calls
@@ -18,6 +18,7 @@ which cost the most, are looked for by `complete`: in a call that would leave th
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib.metadata
 import logging
@@ -26,19 +27,20 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gateway import ambient, logs
+from gateway import ambient, logs, patience
 from gateway.catalog import Catalog
-from gateway.classify import NoScan, ScanFailed, Scans, canaries
+from gateway.classify import NoScan, ScanFailed, ScanLate, Scans, canaries
 from gateway.classify.evidence import Evidence
-from gateway.classify.extract import UNDECLARED, Unscannable, texts_of
+from gateway.classify.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, texts_of
 from gateway.classify.gate.armed import ArmedGate, known
+from gateway.classify.long_reads import LONG, LongReads
 from gateway.classify.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
-from gateway.classify.names import LOOKED_FOR, Names, engines
+from gateway.classify.names import LOOKED_FOR, PERSON, Names, across, engines
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
 from gateway.classify.spec import worker_spec
-from gateway.classify.taint import Marks, Taint
+from gateway.classify.taint import TAINTED, Marks, Taint
 from gateway.config import ClassifySettings
 from gateway.deadline import Clock
 from gateway.types import (
@@ -46,10 +48,10 @@ from gateway.types import (
     NOT_TIGHTENED,
     PUBLIC_MODEL,
     Classification,
-    DocumentCall,
     Finding,
     InferenceRequest,
     Sensitivity,
+    TensorCall,
     Tightening,
 )
 from gateway.values import value
@@ -59,11 +61,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REVISION = 3  # of the rules in this package: what is read, which forms, which types restrict
+REVISION = 4  # of the rules in this package: what is read, which forms, which types restrict
 PATTERNS, NAMES = "patterns", "names"  # the detectors, where verdicts are remembered
 _CLEAR = frozenset({"clear", PUBLIC_MODEL})
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _FOUND_CLEAR = ("clear", _NOTHING)
+_AT_ONCE_BYTES = 16 * 1024
+"""Of tensors, that are read at once; more is read in a thread."""
 _GATE_MOST = 131_072
 """Characters that the gate is asked about: a millisecond of the event loop's time. Longer texts go
 to a worker."""
@@ -149,6 +153,8 @@ class Classifier:
         self._names_always = settings.names.when == "always"
         self._evidence = Evidence() if evidence is None else evidence
         self._begun: _Begun | None = None
+        self._tensors_were_read = False
+        self._long = LongReads()
         key, keep = ambient.random_bytes(32), settings.memory
         self._segments = SegmentMemory(keep.verdicts, keep.verdict_s, clock, key)
         self.taint = taint or Taint(keep.taints, keep.taint_s, clock, key, marks)
@@ -196,7 +202,7 @@ class Classifier:
             return self._found(request, self._failed(request, failure), {}, started_s)
         if told is None:
             return None
-        found = self._found(request, *told, started_s, not caller.has_names)
+        found = self._found(request, *told, started_s, self._is_all(request, caller))
         if self._names_always and not (found.restricted or found.complete):
             self._begun = _Begun(request, caller, started_s, found=found)
             return None
@@ -213,9 +219,13 @@ class Classifier:
         found = begun.found
         if found is None:
             reason, counts = await self._told(self._scanned(begun), request)
-            complete = not begun.caller.has_names
+            complete = self._is_all(request, begun.caller)
             found = self._found(request, reason, counts, begun.started_s, complete)
         return await self.complete(request, found) if self._names_always else found
+
+    def _is_all(self, request: InferenceRequest, caller: _Caller) -> bool:
+        """Whether nothing is left to look for in a call that would leave."""
+        return not caller.has_names and not isinstance(request.payload, TensorCall)
 
     def _taken(self) -> _Begun | None:
         begun, self._begun = self._begun, None
@@ -231,6 +241,8 @@ class Classifier:
     ) -> Classification:
         """`complete`: whether there is nothing else to look for in a call that is clear."""
         clear = reason in _CLEAR
+        if clear and complete and request.pseudonymise and self._stays_unmasked(request):
+            clear, reason = False, TAINTED
         if not clear:
             self._taint(request, reason)
         return Classification(
@@ -243,11 +255,14 @@ class Classifier:
         )
 
     async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        """The second look, at a call that nothing has restricted so far: names."""
+        """The second look, at a call that nothing has restricted so far: names, and what its
+        tensors may be."""
         if found.restricted or found.complete:
             return found
         started_s = self._clock()
-        reason, counts = await self._told(self._verdict_on_names(request, started_s), request)
+        reason, counts = await self._told(self._verdict_at_the_door(request, started_s), request)
+        if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
+            reason = TAINTED
         if reason != "clear":
             self._taint(request, reason)
         return replace(
@@ -273,22 +288,26 @@ class Classifier:
         return reason, counts
 
     def _failed(self, request: InferenceRequest, failure: Exception) -> str:
-        told = logs.of(request.id, request.traceparent)
+        told = logs.of(request.record_id, request.record_trace)
         log.error("classifying failed: %s", type(failure).__name__, extra=told)
         return ScanFailed.reason
 
+    def _stays_unmasked(self, request: InferenceRequest) -> bool:
+        """Whether a call in which nothing was found goes on from one that was restricted. When
+        that is not known, it does."""
+        try:
+            return self.taint.leaves_masked_alone(request)
+        except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
+            self._failed(request, failure)
+            return True
+
     def _taint(self, request: InferenceRequest, reason: str) -> None:
-        """A call that leaves with surrogates brings its originals again in the next turn, where
-        they are found again."""
-        if request.explained:
-            return
-        may_be_masked = request.pseudonymise and isinstance(request.payload, DocumentCall)
-        if may_be_masked and reason == "entities":
+        if request.explained or request.surrogates:
             return
         try:
-            self.taint.mark(request, reason)
+            self.taint.mark(request, reason, self._caller(request.tightening).policy)
         except Exception as failure:  # noqa: BLE001 - restricted as it is; its next turn fails there too
-            told = logs.of(request.id, request.traceparent)
+            told = logs.of(request.record_id, request.record_trace)
             log.error("marking failed: %s", type(failure).__name__, extra=told)
 
     def _at_once(
@@ -301,8 +320,12 @@ class Classifier:
         if model.public and request.tightening == NOT_TIGHTENED:
             return self.taint.of(request) or PUBLIC_MODEL, _NOTHING
         texts = texts_of(request.payload, model, self._max_bytes)
-        if (stays := self.taint.of(request)) is not None:
+        if (stays := self.taint.of(request, caller.policy)) is not None:
             return stays, _NOTHING
+        if model.tensors_clear and isinstance(request.payload, TensorCall):
+            catalog = self._catalog
+            if catalog.may_leave(model) and catalog.tensor_names(model) is None:
+                return UNKNOWN_TENSORS, _NOTHING
         if not texts:
             return _FOUND_CLEAR
         scope: Scope | None = None
@@ -338,41 +361,120 @@ class Classifier:
         profile, known, scope = begun.caller.profile, begun.known, begun.scope
         assert known is not None
         assert scope is not None
-        left_s = self._left_s(begun.request, begun.started_s)
+        request, started_s = begun.request, begun.started_s
 
         async def scan(texts: Sequence[str]) -> list[list[Finding]]:
-            if profile == self._widest:
-                return await self._pool.scan(texts, left_s)
-            return await self._pool.scan(texts, left_s, (profile.types, profile.threshold))
+            size = sum(map(len, texts))
+
+            def read() -> Awaitable[list[list[Finding]]]:
+                left_s = self._left_s(request, started_s, size)
+                if profile == self._widest:
+                    return self._pool.scan(texts, left_s)
+                return self._pool.scan(texts, left_s, (profile.types, profile.threshold))
+
+            return await self._long.read(size, self._left_s(request, started_s, size), read)
 
         restricted, counts = await self._segments.scan_unseen(scope, known, scan, profile)
         if not (restricted or counts) and begun.beginning is not None:
             self._segments.keep(scope, begun.beginning)
         return ("entities" if restricted else "clear"), counts
 
-    async def _verdict_on_names(
+    async def _verdict_at_the_door(
         self, request: InferenceRequest, started_s: float
+    ) -> tuple[str, Mapping[str, int]]:
+        model = self._catalog.find(request.model)
+        payload = request.payload
+        caller = self._caller(request.tightening)
+        try:
+            texts = texts_of(payload, model, self._max_bytes)
+            if isinstance(payload, TensorCall):
+                spelled = await self._spelled(request, payload, started_s)
+                if spelled:
+                    reason, counts = await self._verdict_on_spelled(
+                        request, caller, spelled, started_s
+                    )
+                    if reason != "clear":
+                        return reason, counts
+                    texts += [text for text in spelled if text.upper() != text.lower()]
+        except Unscannable as unread:
+            return unread.reason, {}
+        if not caller.has_names:
+            return _FOUND_CLEAR
+        return await self._verdict_on_names(request, caller, texts, started_s)
+
+    async def _spelled(
+        self, request: InferenceRequest, call: TensorCall, started_s: float
+    ) -> list[str]:
+        """What its tensors may say. Raises Unscannable, NoScan."""
+        size = sum([len(tensor.data) for tensor in call.inputs])
+        if self._tensors_were_read and size <= _AT_ONCE_BYTES:
+            return _spelled_texts(call, self._max_bytes)
+        left_s = max(0.0, self._left_s(request, started_s, size))
+        try:
+            with patience.within(left_s):
+                spelled = await asyncio.to_thread(_spelled_texts, call, self._max_bytes)
+        except TimeoutError:
+            raise ScanLate("the tensors were not read in time") from None
+        self._tensors_were_read = True
+        return spelled
+
+    async def _verdict_on_spelled(
+        self, request: InferenceRequest, caller: _Caller, spelled: list[str], started_s: float
+    ) -> tuple[str, Mapping[str, int]]:
+        """By the patterns."""
+        gate = self._gate.gate
+        if gate is not None and gate.clear(BETWEEN.join(spelled)):
+            return _FOUND_CLEAR
+        scope = Scope(request.tenant, caller.policy, PATTERNS)
+        known = self._segments.recall(scope, spelled)
+        if known.settled:
+            return ("entities" if known.restricted else "clear"), known.entities
+        return await self._scanned(_Begun(request, caller, started_s, known, scope))
+
+    async def _verdict_on_names(
+        self,
+        request: InferenceRequest,
+        caller: _Caller,
+        texts: Sequence[str],
+        started_s: float,
     ) -> tuple[str, Mapping[str, int]]:
         assert self._names is not None
         names = self._names
-        model = self._catalog.find(request.model)
-        try:
-            texts = texts_of(request.payload, model, self._max_bytes)
-        except Unscannable as unread:
-            return unread.reason, {}
-        left_s = self._left_s(request, started_s)
-        caller = self._caller(request.tightening)
+        profile, allowed = caller.profile, self._settings.allow_list
         scope = Scope(request.tenant, caller.policy, NAMES)
+        whole = sum(map(len, texts))
+        left_s = self._left_s(request, started_s, whole)
+        people = await across.people_of(names, request.payload, texts, left_s, allowed)
+        if profile.restricts(people):
+            return "entities", {PERSON: len(people)}
 
         async def scan(some: Sequence[str]) -> list[list[Finding]]:
-            return await find_in_all_forms(names, some, left_s, self._settings.allow_list)
+            size = sum(map(len, some))
 
-        restricted, counts = await self._segments.scan(scope, texts, scan, caller.profile)
+            def read() -> Awaitable[list[list[Finding]]]:
+                left_s = self._left_s(request, started_s, size)
+                return find_in_all_forms(names, some, left_s, allowed, records=False)
+
+            return await self._long.read(size, self._left_s(request, started_s, size), read)
+
+        restricted, counts = await self._segments.scan(scope, texts, scan, profile)
+        if not restricted and PERSON in counts and PERSON in profile.types:
+            left_s = self._left_s(request, started_s, whole)
+            people = await across.lone_people(names, request.payload, texts, left_s, allowed)
+            restricted = profile.restricts(people)
         return ("entities" if restricted else "clear"), counts
 
-    def _left_s(self, request: InferenceRequest, started_s: float) -> float:
-        spent_s = self._clock() - started_s
-        return min(self._settings.budget_ms / 1e3 - spent_s, request.deadline.remaining_s())
+    def _left_s(self, request: InferenceRequest, started_s: float, size: int) -> float:
+        """Seconds for reading so many characters. A long text has as much more as it is longer, if
+        half of what the call has left is for its answer."""
+        budget_s, spent_s = self._settings.budget_ms / 1e3, self._clock() - started_s
+        remaining_s = request.deadline.remaining_s()
+        if size <= LONG:
+            return min(budget_s - spent_s, remaining_s)
+        return max(
+            min(budget_s - spent_s, remaining_s),
+            min(budget_s * size / LONG - spent_s, remaining_s / 2),
+        )
 
     def looks_for(self, added: Tightening) -> bool:
         """Whether the scanners were built for all that this adds."""
@@ -392,6 +494,12 @@ class Classifier:
             hashlib.sha256(rules.encode()).hexdigest(),
             self._names is not None and not LOOKED_FOR.isdisjoint(profile.types),
         )
+
+
+def _spelled_texts(call: TensorCall, max_bytes: int) -> list[str]:
+    from gateway.classify.tensors import spelled_texts  # a tenth of a second; few calls need it
+
+    return spelled_texts(call, max_bytes)
 
 
 def _version(settings: ClassifySettings) -> str:

@@ -8,10 +8,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gateway.classify.octets import is_written, text_of
+
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
 LEAST_LONG, LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
 _JSON_DEPTH = 4  # of JSON text inside JSON text
+_FEWEST_ELEMENTS, _MOST_ELEMENTS = 3, 64  # of a list that may be one number
+_LONGEST_ELEMENT, _LARGEST_ELEMENT = 4, 9999  # four digits are the longest group of most numbers
 _DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100};base64,", re.IGNORECASE)
 
 _SEAM = 40  # characters on either side of a border between two values
@@ -161,19 +165,46 @@ class Collector:
         """Whether `number` leaves each of them out."""
         return min(numbers) > LEAST_SHORT and max(numbers) < LEAST_LONG
 
-    def characters(self, numbers: list[Any]) -> None:
-        """A list of small integers may spell text by its code points."""
-        if not numbers or type(numbers[0]) is not int:
+    def elements(self, elements: list[Any]) -> None:
+        """A list of short strings or small integers may be a number digit by digit, or a text sign
+        by sign."""
+        if not _FEWEST_ELEMENTS <= len(elements) <= _MOST_ELEMENTS:
             return
-        if all(type(n) is int and 9 <= n < 0x110000 for n in numbers):
+        kind = type(elements[0])
+        if kind not in (int, str) or not {kind}.issuperset(map(type, elements)):
+            return
+        if kind is int:
+            if min(elements) >= 0 and max(elements) <= _LARGEST_ELEMENT:
+                self.text(str(elements))
+            return
+        if max(map(len, elements)) > _LONGEST_ELEMENT:
+            return
+        joined = "".join(elements)
+        if len(joined) >= _MIN_DIGITS and any(map(str.isdecimal, joined)):
+            self.text(str(elements) if all(map(str.isalnum, elements)) else joined)
+
+    def characters(self, numbers: list[Any]) -> None:
+        """A list of small integers may spell text by its code points or by its octets."""
+        if len(numbers) < _MIN_DIGITS or type(numbers[0]) is not int:
+            return
+        if not {int}.issuperset(map(type, numbers)):
+            return
+        least, most = min(numbers), max(numbers)
+        if least >= 9 and most < 0x110000:
             spelled = "".join(map(chr, numbers))
-            if len(spelled) >= _MIN_DIGITS and spelled.isprintable():
+            if all(map(is_written, spelled)):
                 self.text(spelled)
+        if least >= 0 and most < 256 and (least == 0 or most > 127):
+            decoded = text_of(bytes(numbers))
+            if decoded is not None:
+                self.text(decoded)
 
     def _decoded(self, text: str, depth: int) -> None:
         if depth >= _JSON_DEPTH:
             self.mark("nested_json")
             return
+        if len(text) > self._room_nodes:  # what is large enough may have more values than may be
+            self._check_room(text)
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -192,6 +223,12 @@ class Collector:
                     pass
                 case int() | float() as found:
                     self.number(found)
+
+    def _check_room(self, text: str) -> None:
+        """Before all of it is decoded at once: punctuation says what it may have at most."""
+        if len(text) > self._max_bytes:
+            raise Unscannable(OVER_CAP)
+        self.count(sum(map(text.count, "[{:,")))
 
 
 def _bytes(texts: Iterable[str]) -> int:

@@ -7,6 +7,7 @@ elsewhere. Such a call is unscannable, hence restricted.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -25,8 +26,10 @@ from gateway.classify.collect import (
 )
 from gateway.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
-__all__ = ["OVER_CAP", "TENSOR_CLASS", "UNDECLARED", "Unscannable", "texts_of"]
+__all__ = ["OVER_CAP", "TENSOR_CLASS", "UNDECLARED", "UNKNOWN_TENSORS", "Unscannable", "texts_of"]
 TENSOR_CLASS, UNDECLARED = "tensor_class", "undeclared_model"
+UNKNOWN_TENSORS = "tensors_unknown"
+"""Of a call whose tensors could leave as they are, and nobody has said which the model has."""
 
 # Fields whose content is not in the call, or is not text (OpenAI API reference, November 2026).
 _OPAQUE_FIELDS = {
@@ -191,6 +194,7 @@ def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector
         _parts(value, collector)
     collector.count(len(value))
     collector.characters(value)
+    collector.elements(value)
     if len(value) > _MANY and {int}.issuperset(map(type, value)) and collector.are_short(value):
         return iter(())
     return iter(value)
@@ -262,8 +266,8 @@ def _elements(tensor: Tensor, collector: Collector, *, must_be_text: bool) -> No
     """The elements of a BYTES tensor. What its declaration does not call text is scanned as far as
     it is text, and else has the class of the model's tensors."""
     at, data = 0, tensor.data
+    collector.count(math.prod(tensor.shape))  # at once: too many are not looked at one by one
     while at < len(data):
-        collector.count()
         if at + 4 > len(data):
             collector.mark("tensor_bytes")
             return

@@ -7,13 +7,15 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+import regex
+
 _TAGS = range(0xE0000, 0xE0080)  # Unicode tag characters: invisible copies of ASCII
 _TAG = re.compile("[\U000e0000-\U000e007f]")
 _FLAG = "\U0001f3f4"  # the black flag, before tags that spell a subdivision flag (UTS #51)
 _DASHES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d\u2043\u02d7\u2796\u30fc\u301c~"
 )
-_SPACES = "\u180e\u2800"  # beside the category Zs: a space that once was one, and blank braille
+_SPACES = "\u2800"  # beside the category Zs: blank braille
 # Letters that look like ASCII ones (Unicode confusables.txt, the Cyrillic and Greek part).
 _ALIKE = dict(
     zip(
@@ -26,14 +28,29 @@ _LATIN = str.maketrans(_ALIKE)
 _DROPPED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-"
     r"\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     r"\U0001bca0-\U0001bca3\U000e0100-\U000e01ef]")  # fmt: skip
+_MARKS = regex.compile(r"(?<=[ -~\u00a0-\u024f\u1e00-\u1eff])[\p{Mn}\p{Me}]+")
+"""Marks over, under and through a Latin letter or a sign, of which no letter is made."""
 _REVERSED = re.compile("[\u202e\u2067]([^\u202c\u2069\n]{1,512})")
 _ALIKE_LETTER = re.compile("[" + "".join(_ALIKE) + "]")
 _WORD = re.compile(r"[\w.+@-]+")
-_ASCII_LETTER = re.compile(r"[A-Za-z@]")
+_ASCII_LETTER = re.compile(r"[A-Za-z0-9@]")
+_ALIKE_CAPITALS = re.compile("[АВЕКМНОРСТУХІЈΑΒΕΖΗΙΚΜΝΟΡΤΥΧ+@.-]{1,4}")  # noqa: RUF001
+"""Words of these alone, as they stand in codes of letters and digits."""
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_PERCENT_U = re.compile(r"(?:%u[0-9A-Fa-f]{4})+")  # of ECMAScript's escape()
 _QUOTED_PRINTABLE = re.compile(r"(?:=[0-9A-F]{2})+")
-_ESCAPE = re.compile(r"\\{1,4}(?:u\{?([0-9A-Fa-f]{4,6})\}?|x([0-9A-Fa-f]{2}))")
-_MARKUP = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>|\*{1,3}|__|`|<!--[^<>\n]{0,80}-->")
+_SOFT_BREAK = re.compile(r"(?<=[^=])=[ \t]{0,8}\r?\n(?=[ \t]?\S)")  # RFC 2045, section 6.7
+_UNITS = re.compile(r"(?:\\{1,8}u[0-9A-Fa-f]{4})+")
+_POINT = re.compile(r"\\{1,8}(?:[uUx]\{([0-9A-Fa-f]{1,8})\}|U([0-9A-Fa-f]{8}))")
+_OCTETS = re.compile(r"(?:\\{1,8}x[0-9A-Fa-f]{2})+|(?:\\{1,8}[0-3][0-7]{2})+")
+_HEX_DIGITS = re.compile("[0-9A-Fa-f]{2,4}")
+_ESCAPED_BREAK = re.compile(
+    r"(?<=[0-9A-Z])([-./ ]{0,2})(?:\\{1,2}r)?\\{1,2}n([ \t]{0,12}[-./]?)(?=[0-9A-Z])"
+)
+_ESCAPED_SIGN = re.compile(r"\\(?=[-._/@+])")  # of Markdown and JSON
+_MARKUP = re.compile(
+    r"</?(?!(?:at|dot|punkt)\s?>)[A-Za-z][^<>\n]{0,400}>|\*{1,3}|__|~~|`|<!--[^<>\n]{0,400}-->"
+)
 _PAIRS = ("--", "..", "  ", "//", "__", "++")
 _DOUBLED = {
     pair: re.compile(rf"{re.escape(pair)}(?<=[\w+]..){re.escape(pair[0])}{{0,2}}(?=\w)", re.DOTALL)
@@ -44,7 +61,9 @@ same behind another's, so their order makes no difference."""
 _PLUSES = re.compile(r"\+{2,4}(?=\d)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROLS = bytes(b for b in range(128) if _CONTROL.match(chr(b)))
-_SIGNS = ("%", "=", "&", "\\", "<", "*", "`")
+_DIGITS = frozenset(range(10))
+_SIGNS = ("%", "=", "&", "\\", "<", "*", "`", "~~")
+_ENCODING = ("%", "=", "&", "\\")
 _ROUNDS = 3  # of decoding inside decoded text
 
 
@@ -65,6 +84,17 @@ def fold(text: str) -> str:
     """The whole text in its plain spelling; the same object when there is nothing to do."""
     lines = fold_lines(text)
     return text if lines is None else "\n".join(lines)
+
+
+def decoded(text: str) -> str:
+    """With nothing but percent signs, entities, escapes and the like decoded."""
+    if not any(sign in text for sign in _ENCODING):
+        return text
+    for _ in range(_ROUNDS):
+        before, text = text, "\n".join(map(_decode, text.split("\n")))
+        if text == before:
+            break
+    return text
 
 
 def fold_lines(text: str) -> list[str] | None:
@@ -117,9 +147,10 @@ def fold_line(line: str) -> str:
         line = decoded
     if not line.isascii():
         line = _plain(line)
+        line = _MARKS.sub("", line)
     if not (line.isascii() and line.isprintable()):
         line = _DROPPED.sub("", line)
-    if "<" in line or "*" in line or "`" in line or "__" in line:
+    if "<" in line or "*" in line or "`" in line or "__" in line or "~~" in line:
         line = _MARKUP.sub("", line)
     if not any(pair in line for pair in _PAIRS):
         return line
@@ -128,7 +159,8 @@ def fold_line(line: str) -> str:
 
 def unmarked(text: str) -> str:
     """A text that has nothing to decode and no tags, without its marks and control characters."""
-    octets = text.encode("utf-8", "surrogatepass").translate(None, _CONTROLS).replace(b"__", b"")
+    octets = text.encode("utf-8", "surrogatepass").translate(None, _CONTROLS)
+    octets = octets.replace(b"__", b"").replace(b"~~", b"")
     return octets.translate(None, b"*`").decode("utf-8", "surrogatepass")
 
 
@@ -142,16 +174,30 @@ def collapsed(text: str) -> str:
     return text
 
 
+def without_soft_breaks(text: str) -> str:
+    """The same object where there are none."""
+    return _SOFT_BREAK.sub("", text) if "=" in text and "\n" in text else text
+
+
 def _decode(line: str) -> str:
     if "\\" in line:
-        line = _ESCAPE.sub(lambda m: _character(m[1] or m[2]), line)
+        line = _unescaped(line)
     if "&" in line:
         line = html.unescape(line)
     if "%" in line:
+        line = _PERCENT_U.sub(lambda m: _of_units(m[0]), line)
         line = _PERCENT.sub(lambda m: _octets(m[0], "%"), line)
     if "=" in line:
         line = _QUOTED_PRINTABLE.sub(lambda m: _octets(m[0], "="), line)
     return line
+
+
+def _unescaped(line: str) -> str:
+    line = _UNITS.sub(lambda m: _of_units(m[0]), line)
+    line = _POINT.sub(lambda m: _character(m[1] or m[2]), line)
+    line = _OCTETS.sub(lambda m: _of_octets(m[0]), line)
+    line = _ESCAPED_BREAK.sub(r"\1\n\2", line)
+    return _ESCAPED_SIGN.sub("", line)
 
 
 def _character(digits: str) -> str:
@@ -159,20 +205,45 @@ def _character(digits: str) -> str:
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else " "
 
 
-def _octets(run: str, mark: str) -> str:
-    """A run like %C3%A9 as text; runs that are no UTF-8 stay as they are."""
+def _of_units(escapes: str) -> str:
+    """Units of UTF-16, in which a character may take two."""
+    octets = bytes.fromhex("".join(_HEX_DIGITS.findall(escapes)))
+    return octets.decode("utf-16-be", "replace").replace("\ufffd", " ")
+
+
+def _of_octets(escapes: str) -> str:
+    if "x" in escapes:
+        octets = bytes.fromhex("".join(_HEX_DIGITS.findall(escapes)))
+    else:
+        octets = bytes(int(digits, 8) for digits in escapes.split("\\") if digits)
     try:
-        return bytes.fromhex(run.replace(mark, "")).decode("utf-8")
+        return octets.decode()
     except UnicodeDecodeError:
-        return run
+        return octets.decode("latin-1")
+
+
+def _octets(run: str, mark: str) -> str:
+    """A run like %C3%A9 as text: of UTF-8, or of ISO 8859-1 where none of it is a control."""
+    octets = bytes.fromhex(run.replace(mark, ""))
+    try:
+        return octets.decode("utf-8")
+    except UnicodeDecodeError:
+        text = octets.decode("latin-1")
+        return text if text.isprintable() else run
 
 
 def _plain(line: str) -> str:
-    reverse = [m[1][::-1] for m in _REVERSED.finditer(line)]
+    """In usual characters; where a part of it is shown backwards, also as it is seen, behind a sign
+    that no number goes over."""
+    seen = _REVERSED.sub(lambda m: m[1][::-1], line)
+    return _in_usual_characters(line) + ("" if seen == line else f" ; {_in_usual_characters(seen)}")
+
+
+def _in_usual_characters(line: str) -> str:
     line = unicodedata.normalize("NFKC", line.translate(_SEEN)).translate(_COMMON)
     if _ALIKE_LETTER.search(line):
         line = _WORD.sub(lambda m: _latin(m[0]), line)
-    return " ".join([line, *reverse])
+    return line
 
 
 class _Common(dict[int, str]):
@@ -194,12 +265,13 @@ def _common(c: str) -> str:
         return " "
     if c in _DASHES or unicodedata.category(c) == "Pd":
         return "-"
-    digit = unicodedata.decimal(c, None)
-    return c if digit is None else str(digit)
+    number = unicodedata.numeric(c, None) if unicodedata.category(c) in ("Nd", "No") else None
+    return c if number not in _DIGITS else str(int(number))
 
 
 def _latin(word: str) -> str:
-    """Look-alike letters in a word that has ASCII letters too; other words are of their script."""
-    if word.isascii() or not _ASCII_LETTER.search(word):
+    """Look-alike letters in a word that has letters or digits of ASCII too, or of a few capitals;
+    other words are of their script."""
+    if word.isascii() or not (_ASCII_LETTER.search(word) or _ALIKE_CAPITALS.fullmatch(word)):
         return word
     return word.translate(_LATIN)

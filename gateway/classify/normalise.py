@@ -12,7 +12,8 @@ costs steps, and too many of them are a verdict.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from gateway.classify import decoding, folding, numbers, spelled
 from gateway.classify.effort import spend
@@ -25,9 +26,14 @@ _STEPS_A_PIECE, _STEPS_A_CHARACTER = 20, 1 / 4  # of effort.py: to derive and to
 
 @dataclass(frozen=True, slots=True)
 class Piece:
+    """`numeric`: it differs in numbers alone, and holds no name that the text does not. `phones`:
+    whether digits in it may be a telephone number."""
+
     text: str = field(repr=False)
     start: int
     end: int
+    numeric: bool = False
+    phones: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +49,16 @@ class _Work:
     """Collects the forms of one text under its bounds."""
 
     def __init__(self, length: int) -> None:
-        self.pieces: dict[tuple[str, int, int], Piece] = {}
+        self.pieces: dict[tuple[str, int, int, bool], Piece] = {}
         self.hidden: list[tuple[int, int]] = []
         self.values: dict[tuple[str, int, int], None] = {}
         self._room = length * _GROWTH + _SLACK
 
-    def add(self, text: str, start: int, end: int) -> bool:
+    def add(
+        self, text: str, start: int, end: int, numeric: bool = False, phones: bool = True
+    ) -> bool:
         """False if it was there before, or if there is no room left (then it counts as hidden)."""
-        key = (text, start, end)
+        key = (text, start, end, phones)
         if not text or key in self.pieces:
             return False
         spend(_STEPS_A_PIECE + len(text) * _STEPS_A_CHARACTER)
@@ -58,7 +66,7 @@ class _Work:
         if self._room < 0:
             self.hidden.append((start, end))
             return False
-        self.pieces[key] = Piece(text, start, end)
+        self.pieces[key] = Piece(text, start, end, numeric, phones)
         return True
 
 
@@ -87,18 +95,35 @@ def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) 
             work.add(form, *(origin or (start, end)))
     whole = origin or (0, len(text))
     same = folded == text
-    for number in numbers.runs(folded):
+    for number in numbers.forms(folded):
         place = origin or ((number.start, number.end) if same else whole)
         if number.is_card:
             work.values[("CREDIT_CARD", *place)] = None
-        if (in_one_piece := numbers.in_one_piece(number, folded)) is not None:
-            work.add(in_one_piece, *place)
+        else:
+            work.add(number.text, *place, numeric=True, phones=number.phones)
     for form, start, end in spelled.forms(folded):
         work.add(form, *(origin or ((start, end) if same else whole)))
-    for run in decoding.runs(text if same else folded):
-        place = origin or ((run.start, run.end) if same else whole)
-        if run.text is None or depth == 0:
-            if run.opaque or run.text is not None:
-                work.hidden.append(place)
+    for written in (text,) if same else (text, folded):
+        unbroken = folding.without_soft_breaks(written)
+        if unbroken != written and depth and work.add(unbroken, *whole):
+            _derive(unbroken, whole, work, depth - 1)
+    for run in _runs(text, folded):
+        place = origin or ((run.start, run.end) if run.start >= 0 else whole)
+        if run.opaque or run.text is None or depth == 0:
+            work.hidden.append(place)
         elif work.add(run.text, *place):
             _derive(run.text, place, work, depth - 1)
+
+
+def _runs(text: str, folded: str) -> Iterator[decoding.Run]:
+    """Of the text as written and as it is decoded, in which the signs of base64 are what they are,
+    and of the folded one. What is not in the text as written has no place in it."""
+    written: set[str | None] = set()
+    for run in decoding.runs(text):
+        written.add(run.text)
+        yield run
+    for form in dict.fromkeys((folding.decoded(text), folded)) if folded != text else ():
+        for run in decoding.runs(form) if form != text else ():
+            if run.text not in written:
+                written.add(run.text)
+                yield replace(run, start=-1)

@@ -16,7 +16,6 @@ import orjson
 
 from gateway import ambient
 from gateway.classify import (
-    NoScan,
     Restricting,
     ScanFailed,
     ScanLate,
@@ -25,6 +24,7 @@ from gateway.classify import (
     TooMany,
     frames,
 )
+from gateway.classify.long_reads import LONG
 from gateway.classify.process import started
 from gateway.types import Finding
 
@@ -92,7 +92,8 @@ class Worker:
             if length > frames.MAX_FRAME_BYTES:
                 raise ScanFailed("the worker's answer is too long")
             return await stdout.readexactly(length)
-        except (OSError, asyncio.IncompleteReadError):
+        except (OSError, RuntimeError, asyncio.IncompleteReadError):
+            # uvloop raises RuntimeError where a pipe is written to that it has closed
             raise ScanFailed("the worker has died") from None
 
     async def kill(self) -> None:
@@ -167,6 +168,9 @@ class ScanPool:
             raise ScanFailed("the pool is closed")
         if self._waiting >= self._max_waiting:
             raise ScannersBusy("too many calls wait for a scan")
+        if self._size == 1 and sum(map(len, texts)) > LONG:
+            self._size = 2  # or all others would wait for it, and for each one after it
+            self.grow(1)
         ends_s = ambient.loop_s() + min(budget_s, MAX_BUDGET_S)
         worker = await self._next_worker(ends_s)
         return await asyncio.shield(self._own(self._run(worker, texts, ends_s, restricts)))
@@ -233,14 +237,15 @@ class ScanPool:
         while not self._closed:
             try:
                 worker = await Worker.start(self._spec)
-            except (ScannerUnfit, NoScan, OSError) as exc:
-                wait_s = _BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)]
-                log.warning("no new scan worker (%s); next attempt in %g s", str(exc), wait_s)
-                attempt += 1
-                await asyncio.sleep(wait_s)
+            except Exception as exc:  # noqa: BLE001 - given up, nothing would be scanned any more
+                failed = str(exc) or type(exc).__name__
             else:
                 self._admit(worker)
                 return
+            wait_s = _BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)]
+            log.warning("no new scan worker (%s); next attempt in %g s", failed, wait_s)
+            attempt += 1
+            await asyncio.sleep(wait_s)
 
     def _admit(self, worker: Worker) -> None:
         self._workers.add(worker)

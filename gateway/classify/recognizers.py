@@ -89,15 +89,15 @@ class PresidioScanner:
         forms = normalise.derived(text)
         yield [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
         yield [Finding(t, start, end, 0.8) for t, start, end in forms.values]
-        read: set[tuple[str, int]] = set()  # what is written often says the same each time
+        read: set[tuple[str, int, bool]] = set()  # what is written often says the same each time
         for form in forms.pieces:
             lead = normalise.lead(form, text)
-            if (form.text, lead) in read:
+            if (form.text, lead, form.phones) in read:
                 continue
-            read.add((form.text, lead))
+            read.add((form.text, lead, form.phones))
             for start, window in windows(form.text):
                 inside = self._in_window(form.text, start, window)
-                yield list(_mapped([f for f in inside if f.end > lead], form, []))
+                yield list(_mapped(_own(inside, form, lead), form, []))
 
     def scan(self, text: str) -> list[Finding]:
         found = self._analyze(text)
@@ -105,7 +105,7 @@ class PresidioScanner:
         for form in forms.pieces:
             derived = self._analyze(form.text)
             lead = normalise.lead(form, text)
-            found += _mapped([f for f in derived if f.end > lead], form, found)
+            found += _mapped(_own(derived, form, lead), form, found)
         found += [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
         found += [Finding(t, start, end, 0.8) for t, start, end in forms.values]
         return _unique(found)
@@ -164,6 +164,11 @@ def _supported(
 ) -> frozenset[str]:
     there: frozenset[str] = frozenset(engine.presidio.get_supported_entities(language))
     return there if types is None else there & types
+
+
+def _own(found: list[Finding], form: normalise.Piece, lead: int) -> list[Finding]:
+    """Without what is only in the words before it, and what its digits cannot be."""
+    return [f for f in found if f.end > lead and (form.phones or f.type != "PHONE_NUMBER")]
 
 
 def _mapped(found: list[Finding], form: normalise.Piece, known: list[Finding]) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ class Lost:
 
     tenant: str
     expires_s: float
+    key: bytes = b""
 
 
 class Shelves(Generic[V]):
@@ -83,7 +84,7 @@ class Shelves(Generic[V]):
         if len(self._shelves[tenant]) <= share:
             tenant = max(self._shelves, key=lambda name: len(self._shelves[name]))
         oldest = next(iter(self._shelves[tenant]))
-        lost = Lost(tenant, self._shelves[tenant][oldest][0])
+        lost = Lost(tenant, self._shelves[tenant][oldest][0], oldest)
         self._drop(tenant, oldest)
         return lost
 

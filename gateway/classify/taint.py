@@ -1,35 +1,44 @@
 """Conversations and sequences that were restricted once, and stay so (C10).
 
 A conversation is known by what it begins with: when a call is restricted, a keyed digest of its
-messages (role and content, nothing else) is kept, and a later call of the same tenant that begins
-with the same messages and goes on is restricted, whatever the rest of it holds and whichever model
-it is for. The same call once more is no next turn: it is read again, in full. A sequence of the
-Open Inference Protocol is known by its model and id; a step is not sent again, so from the first
-restricted one on all the rest is.
+turns (role and content, nothing else) is kept, and a later call of the same tenant that begins
+with the same turns and goes on is restricted, whatever the rest of it holds, whichever model it is
+for and whichever field it stands in (`gateway.classify.turns`). The same call once more is no next
+turn: it is read again, in full. A sequence of the Open Inference Protocol is known by its model and
+id; a step is not sent again, so from the first restricted one on all the rest is.
 
-What had to be forgotten for want of room leaves a doubt behind: until it would have been over,
-every call of that tenant that goes on with something is restricted as `taint_lost`.
+A call that was restricted by findings alone and may leave with surrogates marks its conversation as
+MASKABLE: a next turn that may leave with surrogates too, under the same policy, is read, and leaves
+with surrogates or not at all. For everybody else the conversation stays.
+
+What has no room any more fades (`gateway.classify.faded`): it is still known, and only where more
+of it came than that was made for, a call may be restricted as `taint_lost` that continues nothing.
+Such a call is not remembered itself.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import Any, Final, Protocol
+import mmap
+from collections.abc import Iterator
+from typing import Protocol
 
+from gateway.classify.faded import DOUBTFUL, MASKABLE, NOT_MARKED, STAYS, Faded
 from gateway.classify.memory import write
 from gateway.classify.shelves import Shelves
+from gateway.classify.turns import Talks, goes_on, talks_of, written
 from gateway.deadline import Clock
-from gateway.types import DocumentCall, InferenceRequest, JsonDocument, TensorCall
+from gateway.types import DocumentCall, InferenceRequest, Operation, TensorCall
 
 LABELLED, TAINTED, TAINT_LOST = "labelled", "tainted", "taint_lost"
 _PASSING = frozenset({"late", "busy", "failed", "over_cap"})
 """A conversation is not kept that was restricted by troubles of the gateway's own, whose next
 turn carries the same messages and is read in full, or by its length: the next turn is longer."""
-_MOST_MESSAGES = 4096  # of one conversation that are looked at; the first ones say whose it is
+MASKED_OPERATIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS, Operation.RESPONSES})
+"""Those whose calls may leave with surrogates."""
+_MOST_TURNS = 4096  # of one conversation that are looked at; the first ones say whose it is
 _MOST_HASHERS = 1024  # that are kept ready
 _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too little
-_OPENING_ROLES = frozenset({"system", "developer"})
 
 
 class Marks(Protocol):
@@ -42,11 +51,16 @@ class Marks(Protocol):
         ...
 
     def holds_any(self, tenant: str) -> bool: ...
-    def get(self, tenant: str, digest: bytes) -> bool | None: ...
-    def put(self, tenant: str, digest: bytes) -> None: ...
-    def doubtful_until_s(self, tenant: str) -> float | None:
-        """Until when whatever goes on may be the next turn of one that had to be forgotten, if
-        anything had to be."""
+    def get(self, tenant: str, digest: bytes) -> int:
+        """NOT_MARKED, DOUBTFUL, MASKABLE or STAYS."""
+        ...
+
+    def put(self, tenant: str, digest: bytes, standing: int) -> None:
+        """MASKABLE or STAYS; the larger one stands."""
+        ...
+
+    def doubtful_until_s(self, tenant: str) -> float:
+        """Until when whatever goes on may be the next turn of one that could not be marked."""
         ...
 
 
@@ -55,16 +69,34 @@ class OwnMarks:
 
     def __init__(self, room: int, keep_s: float, clock: Clock, key: bytes) -> None:
         self.key = key
-        self._shelves: Shelves[bool] = Shelves(room, keep_s, clock)
-        self._doubtful_until_s: dict[str, float] = {}
-        self.holds_any, self.get = self._shelves.holds_any, self._shelves.get
-        self.doubtful_until_s = self._doubtful_until_s.get
+        self._clock = clock
+        self._shelves: Shelves[int] = Shelves(room, keep_s, clock)
+        self._faded = Faded(_unused_pages(Faded.size(room)), 0, room, keep_s, clock)
+        self._faded_until_s: dict[str, float] = {}  # by tenant: until when it has any
 
-    def put(self, tenant: str, digest: bytes) -> None:
-        lost = self._shelves.put(tenant, digest, True)
+    def holds_any(self, tenant: str) -> bool:
+        return self._shelves.holds_any(tenant) or self._has_faded(tenant)
+
+    def get(self, tenant: str, digest: bytes) -> int:
+        standing = self._shelves.get(tenant, digest)
+        if standing is None and self._has_faded(tenant):
+            return self._faded.get(digest)
+        return standing or NOT_MARKED
+
+    def put(self, tenant: str, digest: bytes, standing: int) -> None:
+        standing = max(standing, self._shelves.get(tenant, digest) or NOT_MARKED)
+        lost = self._shelves.put(tenant, digest, standing)
         if lost is not None:
-            known_s = self._doubtful_until_s.get(lost.tenant, 0.0)
-            self._doubtful_until_s[lost.tenant] = max(known_s, lost.expires_s)
+            until_s = self._faded.add(lost.key, lost.expires_s)
+            known_s = self._faded_until_s.get(lost.tenant, 0.0)
+            self._faded_until_s[lost.tenant] = max(known_s, until_s)
+
+    def doubtful_until_s(self, tenant: str) -> float:
+        return 0.0
+
+    def _has_faded(self, tenant: str) -> bool:
+        until_s = self._faded_until_s.get(tenant)
+        return until_s is not None and until_s > self._clock()
 
 
 class Taint:
@@ -77,58 +109,115 @@ class Taint:
         self._key = self._marks.key
         self._hashers: dict[str, hashlib.blake2b] = {}  # of tenants
 
-    def of(self, request: InferenceRequest) -> str | None:
+    def of(self, request: InferenceRequest, policy: str = "") -> str | None:
         """Why a call is restricted whatever it holds, or None: its caller says so, or what came
-        before it does."""
+        before it does. `policy`: the version of what restricts its caller."""
         if request.labelled:
             return LABELLED
-        tenant, marks = request.tenant, self._marks
-        until_s = marks.doubtful_until_s(tenant)
-        doubtful = until_s is not None and until_s > self._clock()
-        if not doubtful and not marks.holds_any(tenant):
+        tenant = request.tenant
+        in_doubt = self._marks.doubtful_until_s(tenant) > self._clock()
+        if not in_doubt and not self._marks.holds_any(tenant):
             return None
-        if self._continues(request):
+        talks = talks_of(request.payload)
+        standing = NOT_MARKED
+        for digest, mark in self._marked(request, talks):
+            if mark == MASKABLE and self._may_be_masked(request, digest, policy):
+                continue
+            standing = max(standing, mark)
+            if standing == STAYS:
+                break
+        if standing >= MASKABLE:
             return TAINTED
-        return TAINT_LOST if doubtful and _goes_on(request) else None
+        if standing == DOUBTFUL or not talks.whole:
+            return TAINT_LOST
+        goes_on_in_doubt = in_doubt and (_sequence(request) is not None or goes_on(talks))
+        return TAINT_LOST if goes_on_in_doubt else None
 
-    def mark(self, request: InferenceRequest, reason: str) -> None:
-        """Remember a call that was restricted for this reason."""
-        if reason in _PASSING and isinstance(request.payload, DocumentCall):
-            return
-        digest = self._whole(request)
-        if digest is not None:
-            self._marks.put(request.tenant, digest)
-
-    def _continues(self, request: InferenceRequest) -> bool:
-        """Whether anything that this call may be the continuation of is marked."""
-        payload, tenant = request.payload, request.tenant
-        if isinstance(payload, TensorCall):
-            digest = self._whole(request)
-            return digest is not None and bool(self._marks.get(tenant, digest))
-        turns = messages(payload.document)
-        if len(turns) < 2:
+    def leaves_masked_alone(self, request: InferenceRequest) -> bool:
+        """Whether a call that may leave with surrogates must not leave without any, even if nothing
+        is found in it: what came before it was restricted."""
+        if not request.pseudonymise or not self._marks.holds_any(request.tenant):
             return False
-        hasher, marked = self._hasher(tenant), self._marks.get
-        for message in turns[: min(len(turns) - 1, _MOST_MESSAGES)]:
-            hasher.update(_written(message))
-            if marked(tenant, hasher.digest()):
-                return True
-        return False
+        marked = self._marked(request, talks_of(request.payload))
+        return any(mark >= MASKABLE for _, mark in marked)
 
-    def _whole(self, request: InferenceRequest) -> bytes | None:
-        payload = request.payload
-        if isinstance(payload, TensorCall):
-            sequence = payload.sequence
-            if sequence is None:
-                return None
+    def mark(self, request: InferenceRequest, reason: str, policy: str = "") -> None:
+        """Remember a call that was restricted for this reason, unless that says nothing about what
+        follows."""
+        in_sequence = _sequence(request) is not None
+        if reason == TAINT_LOST or (reason in _PASSING and not in_sequence):
+            return
+        if reason == TAINTED and self._renewed(request):
+            return
+        maskable = reason == "entities" and _may_leave_masked(request)
+        for digest in self._whole(request):
+            self._marks.put(request.tenant, digest, MASKABLE if maskable else STAYS)
+            if maskable:
+                self._marks.put(request.tenant, self._under(request, digest, policy), MASKABLE)
+
+    def _renewed(self, request: InferenceRequest) -> bool:
+        """Whether what a tainted call continues was marked once more in its place: a conversation
+        has one mark, however long it is."""
+        marked = self._marked(request, talks_of(request.payload))
+        stay = [digest for digest, mark in marked if mark == STAYS]
+        for digest in stay:
+            self._marks.put(request.tenant, digest, STAYS)
+        return bool(stay)
+
+    def _may_be_masked(self, request: InferenceRequest, digest: bytes, policy: str) -> bool:
+        """Whether a call that goes on from a MASKABLE beginning can leave with surrogates for all
+        that was found there."""
+        if request.surrogates:
+            return True
+        if not _may_leave_masked(request):
+            return False
+        under = self._under(request, digest, policy)
+        return self._marks.get(request.tenant, under) == MASKABLE
+
+    def _marked(self, request: InferenceRequest, talks: Talks) -> Iterator[tuple[bytes, int]]:
+        """What this call may be the continuation of, as far as it is marked: the first beginning
+        of each conversation that stays, and all before it that do not."""
+        tenant, standing_of = request.tenant, self._marks.get
+        sequence = self._sequence_digest(request)
+        if sequence is not None:
+            mark = standing_of(tenant, sequence)
+            if mark != NOT_MARKED:
+                yield sequence, mark
+        for turns in talks.all:
+            if len(turns) < 2:
+                continue
+            hasher = self._hasher(tenant)
+            for turn in turns[: min(len(turns) - 1, _MOST_TURNS)]:
+                hasher.update(written(turn))
+                digest = hasher.digest()
+                mark = standing_of(tenant, digest)
+                if mark != NOT_MARKED:
+                    yield digest, mark
+                    if mark == STAYS:
+                        break
+
+    def _whole(self, request: InferenceRequest) -> list[bytes]:
+        """What its next turn begins with, in each of its conversations."""
+        digests: list[bytes] = []
+        sequence = self._sequence_digest(request)
+        if sequence is not None:
+            digests.append(sequence)
+        for turns in talks_of(request.payload).all:
             hasher = self._hasher(request.tenant)
-            return write(hasher, "sequence", request.model, str(sequence)).digest()
-        turns = messages(payload.document)
-        if not turns:
+            hasher.update(b"".join(map(written, turns[:_MOST_TURNS])))
+            digests.append(hasher.digest())
+        return digests
+
+    def _sequence_digest(self, request: InferenceRequest) -> bytes | None:
+        sequence = _sequence(request)
+        if sequence is None:
             return None
         hasher = self._hasher(request.tenant)
-        hasher.update(b"".join(map(_written, turns[:_MOST_MESSAGES])))
-        return hasher.digest()
+        return write(hasher, "sequence", request.model, str(sequence)).digest()
+
+    def _under(self, request: InferenceRequest, digest: bytes, policy: str) -> bytes:
+        """That a beginning was restricted by what this policy finds."""
+        return write(self._hasher(request.tenant), "policy", policy, digest.hex()).digest()
 
     def _hasher(self, tenant: str) -> hashlib.blake2b:
         ready = self._hashers.get(tenant)
@@ -140,59 +229,19 @@ class Taint:
         return ready.copy()
 
 
-def messages(document: JsonDocument) -> list[Any]:
-    """The turns of a conversation: chat messages, or what the Responses API takes as input."""
-    found = document.get("messages")
-    if found is None and "messages" not in document:
-        found = document.get("input")
-    if isinstance(found, list):
-        return found
-    return [{"role": "user", "content": found}] if isinstance(found, str) else []
+def _sequence(request: InferenceRequest) -> int | str | None:
+    payload = request.payload
+    return payload.sequence if isinstance(payload, TensorCall) else None
 
 
-def _written(message: Any) -> bytes:
-    """Only who says what: clients write the rest of a message anew, or leave it out. Each with its
-    length, so that no two are written alike."""
-    if isinstance(message, dict):
-        who = message["role"] if "role" in message else message.get("type")
-        said = message["content"] if "content" in message else message.get("output")
-    else:
-        who, said = "", message
-    speaker = _NOBODY
-    if isinstance(who, str):
-        speaker = _SPEAKERS.get(who) or _with_length(who)
-    text = (said if isinstance(said, str) else _said(said)).encode("utf-8", "surrogatepass")
-    return speaker + len(text).to_bytes(8, "big") + text
+def _may_leave_masked(request: InferenceRequest) -> bool:
+    return (
+        request.pseudonymise
+        and isinstance(request.payload, DocumentCall)
+        and request.payload.operation in MASKED_OPERATIONS
+    )
 
 
-def _with_length(text: str) -> bytes:
-    written = text.encode("utf-8", "surrogatepass")
-    return len(written).to_bytes(8, "big") + written
-
-
-_NOBODY: Final = _with_length("")
-_SPEAKERS: Final = {who: _with_length(who) for who in ("assistant", "system", "tool", "user")}
-"""Most of them."""
-
-
-def _said(content: Any) -> str:
-    """The text of a content, the same whether it comes whole or in parts."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if isinstance(content, list):
-        return "".join(_part(part) for part in content)
-    return json.dumps(content, sort_keys=True)
-
-
-def _part(part: Any) -> str:
-    text = part.get("text") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else json.dumps(part, sort_keys=True)
-
-
-def _goes_on(request: InferenceRequest) -> bool:
-    """Whether a call may have had one before it."""
-    if isinstance(request.payload, TensorCall):
-        return request.payload.sequence is not None
-    turns = messages(request.payload.document)
-    said = [t for t in turns if not (isinstance(t, dict) and t.get("role") in _OPENING_ROLES)]
-    return len(said) > 1
+def _unused_pages(size: int) -> mmap.mmap:
+    """Zeros that take memory only where they are written over."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -13,6 +13,7 @@ from gateway.errors import (
     ModelDead,
     ModelFailed,
     Saturated,
+    Unconnected,
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
@@ -22,6 +23,7 @@ from gateway.errors import (
     UpstreamUnreachable,
 )
 
+_FACTS = ("transient", "unserved", "any_call")
 _CODE = re.compile(r"[a-z][a-z_]{2,39}")
 _PLAIN: dict[str, type[GatewayError]] = {
     kind.__name__: kind
@@ -30,6 +32,7 @@ _PLAIN: dict[str, type[GatewayError]] = {
         DeadlineUnmeetable,
         ModelDead,
         Saturated,
+        Unconnected,
         UpstreamBusy,
         UpstreamFailed,
         UpstreamGivenUp,
@@ -47,6 +50,8 @@ def packed(error: GatewayError) -> dict[str, Any]:
         "reason": error.reason,
         "retry_after_s": error.retry_after_s,
     }
+    if isinstance(error, UpstreamError):
+        told |= {name: getattr(error, name) for name in _FACTS}
     if isinstance(error, UpstreamRefused | ModelFailed):
         told |= {"grpc": error.grpc_status, "body": _text(error.body)}
     if isinstance(error, UpstreamRefused):
@@ -84,11 +89,16 @@ def _raised(told: dict[str, Any]) -> GatewayError:
     if known is None:
         return UpstreamFailed("the owner of the server met what it could not tell")
     again_s = told.get("retry_after_s")
-    return known(
+    error = known(
         message,
         reason=code(told["reason"], known.reason),
         retry_after_s=None if again_s is None else float(again_s),
     )
+    if isinstance(error, UpstreamError):
+        for name in _FACTS:
+            if isinstance(fact := told.get(name), bool):
+                setattr(error, name, fact)
+    return error
 
 
 def code(told: object, instead: str) -> str:

@@ -286,7 +286,7 @@ class Forwarding:
         abroad = abroad_of(call, self._own.own_room_abroad, request.model)
         now_s = self._clock()
         return Forwarded(
-            id=request.id,
+            id=request.record_id,
             protocol=request.protocol,
             tenant=request.tenant,
             model=request.model,

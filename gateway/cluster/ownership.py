@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.config import ClusterSettings
+from gateway.types import endpoint_of
 
 
 class Ownership(Protocol):
@@ -38,7 +39,7 @@ class Declared:
         self.owners: Sequence[str] = tuple(n for n, g in settings.gateways.items() if g.owns)
 
     def owner_of(self, server: str) -> str | None:
-        return self._owners.get(server)
+        return self._owners.get(endpoint_of(server))
 
 
 def of_one_owner(

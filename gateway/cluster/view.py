@@ -12,7 +12,9 @@ whether it lives. The servers of one owner go together, under the owner's name.
   is further off gives way once they have seen each other for the dwell time: two queues for one
   server cost regret and nothing else, while no queue would cost calls.
 * What nobody claims for too long is taken by whoever needs it, however far off it is: those who are
-  nearer may be unable to see what we see.
+  nearer may see a claim that we cannot see. It is kept until one who is nearer claims it too, or
+  has come back since: who was there all along and let it be will not take it now. (One that gave
+  way to such a one took it again after `unclaimed_s`, for as long as the network was torn.)
 * A gateway that was stopped itself (its clock ran on without it) has been taken for dead. It drops
   its claims and looks around first, as at its start.
 """
@@ -69,6 +71,7 @@ class View:
         self._leaving = False
         self._chosen: dict[str, str] = {}
         self._unclaimed_since_s: dict[str, float] = {}
+        self._taken_s: dict[str, float] = {}  # when each claim was made
 
     # What happens
 
@@ -103,6 +106,8 @@ class View:
         """Take and drop claims, as of now."""
         before = self._claims, dict(self._chosen)
         self._claims = frozenset(d for d in self._owners if self._should_have(d))
+        now_s = self._clock()
+        self._taken_s = {d: self._taken_s.get(d, now_s) for d in self._claims}
         self._chosen = {d: o for d in self._owners if (o := self._choice(d)) is not None}
         if before != (self._claims, self._chosen):
             self._on_change()
@@ -135,8 +140,11 @@ class View:
         nearer = [p for name, p in self._nearer(domain) if p.stands]
         if domain in self._claims:
             self._unclaimed_since_s.pop(domain, None)
-            back_s = self._clock() - self._dwell_s
-            return not any(p.since_s <= back_s for p in nearer)
+            back_s, taken_s = self._clock() - self._dwell_s, self._taken_s[domain]
+            return not any(
+                p.since_s <= back_s and (p.since_s >= taken_s or domain in p.told.claims)
+                for p in nearer
+            )
         if any(p.stands and domain in p.told.claims for p in self._peers.values()):
             self._unclaimed_since_s.pop(domain, None)
             return False

@@ -7,13 +7,16 @@ import base64
 import dataclasses
 import datetime as dt
 import json
+import re
 import shutil
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.audit import AuditError
+from gateway.aliases import Aliases
+from gateway.audit import AuditError, alias_key
 from gateway.audit.calls import Call
 from gateway.audit.figures import Figures
 from gateway.audit.note import checkpoint_of
@@ -33,6 +36,8 @@ from gateway.audit.verify import Verified, public_key, records, verify
 from gateway.commands import console
 
 _T = TypeVar("_T")
+_TRACE = re.compile(r"[0-9a-f]{32}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _OUTCOMES = ("served", "streaming", "sent", "rejected", "shed", "expired", "failed", "cancelled")
 
 
@@ -104,7 +109,7 @@ def _directory_of(args: argparse.Namespace, id_: str | None) -> Path:
     """The one chain that is meant: that with the call, where one is named."""
     directories = _directories(args)
     if len(directories) > 1 and id_ is not None and not id_.isdigit():
-        return next((d for d in directories if lines_with(d, id_)), directories[0])
+        return next((d for d in directories if _lines_with(d, id_)), directories[0])
     if len(directories) > 1:
         names = ", ".join(map(str, directories))
         raise AuditError(f"name one --directory, as each chain is its own: {names}")
@@ -231,10 +236,48 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--sent-as", metavar="ID", help="the id that a cloud saw, as a UUID")
     parser.add_argument(
+        "--id",
+        type=_asked(_call_id),
+        metavar="ID",
+        help="x-request-id, of the answer or the caller's",
+    )
+    parser.add_argument(
+        "--trace", type=_asked(_trace_id), metavar="ID",
+        help="the trace id of a traceparent, of the answer or the caller's",
+    )  # fmt: skip
+    parser.add_argument(
         "--actions", action="store_true", help="what operators did, in place of calls"
     )
     parser.add_argument("--by", metavar="NAME", help="with --actions: of this operator or user")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _call_id(text: str) -> str:
+    """Raises AuditError."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise AuditError(f"{text}: write an id as a UUID") from None
+
+
+def _trace_id(text: str) -> str:
+    """Of a trace, or of all of a traceparent. Raises AuditError."""
+    digits = text.lower()
+    match = _TRACEPARENT.fullmatch(digits)
+    digits = match[1] if match else digits
+    if not _TRACE.fullmatch(digits):
+        raise AuditError(f"{text}: write a trace id as 32 hexadecimal digits, or a traceparent")
+    return digits
+
+
+def _written_as(
+    args: argparse.Namespace, given: str | None, alias: Callable[[Aliases, str], str]
+) -> frozenset[str] | None:
+    """What stands in records for an id: itself where it is the gateway's, else its alias."""
+    if given is None:
+        return None
+    keys = map(alias_key.known, _directories(args))
+    return frozenset({given, *(alias(key, given) for key in keys if key is not None)})
 
 
 def _query(args: argparse.Namespace) -> int:
@@ -246,7 +289,8 @@ def _query(args: argparse.Namespace) -> int:
         raise AuditError("--by is of operators: say --actions too, or --tenant for calls")
     wanted = Wanted(
         span, args.sensitivity, args.zone, args.tenant, args.model, args.reason, args.outcome,
-        args.sent_as,
+        args.sent_as, _written_as(args, args.id, Aliases.of_call),
+        _written_as(args, args.trace, Aliases.of_trace),
     )  # fmt: skip
     count = _put(found(_directories(args), wanted), args.json)
     if wanted.must_be_empty and count:
@@ -257,7 +301,9 @@ def _query(args: argparse.Namespace) -> int:
 
 
 def _query_actions(args: argparse.Namespace, span: Span) -> int:
-    for name in ("sensitivity", "zone", "tenant", "model", "reason", "outcome", "sent_as"):
+    for name in (
+        "sensitivity", "zone", "tenant", "model", "reason", "outcome", "sent_as", "id", "trace",
+    ):  # fmt: skip
         if getattr(args, name) is not None:
             option = {"sensitivity": "class", "sent_as": "sent-as"}.get(name, name)
             raise AuditError(f"--{option} is of calls, and --actions lists what operators did")
@@ -348,6 +394,13 @@ def _prove_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="default: standard output")
 
 
+def _lines_with(directory: Path, id_: str) -> list[tuple[int, bytes]]:
+    """Of a call, by its id on record or the one that its caller gave; or by a record's number."""
+    lines = lines_with(directory, id_)
+    key = None if lines or id_.isdigit() else alias_key.known(directory)
+    return lines if key is None else lines_with(directory, key.of_call(id_))
+
+
 def _prove(args: argparse.Namespace) -> int:
     directory = _directory_of(args, args.id)
     held = Held.of(directory, public_key(directory, args.key))
@@ -358,7 +411,7 @@ def _prove(args: argparse.Namespace) -> int:
     elif args.id is None:
         raise AuditError("say which call: its id, or --since FILE for a checkpoint")
     else:
-        of_call = lines_with(directory, args.id)
+        of_call = _lines_with(directory, args.id)
         if not of_call:
             raise AuditError(f"{directory}: nothing is recorded of {args.id}")
         text = held.inclusion(*of_call[0], note)

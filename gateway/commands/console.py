@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     err: Console
     out: Console
 
+log = logging.getLogger(__name__)
+_SHOW_WARNING = warnings.showwarning
+_in_log = False  # whether what is said goes into the log, whose lines are all JSON
 DEFAULT_CONFIG = Path(__file__).parent.parent / "default.yaml"
 
 
@@ -30,9 +36,9 @@ def __getattr__(name: str) -> Console:
         raise AttributeError(name)
     from rich.console import Console  # a gateway's words mostly go to a file
 
-    made = Console(highlight=False)
+    made = Console(highlight=False, emoji=False)  # names of models may have `:cat:` in them
     if name == "err":
-        made = Console(stderr=True, highlight=False, soft_wrap=True)
+        made = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
     globals()[name] = made
     return made
 
@@ -42,13 +48,46 @@ def _err() -> Console:
     return found
 
 
+def speak_in_log(on: bool = True) -> None:
+    """Where logs are JSON, every line of standard error is: what commands say, warnings of Python,
+    and the exception that ends the process."""
+    global _in_log
+    _in_log = on
+    warnings.showwarning = _log_warning if on else _SHOW_WARNING
+    sys.excepthook = _log_the_last if on else sys.__excepthook__
+
+
+def _log_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Its text may quote a call, as an exception's may."""
+    log.warning("Python warns: %s at %s:%d", category.__name__, filename, lineno)
+
+
+def _log_the_last(
+    kind: type[BaseException], exc: BaseException, trace: TracebackType | None
+) -> None:
+    log.critical("the process ends by a bug", exc_info=(kind, exc, trace))
+
+
 def fail(message: str) -> None:
+    if _in_log:
+        log.error("%s", message)
+        return
     _err().print("[bold red]error:[/]", end=" ")
     _err().print(message, markup=False)
 
 
 def say(strong: str, rest: str, style: str) -> None:
     """One line on stderr that begins with `strong`, in this style on a terminal."""
+    if _in_log:
+        log.info("%s %s", strong, rest)
+        return
     if sys.stderr.isatty():
         _err().print(f"[{style}]{strong}[/]", end=" ")
         _err().print(rest, markup=False)
@@ -100,6 +139,9 @@ def settings_of(path: Path | None) -> Settings:
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """A spinner on a terminal, a line per new step elsewhere."""
+    if _in_log:
+        yield lambda line: log.info("%s", line)
+        return
     if sys.stderr.isatty():
         with _err().status("starting") as status:
             yield status.update

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         _put_csv(found)
     else:
-        _show(found, Console(highlight=False))
+        _show(found, Console(highlight=False, emoji=False))
     return 0
 
 

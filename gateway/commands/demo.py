@@ -135,7 +135,9 @@ class _Demo:
             console.put_json(document(result.summary, result.proof))
             sys.stdout.flush()
             return
-        out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+        out = Console(
+            highlight=False, emoji=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH
+        )
         for part in report(result.summary, result.proof):
             out.print(part)
 

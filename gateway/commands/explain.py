@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ssl
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import httpx
 from gateway import strictjson
 from gateway.app import Gateway
 from gateway.commands import console
+from gateway.commands.gateway_url import add_tls, tls_context
 from gateway.config import Settings
 from gateway.errors import GatewayError
 from gateway.fronts import ops
@@ -36,6 +38,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     console.add_config(parser)
     parser.add_argument("--url", help="ask this running gateway instead")
     parser.add_argument("--key", help="a caller's key, with --url")
+    add_tls(parser)
     parser.add_argument("--json", action="store_true", help="the whole trace as JSON")
     parser.set_defaults(run=run)
 
@@ -49,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         document = strictjson.load_object(raw, 66)
         if args.url:
-            trace = _ask(args.url, args.key, raw)
+            trace = _ask(args.url, args.key, raw, tls_context(args))
         else:
             trace = asyncio.run(_explain(console.settings_of(args.config), document))
     except GatewayError as refused:
@@ -62,12 +65,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(url: str, key: str | None, raw: bytes) -> dict[str, Any]:
+def _ask(url: str, key: str | None, raw: bytes, tls: ssl.SSLContext) -> dict[str, Any]:
     headers = {"content-type": "application/json"}
     if key:
         headers["authorization"] = f"Bearer {key}"
     try:
-        with httpx.Client(trust_env=False, timeout=30) as client:
+        with httpx.Client(trust_env=False, timeout=30, verify=tls) as client:
             answer = client.post(
                 f"{url.rstrip('/')}/spillway/explain", content=raw, headers=headers
             )
@@ -97,7 +100,8 @@ def _tell(trace: dict[str, Any]) -> None:
         put(f"  {e['endpoint']} ({e['zone']}): {state}", markup=False)
     if trace["decision"]:
         d = trace["decision"]
-        put(f"-> [bold]{d['zone']}[/], {' then '.join(d['attempts'])}: {d['reason']}")
+        put(f"-> [bold]{d['zone']}[/], ", end="")
+        put(f"{' then '.join(d['attempts'])}: {d['reason']}", markup=False)
     else:
         r = trace["refusal"]
         put(f"-> refused with {r['http_status']}: {r['reason']}: {r['message']}", markup=False)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import ssl
-from pathlib import Path
-from urllib.parse import urlsplit
+import os
 
 import httpx
 
-from gateway import premises
 from gateway.commands import console
-from gateway.config import ConfigError
-from gateway.tls import TlsFiles, of_client
+from gateway.commands.gateway_url import DEFAULT_URL, add_tls, trusting_loopback
 
-DEFAULT_URL = "http://127.0.0.1:8080"
+_VARIABLE = "SPILLWAY_HEALTHCHECK_"
+_ENDS_AT_ONCE = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+"""What a listener that speaks TLS makes of a client that does not."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,38 +20,46 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "healthcheck",
         help="exit 0 when the gateway is ready",
         description="For orchestrators: asks /readyz of a running gateway. Exit codes: 0 it takes "
-        "calls, 1 it does not, or does not answer.",
+        "calls, 1 it does not, or does not answer. Each option but the last can be given as a "
+        f"variable, as {_VARIABLE}CA_FILE.",
     )
-    parser.add_argument("--url", default=DEFAULT_URL, help="default: %(default)s")
+    parser.add_argument(
+        "--url", default=_variable("URL"),
+        help=f"default: {DEFAULT_URL}; one without http:// or https:// is spoken to as it speaks",
+    )  # fmt: skip
     parser.add_argument(
         "--timeout", type=float, default=3.0, metavar="S", help="seconds, default %(default)s"
     )
-    parser.add_argument("--ca-file", type=Path, help="whose certificate an https gateway must show")
-    parser.add_argument("--cert-file", type=Path, help="the one to show it, if it asks for one")
-    parser.add_argument("--key-file", type=Path, help="its key")
+    add_tls(parser, _variable)
+    parser.add_argument(
+        "--onprem", action="store_true",
+        help="ask whether restricted calls have a place as well: /readyz/onprem",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        with httpx.Client(trust_env=False, timeout=args.timeout, verify=_tls(args)) as client:
-            status = client.get(f"{args.url.rstrip('/')}/readyz").status_code
-    except httpx.HTTPError as exc:
-        console.fail(console.unreachable(args.url, exc))
-        return 1
-    if status != 200:
-        console.fail(f"{args.url} is not ready: it answers {status}")
-        return 1
-    return 0
+    url = (args.url or DEFAULT_URL.removeprefix("http://")).rstrip("/")
+    urls = [url] if "://" in url else [f"http://{url}", f"https://{url}"]
+    path = "/readyz/onprem" if args.onprem else "/readyz"
+    for url in urls:
+        verify = trusting_loopback(args, url)
+        try:
+            with httpx.Client(trust_env=False, timeout=args.timeout, verify=verify) as client:
+                status = client.get(url + path).status_code
+        except _ENDS_AT_ONCE as exc:
+            if url is urls[-1]:
+                console.fail(console.unreachable(url, exc))
+        except httpx.HTTPError as exc:
+            console.fail(console.unreachable(url, exc))
+            break
+        else:
+            if status == 200:
+                return 0
+            console.fail(f"{url} is not ready: it answers {status}")
+            break
+    return 1
 
 
-def _tls(args: argparse.Namespace) -> ssl.SSLContext:
-    """Without a CA a gateway on the loopback is taken at its word: nothing is told to it, and all
-    that it could feign is being ready."""
-    if (args.cert_file is None) != (args.key_file is None):
-        raise ConfigError("--cert-file, --key-file: go together")
-    context = of_client(TlsFiles("healthcheck", args.cert_file, args.key_file, args.ca_file))
-    if args.ca_file is None and premises.is_loopback(urlsplit(args.url).hostname or ""):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+def _variable(option: str) -> str | None:
+    return os.environ.get(_VARIABLE + option.replace("-", "_").upper()) or None

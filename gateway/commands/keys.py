@@ -22,6 +22,7 @@ from gateway.callers.key_form import digest_of, new_key
 from gateway.callers.key_store import KeyRecord, KeyStore, KeyStoreUnreadable, NoSuchKey
 from gateway.commands import console
 from gateway.config import ConfigError, Name, ScopeSettings
+from gateway.config.section import NAME_WORDS
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86400}
 _SPAN = re.compile(r"([0-9]{1,6})([mhd])")
@@ -161,7 +162,7 @@ def _list(args: argparse.Namespace, store: KeyStore) -> None:
         ends = "" if record.expires is None else _date(record.expires)
         cells = (record.id, record.tenant, record.name, told["state"], ends, scope)
         table.add_row(*map(Text, cells))
-    Console(highlight=False).print(table)
+    Console(highlight=False, emoji=False).print(table)
 
 
 def _described(record: KeyRecord, now_s: float) -> dict[str, Any]:
@@ -199,9 +200,7 @@ def _tenant(given: str) -> str:
     try:
         return str(TypeAdapter(Name).validate_python(given))
     except ValidationError:
-        raise ConfigError(
-            "tenant: up to 128 letters, digits, '.', '_', '/' and '-', the first a letter or digit"
-        ) from None
+        raise ConfigError(f"tenant: {NAME_WORDS}") from None
 
 
 def _expiry(given: str, now_s: float) -> float:

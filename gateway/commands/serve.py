@@ -113,7 +113,8 @@ async def _read_and_serve(args: argparse.Namespace) -> int:
     coredumps.forbid()
     place: Place | None = args.worker
     number = None if place is None else place.number
-    logs.configure(settings.log.level, settings.log.format, worker=number)
+    if logs.configure(settings.log.level, settings.log.format, worker=number):
+        console.speak_in_log()
     with deferred.deferred(_CLIENTS):
         import tritonclient.grpc  # noqa: F401
     try:

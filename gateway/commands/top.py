@@ -14,7 +14,7 @@ from rich.live import Live
 
 from gateway import ambient, strictjson
 from gateway.commands import console
-from gateway.commands.healthcheck import DEFAULT_URL
+from gateway.commands.gateway_url import DEFAULT_URL, add_tls, tls_context
 from gateway.config import ConfigError
 from gateway.errors import GatewayError
 from gateway.top import screen
@@ -37,6 +37,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--interval", type=float, default=1.0, help="seconds, default %(default)s")
     parser.add_argument("--once", action="store_true", help="one page, after one interval")
     parser.add_argument("--json", action="store_true", help="a JSON object a line instead")
+    add_tls(parser)
     parser.set_defaults(run=run)
 
 
@@ -46,7 +47,11 @@ def run(args: argparse.Namespace) -> int:
     key = os.environ.get(args.key_env, "")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     with httpx.Client(
-        base_url=args.url, headers=headers, trust_env=False, timeout=max(2.0, args.interval)
+        base_url=args.url,
+        headers=headers,
+        trust_env=False,
+        timeout=max(2.0, args.interval),
+        verify=tls_context(args),
     ) as client:
         try:
             return _watch(client, args)

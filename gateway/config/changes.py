@@ -21,6 +21,9 @@ _FIXED = (
     "log",
     "classify.memory",
     "limits.max_body_bytes",
+    "limits.max_held_bytes",
+    "limits.max_answer_bytes",
+    "limits.max_held_answer_bytes",
     "limits.max_latency_budget_ms",
     "health.embedded_silent_s",
 )

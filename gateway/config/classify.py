@@ -89,7 +89,7 @@ class MemorySettings(Section):
     )
     verdict_s: Positive = 3600
     taints: Count = Field(
-        131_072, description="restricted turns and sequences; all tenants share them fairly"
+        131_072, description="restricted conversations kept in full; all tenants share them fairly"
     )
     taint_s: Positive = Field(86_400, description="since the last restricted turn")
 
@@ -116,7 +116,7 @@ class ClassifySettings(Section):
     budget_ms: Positive = Field(
         2000, description="a scan that takes longer makes a call restricted"
     )
-    max_scan_bytes: Count = Field(65_536, description="text beyond this makes a call restricted")
+    max_scan_bytes: Count = Field(1_310_720, description="text beyond this makes a call restricted")
     workers: Count = 1
     max_waiting: Count = 256
     on_unknown: Literal["onprem", "block"] = "onprem"

@@ -59,6 +59,9 @@ class LedgerSettings(Section):
     postgres: SecretStr | None = Field(
         None, description="connection string of a database that several gateways share"
     )
+    lease_wait_ms: Positive = Field(
+        50.0, description="how long a call that may leave waits for a part of a spill budget"
+    )
     keep_days: Count = Field(400, description="for single entries; their sums by day stay")
 
     @model_validator(mode="after")

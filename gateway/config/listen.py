@@ -32,6 +32,9 @@ class ListenSettings(Section):
     exposed: bool = Field(
         False, description="allow a host other than loopback although no keys are configured"
     )
+    allowed_hosts: list[str] = Field(
+        [], description="names and addresses besides the loopback's that callers may call it by"
+    )
     tls: ListenTlsSettings | None = Field(None, description="absent: plain HTTP and gRPC")
     workers: Annotated[int, Field(ge=1, le=_MOST_WORKERS)] | Literal["auto"] = Field(
         1, description="processes that share the ports; auto: one for each processor"
@@ -48,7 +51,13 @@ class LimitSettings(Section):
     """What one call and all calls together may cost the gateway."""
 
     max_body_bytes: Count = 64 * 1024 * 1024
+    max_held_bytes: Count = 512 * 1024 * 1024
+    max_answer_bytes: Count = 64 * 1024 * 1024
+    max_held_answer_bytes: Count = 512 * 1024 * 1024
     max_json_depth: Count = 64
+    max_json_bytes: Count = 12 * 1024 * 1024
+    max_json_members: Count = 100_000
+    max_json_values: Count = 1_000_000
     max_concurrent: Count = 1024
     max_concurrent_per_tenant: Count = 1024
     max_latency_budget_ms: Positive = 3_600_000

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from gateway.config.endpoints import EndpointSettings
-from gateway.config.section import Contradiction, Count, Name, NotNegative, Positive, Section, known
+from gateway.config.section import (
+    Contradiction,
+    Count,
+    Name,
+    NotNegative,
+    Positive,
+    Section,
+    UpstreamName,
+    known,
+)
+from gateway.types import place_name
+
+Capability = Literal[
+    "tools",
+    "structured_output",
+    "logprobs",
+    "logit_bias",
+    "token_ids",
+    "choices",
+    "ranking",
+    "parts",
+    "audio",
+    "prediction",
+    "suffix",
+    "reasoning",
+    "search",
+    "state",
+    "dimensions",
+    "sampling",
+    "other",
+]
 
 
 class ServedBySettings(Section):
     """One endpoint that may serve a model."""
 
     endpoint: Name
-    model: Name | None = Field(None, description="its name there; the same name when absent")
+    model: UpstreamName | None = Field(
+        None, description="its name there; the same name when absent"
+    )
     version: Annotated[str, Field(pattern=r"^[0-9]{0,18}$")] = ""
     substitute: bool | None = Field(
         None, description="true: another model than the on-prem one; false: the same weights"
+    )
+    lacks: tuple[Capability, ...] = Field(
+        (), description="what calls may need and it has not, though its kind may have it"
     )
     price_usd: NotNegative | None = Field(None, description="of each call")
     price_usd_per_1k_tokens: NotNegative | None = Field(None, description="input and output")
@@ -53,11 +88,17 @@ class ModelSettings(Section):
     task: Literal["infer", "embeddings", "generate"] = "infer"
     served_by: tuple[ServedBySettings, ...] = Field(min_length=1)
     text_inputs: tuple[str, ...] = Field((), description="BYTES inputs that hold text")
+    inputs: tuple[str, ...] = Field(
+        (), description="every other input, where no server says what they are called"
+    )
     tensors: Literal["clear", "restricted"] = Field(
         "restricted", description="the class of every input that is not declared text"
     )
     latency_budget_ms: Positive | None = None
     max_batch: Count = Field(1, description="calls that the server executes as one batch")
+    rows_independent: bool | None = Field(
+        None, description="whether rows of one batch leave each other's answers alone; else tried"
+    )
     canary: bool = Field(True, description="false where even an empty inference has an effect")
     pseudonymise: bool = Field(
         False, description="its calls may leave with surrogates, where their key allows it too"
@@ -69,6 +110,19 @@ class ModelSettings(Section):
     public_reason: Annotated[str, Field(pattern=r"^[ -~]{0,200}$")] = Field(
         "", description="why nothing in its calls has to stay; told by check and /status"
     )
+
+    def placed(self, name: str) -> Iterator[tuple[str, ServedBySettings]]:
+        """Each of served_by with the name of its place, for the model of that name. An endpoint
+        that is listed with several models is a place for each: the first has the endpoint's own
+        name, a further one `ENDPOINT#MODEL`."""
+        seen: set[str] = set()
+        for served in self.served_by:
+            endpoint = served.endpoint
+            yield (
+                place_name(endpoint, served.model or name) if endpoint in seen else endpoint,
+                served,
+            )
+            seen.add(endpoint)
 
     @model_validator(mode="after")
     def _says_why_public(self) -> ModelSettings:
@@ -100,7 +154,7 @@ class ModelSettings(Section):
 def check_served_by(
     name: str, model: ModelSettings, endpoints: Mapping[str, EndpointSettings]
 ) -> None:
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     one_name = len({served.model or name for served in model.served_by}) == 1
     for i, served in enumerate(model.served_by):
 
@@ -109,9 +163,10 @@ def check_served_by(
 
         if served.endpoint not in endpoints:
             raise wrong("endpoint", f"no endpoint {served.endpoint!r}; {known(endpoints)}")
-        if served.endpoint in seen:
-            raise wrong("endpoint", f"{served.endpoint!r} is listed twice")
-        seen.add(served.endpoint)
+        there = served.endpoint, served.model or name
+        if there in seen:
+            raise wrong("endpoint", f"{served.endpoint!r} is listed twice with model {there[1]!r}")
+        seen.add(there)
         if endpoints[served.endpoint].kind == "openai" and model.task == "infer":
             raise wrong(
                 "endpoint",

@@ -29,6 +29,7 @@ PolicyName = Literal[
     "predicted_completion",
     "price_on_arrival",
     "provisioned_throughput",
+    "priorities",
 ]
 
 
@@ -87,7 +88,7 @@ class RoutingSettings(Section):
     restricted_factor: AtLeastOne = Field(
         10.0, description="times the penalty, for restricted calls: they have nowhere else to go"
     )
-    max_attempts: Count = 2
+    max_attempts: Count = Field(3, description="tries of one call, at all endpoints together")
     spill_stop_file: Path | None = Field(
         None, description="while this file exists nothing goes to the cloud"
     )
@@ -111,6 +112,11 @@ class RoutingSettings(Section):
     shadow_share: float = Field(
         0.1, gt=0, le=1, description="of the gateway's time, for all shadows together"
     )
+
+    @property
+    def closes_cloud(self) -> bool:
+        """Whether these settings let no call leave, whatever else fails."""
+        return not self.spill or self.policy == "onprem_only"
 
     @model_validator(mode="after")
     def _few_shadows(self) -> RoutingSettings:

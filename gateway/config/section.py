@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Annotated, Literal
 
@@ -15,7 +16,36 @@ AtLeastOne = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 ProfileName = Literal["patterns", "balanced", "strict"]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
+_SEGMENT = "[A-Za-z0-9._~@:-]*[A-Za-z0-9_~@:-][A-Za-z0-9._~@:-]*"
+_NAME = f"[A-Za-z0-9@~][A-Za-z0-9._~@:-]*(?:/{_SEGMENT})*"
+"""Of names in the settings: such as `llama3.2:3b`, `ft:gpt-4o:org::id`, `@cf/meta/llama`. No
+segment is empty or of dots alone, so that a name is one in a path, too."""
+_NAME_LENGTH = 128
+_WHOLE_NAME = re.compile(_NAME)
+Name = Annotated[str, Field(pattern=f"^{_NAME}$", max_length=_NAME_LENGTH)]
+NAME_WORDS = (
+    f"up to {_NAME_LENGTH} letters, digits, '.', '_', '~', ':', '@', '/' and '-', the first a "
+    "letter, a digit, '@' or '~', with something other than dots between slashes"
+)
+"""The form of a name, for messages about one that has another."""
+
+_VISIBLE = "[!-.0-~]"  # ASCII but for the slash
+_THERE = f"{_VISIBLE}*[!-\\-0-~]{_VISIBLE}*"
+_UPSTREAM = f"/?{_THERE}(?:/+{_THERE})*/?"
+_UPSTREAM_LENGTH = 256
+_WHOLE_UPSTREAM = re.compile(_UPSTREAM)
+UpstreamName = Annotated[str, Field(pattern=f"^{_UPSTREAM}$", max_length=_UPSTREAM_LENGTH)]
+"""What an endpoint calls a model: visible ASCII, no segment of dots alone."""
+
+
+def is_name(text: str) -> bool:
+    """Whether settings could call something that."""
+    return len(text) <= _NAME_LENGTH and _WHOLE_NAME.fullmatch(text) is not None
+
+
+def is_upstream_name(text: str) -> bool:
+    """Whether an endpoint could call a model that."""
+    return len(text) <= _UPSTREAM_LENGTH and _WHOLE_UPSTREAM.fullmatch(text) is not None
 
 
 class Contradiction(ValueError):

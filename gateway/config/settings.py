@@ -104,6 +104,19 @@ class Settings(Section):
             )
         return self
 
+    def places(self) -> dict[str, EndpointSettings]:
+        """The endpoints, each followed by its further places (`ModelSettings.placed`)."""
+        further: dict[str, list[str]] = {}
+        for name, model in self.models.items():
+            for place, served in model.placed(name):
+                if place != served.endpoint:
+                    further.setdefault(served.endpoint, []).append(place)
+        return {
+            place: its
+            for name, its in self.endpoints.items()
+            for place in (name, *further.get(name, ()))
+        }
+
     @property
     def anybody(self) -> bool:
         """Development mode: whoever reaches the ports may call."""

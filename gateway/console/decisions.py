@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Self
 from gateway.accounting.records import DecisionLog, Durable
 from gateway.deadline import Clock
 
-_FIGURES = 2048  # calls whose times are kept for percentiles
+FIGURES = 2048  # calls whose times are kept for percentiles
 _SECONDS = 120  # that paths are counted by
 _OPEN = 4096  # calls whose end is still to be told
 _AT_ONCE = 256  # records; a millisecond's work
@@ -88,7 +88,7 @@ class Decisions:
         self._unseen: deque[tuple[Record, Record]] = deque(maxlen=tail)
         """The newest calls, counted but not in the ring yet, each with its end."""
         self._open: OrderedDict[Key, Seen] = OrderedDict()  # under way, and seen
-        self.figures: deque[Figures] = deque(maxlen=_FIGURES)
+        self.figures: deque[Figures] = deque(maxlen=FIGURES)
         self.seconds: deque[Second] = deque(maxlen=_SECONDS)
         self._second = Second(-1)
         self.counts: Counter[tuple[str, str]] = Counter()  # class, zone

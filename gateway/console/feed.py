@@ -13,15 +13,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Protocol
 
 from gateway import ambient, strictjson
-from gateway.console.decisions import Decisions, Seen
-from gateway.console.explanation import summary
+from gateway.console.decisions import Decisions
+from gateway.console.shares import TAIL, Document, Shares, alone, summaries
 
 EVERY_S = 0.25
 BEAT_TICKS = 4  # of silence, after which the page is told that there is nothing to tell
-TAIL = 200  # decisions of a picture
 _AT_ONCE = 60  # decisions of one event; of more the newest
 _BEHIND = 16  # events that one who looks may lag: four seconds
 _REMEMBERED = 120  # events that who comes back may have missed: half a minute
@@ -58,9 +58,14 @@ class Feed:
         sections: Sections,
         wall_s: Callable[[], float] = ambient.wall_s,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        shares: Shares | None = None,
+        worker: int = 1,
     ) -> None:
+        """`shares`: the parts of the other workers; `worker`: this one's number among them."""
         self._decisions = decisions
         self._sections = sections
+        self._shares = alone() if shares is None else shares
+        self._worker = worker
         self._wall_s = wall_s
         self._pause = pause
         self._epoch = ambient.random_hex(4)  # ids of another run are no place to go on from
@@ -74,6 +79,11 @@ class Feed:
     @property
     def looking(self) -> int:
         return len(self._lookers)
+
+    async def refresh(self) -> None:
+        """Before somebody joins: while nobody looks, the other workers are asked for nothing."""
+        if not self._lookers:
+            await self._shares.refresh()
 
     def join(self, last_event_id: str = "") -> Looker:
         """Raises TooManyLook."""
@@ -98,12 +108,14 @@ class Feed:
             self._let_go(looker)
         if self._task is not None:
             self._task.cancel()
+        self._shares.close()
 
     def tick(self) -> None:
         """Tell everybody what has changed since the last time."""
         changed = self._changed_sections()
-        decisions = self._decisions.since(self._revision, _AT_ONCE)
+        own = self._decisions.since(self._revision, _AT_ONCE)
         self._revision = self._decisions.revision
+        decisions = summaries(own, self._worker) + self._shares.news()
         self._quiet += 1
         if changed or decisions:
             self._tell(_delta(changed, decisions, self._wall_s()))
@@ -113,6 +125,7 @@ class Feed:
     async def _run(self) -> None:
         while self._lookers:
             await self._pause(EVERY_S)
+            await self._shares.refresh()
             self.tick()
 
     def _begin(self) -> None:
@@ -120,6 +133,7 @@ class Feed:
         self._events.clear()
         self._number += 1
         self._revision = self._decisions.look().revision
+        self._shares.news()
         self._told = _serialised(self._sections.sections())
 
     def _changed_sections(self) -> dict[str, bytes]:
@@ -160,10 +174,10 @@ class Feed:
 
     def _picture(self) -> bytes:
         """As of the last event, so that the next one goes on from it."""
-        newest = [
-            seen for seen in self._decisions.since(0, TAIL) if seen.revision <= self._revision
-        ]
-        data = _delta(self._told, newest, self._wall_s())
+        own = [seen for seen in self._decisions.since(0, TAIL) if seen.revision <= self._revision]
+        newest = summaries(own, self._worker) + self._shares.tail()
+        newest.sort(key=itemgetter("time"))
+        data = _delta(self._told, newest[-TAIL:], self._wall_s())
         return _event("snapshot", self._id(), data)
 
     def _id(self) -> bytes:
@@ -198,11 +212,11 @@ def _serialised(sections: dict[str, Any]) -> dict[str, bytes]:
     return {name: strictjson.dumps(section) for name, section in sections.items()}
 
 
-def _delta(sections: dict[str, bytes], decisions: list[Seen], wall_s: float) -> bytes:
+def _delta(sections: dict[str, bytes], decisions: list[Document], wall_s: float) -> bytes:
     parts = [b'"time":%b' % strictjson.dumps(round(wall_s, 3))]
     parts += [b'"%b":%b' % (name.encode(), text) for name, text in sections.items()]
     if decisions:
-        parts.append(b'"decisions":%b' % strictjson.dumps([summary(seen) for seen in decisions]))
+        parts.append(b'"decisions":%b' % strictjson.dumps(decisions))
     return b"{" + b",".join(parts) + b"}"
 
 

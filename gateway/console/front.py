@@ -20,6 +20,7 @@ from gateway.console.feed import Events, Feed, TooManyLook
 from gateway.console.operators import Operator, Operators
 from gateway.console.page import HEADERS, File
 from gateway.console.picture import Sight
+from gateway.console.shares import parsed_id
 from gateway.errors import RequestRejected, RouteNotFound, Saturated
 from gateway.fronts.http import ClosingResponse, Front, exchange_of, read_body
 from gateway.fronts.ops import error_response
@@ -27,6 +28,7 @@ from gateway.spill import SpillStop
 
 log = logging.getLogger(__name__)
 _STALL_S = 10.0  # of one who takes nothing more
+_ASKED_BYTES = 64 * 1024
 _CLOSING = ("drain", "spill_stop")
 
 
@@ -57,7 +59,7 @@ class ConsoleFront:
             Route("/console", self._page, methods=["GET"]),
             Route("/console/events", self._events, methods=["GET"]),
             Route("/console/operator", self._who, methods=["GET"]),
-            Route("/console/decisions/{seq:int}", self._decision, methods=["GET"]),
+            Route("/console/decisions/{decision}", self._decision, methods=["GET"]),
             Route("/console/drain", self._drain, methods=["POST"]),
             Route("/console/spill", self._spill, methods=["POST"]),
             Route("/console/files/{name}", self._file, methods=["GET"]),
@@ -89,6 +91,7 @@ class ConsoleFront:
     async def _events(self, request: Request) -> Response:
         self._operators.identify(request.headers, _peer(request))
         try:
+            await self._feed.refresh()
             looker = self._feed.join(request.headers.get("last-event-id", ""))
         except TooManyLook:
             raise Saturated("too many look at once", retry_after_s=5.0) from None
@@ -99,12 +102,19 @@ class ConsoleFront:
 
     async def _decision(self, request: Request) -> Response:
         self._operators.identify(request.headers, _peer(request))
-        seen = self._sight.decisions.find(request.path_params["seq"])
-        if seen is None:
+        found = parsed_id(request.path_params["decision"], self._sight.worker)
+        explained = None if found is None else await self._explained(*found)
+        if explained is None:
             raise RouteNotFound(
                 "this decision is not kept any more (console.tail); it is in the audit"
             )
-        return _json(explanation(seen))
+        return _json(explained)
+
+    async def _explained(self, worker: int, seq: int) -> dict[str, Any] | None:
+        if worker != self._sight.worker:
+            return await self._sight.shares.explained(worker, seq)
+        seen = self._sight.decisions.find(seq)
+        return None if seen is None else explanation(seen)
 
     # For those who may act
 
@@ -151,7 +161,8 @@ class ConsoleFront:
             ) from None
 
     async def _asked(self, request: Request, **kinds: type) -> dict[str, Any]:
-        document = strictjson.load_object(await read_body(exchange_of(request), self._limits), 2)
+        body = await read_body(exchange_of(request), self._limits, None, _ASKED_BYTES)
+        document = strictjson.load_object(body, 2)
         for name, kind in kinds.items():
             if not isinstance(document.get(name), kind):
                 raise RequestRejected(f"{name}: must be a {kind.__name__}")

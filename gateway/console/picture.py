@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from gateway.admission import Admission
 from gateway.catalog import Catalog
-from gateway.console import figures
+from gateway.console import figures, together
 from gateway.console.decisions import Decisions, Figures
+from gateway.console.shares import Shares, alone, decision_id
 from gateway.console.spend import Spend
 from gateway.deadline import Clock
 from gateway.fleet import Fleet
@@ -47,6 +49,11 @@ class Sight:
     clock: Clock
     tell_drained: Callable[[str, bool], Awaitable[None]] = told_nobody
     """The other workers of this gateway, that an endpoint is drained, or no longer."""
+    worker: int = 1
+    shares: Shares = field(default_factory=alone)
+    """What the other workers show, which is added to what this one does."""
+    decides: bool = True
+    """Whether the queues of this process decide; else those of another worker do."""
 
 
 class Picture:
@@ -59,44 +66,55 @@ class Picture:
 
     def sections(self) -> dict[str, Section]:
         """Each part that can change by itself."""
-        sight = self._sight
+        sight, shares = self._sight, self._sight.shares.shares
         now_s, seen = sight.clock(), sight.decisions.look()
-        if now_s - self._measured_s >= _MEASURE_S:
-            self._measured_s = now_s
-            self._recent = seen.recent(figures.LATENCY_S)
-            self._latency = figures.latency(self._recent, now_s)
+        self._measure(now_s)
+        seconds = [*seen.seconds, *(s for share in shares for s in share.seconds.values())]
+        part = self.part()
         return {
             "gateway": {
                 "version": sight.version,
                 "policy": sight.policy(),
-                "draining": sight.admission.draining,
-                "in_flight": sight.calls(),
+                **together.gateway(part, shares),
             },
-            "endpoints": [_endpoint(n, p) for n, p in sight.fleet.places.items()],
-            "pools": list(self._pools()),
-            "flow": figures.flow(seen.seconds, now_s, self._started_s),
-            "timeline": figures.timeline(seen.seconds, now_s),
+            "endpoints": together.endpoints(part, shares),
+            "pools": together.pools(part, shares),
+            "flow": figures.flow(seconds, now_s, self._started_s),
+            "timeline": figures.timeline(seconds, now_s),
             "latency": self._latency,
-            "counts": self._counts(),
-            "alarm": self._alarm(),
+            "counts": together.counts(seen.counts, shares),
+            "alarm": together.alarm(self._alarm(), seen.counts, shares),
             "spend": sight.spend.standing().document(),
             "switch": self._switch(),
         }
 
-    def _counts(self) -> list[Section]:
-        counts = self._sight.decisions.counts
-        return [
-            {"sensitivity": kind, "zone": zone, "calls": calls}
-            for (kind, zone), calls in sorted(counts.items())
-        ]
+    def part(self) -> dict[str, Section]:
+        """What this process shows of itself, also on another worker's page."""
+        sight = self._sight
+        self._measure(sight.clock())
+        return {
+            "gateway": {"draining": sight.admission.draining, "in_flight": sight.calls()},
+            "endpoints": [_endpoint(n, p) for n, p in sight.fleet.places.items()],
+            "pools": list(self._pools()) if sight.decides else None,
+        }
+
+    def _measure(self, now_s: float) -> None:
+        if now_s - self._measured_s >= _MEASURE_S:
+            self._measured_s = now_s
+            since_s = now_s - figures.LATENCY_S
+            recent = self._sight.decisions.recent(figures.LATENCY_S)
+            for share in self._sight.shares.shares:
+                recent += [one for one in share.figures if one.at_s >= since_s]
+            self._recent = sorted(recent, key=itemgetter(0))
+            self._latency = figures.latency(self._recent, now_s)
 
     def _alarm(self) -> Section:
         seen = self._sight.decisions
+        latest = seen.latest_alarm
         return {
             "restricted_in_cloud": seen.restricted_in_cloud,
             "stopped_at_door": seen.stopped_at_door,
-            "latest": seen.latest_alarm,
-            "restricted": sum(n for (kind, _), n in seen.counts.items() if kind != "clear"),
+            "latest": None if latest is None else decision_id(self._sight.worker, latest),
         }
 
     def _switch(self) -> Section:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from gateway.deadline import Clock
 from gateway.ledger.database import LedgerDown, LedgerError
+from gateway.ledger.report import Saved
 from gateway.pricing import usd
 from gateway.spill import SpillBudgets
 
@@ -24,6 +25,7 @@ class Spent:
     reserved_usd: float
     budget_usd: float | None
     all_cloud_usd: float | None  # what the same calls would have cost, had all gone to the cloud
+    saved_usd: float | None  # today (UTC), as `spillway costs` reports it: GPU time is paid for
     source: str  # 'budgets': counted since the start; 'ledger': kept
 
     def document(self) -> dict[str, Any]:
@@ -47,20 +49,20 @@ class BudgetSpend:
 
 
 class LedgerSpend:
-    """What the ledger keeps. How much the calls that were answered here today (UTC) would have
-    cost in the cloud is asked of it beside the loop, while somebody looks."""
+    """What the ledger keeps. What the on-prem answers of today (UTC) saved is read beside the loop,
+    while somebody looks."""
 
     def __init__(
         self,
         budgets: SpillBudgets,
-        avoided: Callable[[], Awaitable[int]],
+        saved_today: Callable[[], Awaitable[Saved]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         clock: Clock,
     ) -> None:
-        """`avoided`: in nano-dollars; raises LedgerError or LedgerDown."""
+        """`saved_today` raises LedgerError or LedgerDown."""
         self._budgets = budgets
-        self._ask, self._spawn, self._clock = avoided, spawn, clock
-        self._avoided: int | None = None
+        self._saved_today, self._spawn, self._clock = saved_today, spawn, clock
+        self._saved: Saved | None = None
         self._asked_s = -math.inf
 
     def standing(self) -> Spent:
@@ -68,22 +70,23 @@ class LedgerSpend:
         if now_s - self._asked_s >= _ASKED_EVERY_S:
             self._asked_s = now_s
             self._spawn(self._look())
-        return _standing(self._budgets, "the last 24 hours", self._avoided, "ledger")
+        return _standing(self._budgets, "the last 24 hours", self._saved, "ledger")
 
     async def _look(self) -> None:
         try:
-            self._avoided = await self._ask()
+            self._saved = await self._saved_today()
         except (LedgerError, LedgerDown):
-            self._avoided = None
+            self._saved = None
 
 
-def _standing(budgets: SpillBudgets, period: str, avoided: int | None, source: str) -> Spent:
+def _standing(budgets: SpillBudgets, period: str, saved: Saved | None, source: str) -> Spent:
     spent, most = usd(budgets.spent()), budgets.most()
     return Spent(
         period=period,
         spent_usd=round(spent, 6),
         reserved_usd=round(usd(budgets.reserved()), 6),
         budget_usd=None if most is None else usd(most),
-        all_cloud_usd=None if avoided is None else round(spent + usd(avoided), 6),
+        all_cloud_usd=None if saved is None else round(spent + usd(saved.in_the_cloud), 6),
+        saved_usd=None if saved is None else round(usd(saved.nano_usd), 6),
         source=source,
     )

@@ -31,6 +31,7 @@ _WHY = {
     (NONE, "deadline_unmeetable"): "refused: sure to be late",
     (NONE, "saturated"): "every queue was full",
     (NONE, "tenant_saturated"): "its tenant has too many calls at once",
+    (NONE, "capability"): "400: nowhere that it may go offers what it asks for",
     (NONE, "queue_full"): "its queue was full; retry later",
     (NONE, "cloud_full"): "only the cloud was left, and was full",
     (NONE, "no_eligible_endpoint"): "no endpoint could take it",
@@ -47,10 +48,11 @@ _WHY = {
 
 VETOES = {
     "restricted": "restricted data may never go there",
-    "spill_off": "the settings let nothing leave (routing.spill: false)",
+    "spill_off": "the settings let nothing leave (routing.spill: false, or policy: onprem_only)",
     "placement": "its caller or its key keeps it out of that zone",
     "stateful": "it belongs to a sequence, and sequences stay on the premises",
     "protocol": "it does not speak what the call is in",
+    "capability": "it cannot honour something that the call asks for",
     "version": "it serves another version of the model",
     "down": "it was down",
     "drained": "an operator drained it: no new calls",
@@ -84,6 +86,7 @@ VERDICTS = {
     "too_many": "it has more that looks like numbers of people than is worth checking",
     "undeclared_model": "its model is not in the settings, so it counts as restricted",
     "tensor_class": "its inputs are not text, and its model does not say that they are clear",
+    "tensors_unknown": "nobody has said yet which tensors its model has",
 }
 
 _RESULTS = {

@@ -141,9 +141,19 @@ def _ports(ready: Path) -> Mapping[str, int] | None:
 
 
 def _last_step(log: Path) -> str:
-    """Where it does not speak to a terminal, the gateway writes steps plain and logs as JSON."""
-    lines = [x for x in log.read_text("utf-8", "replace").splitlines() if x.startswith("starting")]
-    return lines[-1] if lines else ""
+    """Where it does not speak to a terminal, all that the gateway writes are lines of JSON."""
+    messages = map(_message, log.read_text("utf-8", "replace").splitlines())
+    steps = [message for message in messages if message.startswith("starting")]
+    return steps[-1] if steps else ""
+
+
+def _message(line: str) -> str:
+    """Of a line of the log; empty for one that is no JSON, or not whole yet."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return ""
+    return str(entry.get("message", "")) if isinstance(entry, dict) else ""
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

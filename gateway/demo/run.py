@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gateway.aliases import Aliases
+from gateway.audit import alias_key
 from gateway.demo import gateway_process
 from gateway.demo.clients import Clients
 from gateway.demo.cloud.process import SimulatedCloud
@@ -168,6 +170,8 @@ class _Traffic:
         self._seconds = options.seconds
         self._plan = plan(SEED, round(options.seconds * CALLS_PER_S), options.seconds)
         self._records = DecisionFeed(options.records)
+        self._directory = options.records
+        self._aliases: Aliases | None = None
         self._observed: list[Observed] = []
         self._sent = {True: 0, False: 0}
         self._started_s = time.monotonic()
@@ -241,8 +245,12 @@ class _Traffic:
         )
 
     def _ended(self) -> Sequence[Ended]:
-        by_trace = self._records.by_trace
-        return [Ended(seen, by_trace.get(seen.call.trace)) for seen in self._observed]
+        if self._aliases is None:
+            self._aliases = alias_key.known(self._directory)
+        by_trace, aliases = self._records.by_trace, self._aliases
+        if aliases is None:
+            return [Ended(seen, None) for seen in self._observed]
+        return [Ended(o, by_trace.get(aliases.of_trace(o.call.trace))) for o in self._observed]
 
 
 def _onprem_up(status: Mapping[str, Any] | None) -> bool:

@@ -11,11 +11,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gateway import ambient
+from gateway.aliases import Aliases
 from gateway.backends import Inspector
 from gateway.callers import Callers
 from gateway.catalog import Catalog
 from gateway.config import LimitSettings
 from gateway.deadline import Clock
+from gateway.fronts.hosts import Hosts
+from gateway.held_bytes import AnswerBytes, HeldBytes
 from gateway.tracing import ALL, Sampler, Untraced
 from gateway.types import InferenceReply, InferenceRequest
 
@@ -33,6 +37,10 @@ class Inspection(Protocol):
 
     def live(self) -> bool: ...
     def ready(self) -> bool: ...
+    def onprem_up(self) -> bool:
+        """Whether restricted calls have a place."""
+        ...
+
     def model_ready(self, model: str) -> bool: ...
 
 
@@ -54,6 +62,16 @@ class Services:
     collects them."""
     error_told: Callable[[str, str], None] = lambda protocol, reason: None
     """Counts an error that a caller is told: its protocol and reason, both of closed sets."""
+    aliases: Aliases = field(default_factory=lambda: Aliases(ambient.random_bytes(32)))
+    """What is recorded in the place of ids that callers give."""
+    held_bytes: HeldBytes = field(default_factory=lambda: HeldBytes(LimitSettings().max_held_bytes))
+    """The budget of this process for bodies that have not come whole, and for inflating them."""
+    held_answers: AnswerBytes = field(
+        default_factory=lambda: AnswerBytes(LimitSettings().max_held_answer_bytes)
+    )
+    """The budget of this process for endpoints' answers until their callers have taken them."""
+    hosts: Hosts | None = None
+    """The names that it answers to. None: whatever a head calls it."""
     held: AbstractContextManager[object] = field(default_factory=nullcontext)
     """Entered by each call, by many at once, while it needs these services and waits for anything
     but `handle`, which knows its calls: others may follow meanwhile."""

@@ -1,5 +1,6 @@
 """gzip and deflate, both ways. Inflating is bounded in memory by the cap on what comes out, and
 gives way to other calls between pieces, so that a bomb costs its sender a refusal and nobody time.
+What comes out is of the budget of all bodies, and bounded by what went in.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import zlib
 from collections.abc import Callable
 from typing import Protocol
 
-from gateway.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
+from gateway.errors import BodiesFull, BodyTooLarge, MalformedBody, UnsupportedMedia
+from gateway.held_bytes import Share
 
 _WINDOWS = {"gzip": 31, "deflate": 15}  # of zlib: 16 more means the gzip framing
 _PIECE = 1 << 18
+_SLICE = 1 << 16  # of what goes in: zlib copies what it has not read, each time
+_FREE_BYTES = 16 << 20  # whatever came
+_MOST_RATIO = 16  # of what comes out to what came, beyond that
 _IN_PLACE = 1 << 16  # compressing more than this leaves the event loop
 _OFFER = re.compile(r"\s*(\*|[a-z0-9-]+)\s*(?:;\s*q=([01](?:\.[0-9]{0,3})?)\s*)?", re.IGNORECASE)
 
@@ -36,29 +41,46 @@ def check(encoding: str) -> None:
         raise UnsupportedMedia("content-encoding: send gzip, deflate, or no encoding")
 
 
-async def inflated(body: bytes, encoding: str, max_bytes: int) -> bytes:
-    """The body without its encoding. Raises MalformedBody or BodyTooLarge."""
+async def inflated(body: bytes, encoding: str, max_bytes: int, share: Share | None = None) -> bytes:
+    """The body without its encoding; `share` is what it holds of the budget. Raises MalformedBody,
+    BodyTooLarge, or BodiesFull."""
     if encoding in ("", "identity"):
         return body
     stream: _Inflate = zlib.decompressobj(_WINDOWS[encoding])
     pieces: list[bytes] = []
-    size, todo = 0, body
+    size, at, todo = 0, 0, b""
     try:
         while not stream.eof:
+            if not todo:
+                todo = body[at : at + _SLICE]
+                at += _SLICE
+            ended = at >= len(body)
             piece = stream.decompress(todo, _PIECE)
             todo = stream.unconsumed_tail
             size += len(piece)
-            if size > max_bytes:
-                raise BodyTooLarge(f"the body inflates to more than {max_bytes} bytes")
-            if not piece and not todo and not stream.eof:
+            _check_size(size, len(body), max_bytes)
+            if share is not None and not share.take(len(piece)):
+                raise BodiesFull("too much is being inflated; send again in a while, or less")
+            if not piece and not todo and ended and not stream.eof:
                 raise _cut_short(body, encoding)
-            pieces.append(piece)
+            if piece:
+                pieces.append(piece)
             await asyncio.sleep(0)
     except zlib.error:
         raise _another(encoding) from None
-    if stream.unused_data:
+    if stream.unused_data or at < len(body):
         raise MalformedBody(f"the body goes on after its {encoding} stream has ended")
     return b"".join(pieces)
+
+
+def _check_size(size: int, came: int, max_bytes: int) -> None:
+    """Raises BodyTooLarge."""
+    if size > max_bytes:
+        raise BodyTooLarge(f"the body inflates to more than {max_bytes} bytes")
+    if size > _FREE_BYTES and size > came * _MOST_RATIO:
+        raise BodyTooLarge(
+            f"the body inflates to more than {_MOST_RATIO} times its size; send it as it is"
+        )
 
 
 def _cut_short(body: bytes, encoding: str) -> MalformedBody:

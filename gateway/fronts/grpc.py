@@ -11,7 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -21,21 +21,28 @@ from tritonclient.grpc import service_pb2
 from gateway.errors import Draining, GatewayError, NotOffered
 from gateway.fronts import Services, intake
 from gateway.fronts.grpc_calls import (
-    Context,
+    LARGE_BYTES,
     Head,
     Unary,
     answer_bytes,
     answered,
     answered_by,
     bounded,
+    caller_of,
+    infer_request,
     only_answer,
-    parse,
+    opening_of,
     status_of,
     too_late,
 )
 from gateway.fronts.grpc_inspection import Inspections
-from gateway.fronts.grpc_server import GrpcServer
+from gateway.fronts.grpc_server import Context, GrpcServer
 from gateway.fronts.grpc_stream import StreamSession
+from gateway.http2.exchange import Exchange
+from gateway.http2.exchange import status_of as http2_status_of
+from gateway.http2.hpack import literal
+from gateway.http2.request import RequestHead
+from gateway.http2.sender import Fields
 from gateway.oip.grpc import decode_request
 from gateway.tls import TlsFiles, listening
 from gateway.types import OneFrame
@@ -71,6 +78,8 @@ class InferenceService(_GenericHandler):
             if method.name not in handlers:
                 handlers[method.name] = self._refusal(services, method.name)
         self._handlers = {f"/{SERVICE_NAME}/{name}": h for name, h in handlers.items()}
+        closed = (ours.keys() | {"ModelStreamInfer"}) - Inspections.OPEN
+        self._guarded = frozenset(f"/{SERVICE_NAME}/{name}" for name in closed)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         return self._handlers.get(handler_call_details.method)
@@ -78,6 +87,33 @@ class InferenceService(_GenericHandler):
     def drain(self) -> None:
         for session in self._sessions:
             session.drain()
+
+    # By the head of a call
+
+    def guards(self, path: str) -> bool:
+        return path in self._guarded
+
+    def admit(self, exchange: Exchange) -> None:
+        """Raises Unauthenticated, Unverifiable, RequestRejected."""
+        services, opening = self._services, exchange.head.known
+        if opening is None or opening.services is not services or opening.caller is None:
+            context = Context(exchange, None)
+            caller = caller_of(opening_of(context, services), context, services)
+            exchange.admitted = services, caller
+
+    def arrives_s(self, head: RequestHead) -> float:
+        """As long as the caller would wait for the answer, or as a call may take."""
+        limits = self._services.limits
+        if head.timeout_s is None:
+            return limits.default_latency_budget_ms / 1000
+        return min(head.timeout_s, limits.max_latency_budget_ms / 1000)
+
+    def refusal(self, exchange: Exchange, error: GatewayError) -> Fields:
+        services = self._services
+        head = Head(Context(exchange, None), services)
+        code, words, pairs = status_of(head.arrival, error, services)
+        own = b"".join([literal(n.encode(), v.encode("ascii", "replace")) for n, v in pairs])
+        return http2_status_of(code.name, words, own)
 
     @staticmethod
     def _refusal(services: Services, name: str) -> Any:
@@ -89,15 +125,20 @@ class InferenceService(_GenericHandler):
     @staticmethod
     async def _infer(services: Services, head: Head, raw: bytes) -> bytes:
         caller = head.caller(services)
-        message = parse(service_pb2.ModelInferRequest, raw)
+        message = await infer_request(raw)
         terms = head.opening.terms(caller, services.catalog.find(message.model_name))
-        request = terms.request(head.arrival, decode_request(message), head.remaining_s())
+        payload = decode_request(message)
+        if len(raw) > LARGE_BYTES:
+            del message, raw
+            await asyncio.sleep(0)
+        request = terms.request(head.arrival, payload, head.remaining_s())
+        head.context.held = request.held
         try:
             with bounded(request.deadline.remaining_s()):
                 reply = await services.handle(request)
                 frames = reply.frames
                 if isinstance(frames, OneFrame):
-                    answer = answer_bytes(frames.take())
+                    answer = await answer_bytes(frames.take())
                 else:
                     answer = await only_answer(frames)
         except TimeoutError:
@@ -125,11 +166,16 @@ class InferenceService(_GenericHandler):
         context.set_trailing_metadata(tuple(told.items()))
 
 
-class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """`grpc.health.v1`, which says what `/v2/health/ready` says."""
+ONPREM_SERVICE: Final = "spillway.onprem"
+"""Serves while restricted calls have a place."""
+_SERVICES = ("", SERVICE_NAME, ONPREM_SERVICE)
 
-    def __init__(self, ready: Callable[[], bool]) -> None:
-        self._ready = ready
+
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+    """`grpc.health.v1`, which says what `/v2/health/ready` and `/readyz/onprem` say."""
+
+    def __init__(self, ready: Callable[[], bool], onprem_up: Callable[[], bool]) -> None:
+        self._ready, self._onprem_up = ready, onprem_up
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
@@ -137,7 +183,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._draining.set()
 
     async def Check(self, request: Any, context: Context) -> Any:
-        if request.service not in ("", SERVICE_NAME):
+        if request.service not in _SERVICES:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
         return health_pb2.HealthCheckResponse(status=self._status(request.service))
 
@@ -154,9 +200,10 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
                 await asyncio.wait_for(self._draining.wait(), _READINESS_S)
 
     def _status(self, service: str) -> int:
-        if service not in ("", SERVICE_NAME):
+        if service not in _SERVICES:
             return int(health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
-        if self._ready() and not self._draining.is_set():
+        serves = self._ready() and (service != ONPREM_SERVICE or self._onprem_up())
+        if serves and not self._draining.is_set():
             return int(health_pb2.HealthCheckResponse.SERVING)
         return int(health_pb2.HealthCheckResponse.NOT_SERVING)
 
@@ -177,10 +224,17 @@ class GrpcFront:
         """`shared`: the port is that of other workers, too."""
         self._address = host, port
         self._service = InferenceService(services)
-        self._ready = services.inspection.ready
-        self._health = Health(lambda: self._ready())
+        self._inspection = services.inspection
+        self._health = Health(
+            lambda: self._inspection.ready(), lambda: self._inspection.onprem_up()
+        )
         limits = services.limits
-        self._server = GrpcServer(max_receive_bytes or limits.max_body_bytes, limits.max_concurrent)
+        self._server = GrpcServer(
+            max_receive_bytes or limits.max_body_bytes,
+            limits.max_concurrent,
+            services.held_bytes,
+            self._service,
+        )
         self._tls = tls
         self._shared = shared
         names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
@@ -193,7 +247,7 @@ class GrpcFront:
         """These are in use from the next call on; connections stay open."""
         self._service.serve(services)
         self._server.forget()
-        self._ready = services.inspection.ready
+        self._inspection = services.inspection
 
     async def start(self) -> int:
         """Listen, and say on which port. Raises OSError when the address cannot be had."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
+from tritonclient.grpc import service_pb2
 
 from gateway import patience
 from gateway.callers import Caller
@@ -24,12 +25,14 @@ from gateway.errors import (
 )
 from gateway.fronts import Services, intake
 from gateway.fronts.intake import READING, WHERE, Arrival, Terms
-from gateway.http2.connection import Fields
+from gateway.http2.exchange import OK
 from gateway.http2.hpack import Field, literal
-from gateway.http2.server import OK
+from gateway.http2.sender import Fields
 from gateway.oip.grpc import grpc_from_rest
+from gateway.oip.grpc_bounds import check_request
 from gateway.patience import Patience
 from gateway.types import (
+    AT_ONCE_BYTES,
     Frame,
     GrpcMessage,
     Placement,
@@ -41,6 +44,9 @@ from gateway.types import (
 )
 
 _log = logging.getLogger("gateway.grpc")
+
+LARGE_BYTES = 1 << 17
+"""Of a message, whose reading gives way to other calls between its steps."""
 
 GRACE_S = 0.025
 """What the pipeline gets to say by itself that a deadline has passed."""
@@ -71,6 +77,8 @@ class Opening:
         self.headers: dict[str, str] = {}
         for name, value in given:
             if isinstance(value, bytes):
+                if "spillway" in name:  # none of ours is binary, which has to be told
+                    self.headers[name] = ""
                 continue
             if name in self.headers and name.startswith(("x-", "authorization", "traceparent")):
                 self.repeated = name
@@ -93,38 +101,50 @@ class Head:
 
     def __init__(self, context: Context, services: Services) -> None:
         self.context = context
-        kept = context.head
-        opening: Opening | None = kept.known
-        if opening is None or opening.services is not services:
-            kept.known = opening = Opening(context.invocation_metadata(), services)
-        self.opening = opening
-        self.headers = opening.headers
-        self.arrival = intake.arrive(opening.headers, services)
+        self.opening = opening_of(context, services)
+        self.headers = self.opening.headers
+        self.arrival = intake.arrive(self.headers, services)
 
     def caller(self, services: Services) -> Caller:
         """`services`: those of now, which a stream may outlive."""
         opening = self.opening
-        same = services is opening.services
-        if same and opening.caller is not None:
+        if services is opening.services and opening.caller is not None:
             return opening.caller
-        if opening.repeated:
-            raise RequestRejected(f"{opening.repeated}: stands twice in the metadata; send it once")
-        names = self._peer_names() if services.callers.knows_certificates else ()
-        found = intake.identify(self.headers, services, names)
-        if same and services.callers.lasting:
-            opening.caller = found
-        return found
-
-    def _peer_names(self) -> tuple[str, ...]:
-        """In the certificate that the connection was opened with."""
-        shown = self.context.auth_context()
-        found = (*shown.get("peer_uri", ()), *shown.get("peer_dns", ()))
-        return tuple(name.decode("utf-8", "replace") for name in found)
+        admitted: tuple[Services, Caller] | None = self.context.admitted()
+        if admitted is not None and admitted[0] is services:
+            return admitted[1]
+        return caller_of(opening, self.context, services)
 
     def remaining_s(self) -> float | None:
         """What is left of the caller's `grpc-timeout`, if it sent one."""
         left_s: float | None = self.context.time_remaining()
         return None if left_s is None or math.isinf(left_s) else left_s
+
+
+def opening_of(context: Context, services: Services) -> Opening:
+    """What is known of its head, as long as the same services answer."""
+    opening: Opening | None = context.head.known
+    if opening is None or opening.services is not services:
+        context.head.known = opening = Opening(context.invocation_metadata(), services)
+    return opening
+
+
+def caller_of(opening: Opening, context: Context, services: Services) -> Caller:
+    """Raises Unauthenticated, Unverifiable, RequestRejected."""
+    if opening.repeated:
+        raise RequestRejected(f"{opening.repeated}: stands twice in the metadata; send it once")
+    names = _peer_names(context) if services.callers.knows_certificates else ()
+    found = intake.identify(opening.headers, services, names)
+    if services is opening.services and services.callers.lasting:
+        opening.caller = found
+    return found
+
+
+def _peer_names(context: Context) -> tuple[str, ...]:
+    """In the certificate that the connection was opened with."""
+    shown = context.auth_context()
+    found = (*shown.get("peer_uri", ()), *shown.get("peer_dns", ()))
+    return tuple(name.decode("utf-8", "replace") for name in found)
 
 
 def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Awaitable[bytes]]:
@@ -212,6 +232,19 @@ def parse(kind: Any, raw: bytes) -> Any:
     return message
 
 
+async def infer_request(raw: bytes) -> Any:
+    """A ModelInferRequest; reading a large one leaves others their turn. Raises MalformedBody,
+    BodyTooLarge."""
+    if len(raw) <= LARGE_BYTES:
+        check_request(raw)
+        return parse(service_pb2.ModelInferRequest, raw)
+    check_request(raw)
+    await asyncio.sleep(0)
+    message = parse(service_pb2.ModelInferRequest, raw)
+    await asyncio.sleep(0)
+    return message
+
+
 async def only_answer(frames: ReplyStream) -> bytes:
     """The answer of a unary call, read to the end so that the call settles as served."""
     first: Frame | None = None
@@ -222,14 +255,16 @@ async def only_answer(frames: ReplyStream) -> bytes:
         await asyncio.shield(frames.aclose())
     if first is None:
         raise UpstreamFailed("the endpoint ended the call without an answer")
-    return answer_bytes(first)
+    return await answer_bytes(first)
 
 
-def answer_bytes(frame: Frame | None) -> bytes:
+async def answer_bytes(frame: Frame | None) -> bytes:
     """A serialised ModelInferResponse, whatever protocol the endpoint spoke."""
     if isinstance(frame, GrpcMessage):
         return frame.message
     if isinstance(frame, RestBody):
+        if len(frame.body) > AT_ONCE_BYTES:
+            return (await asyncio.to_thread(grpc_from_rest, frame)).message
         return grpc_from_rest(frame).message
     raise InternalError("a frame of another protocol came as the answer to a gRPC call")
 

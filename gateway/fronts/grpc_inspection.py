@@ -27,6 +27,9 @@ _WAIT_S = 5.0
 
 
 class Inspections:
+    OPEN = frozenset({"ServerLive", "ServerReady"})
+    """What anybody may ask: whoever looks after the gateway has no key."""
+
     def __init__(self, services: Services) -> None:
         self._services = services
         self.methods: dict[str, Unary] = {

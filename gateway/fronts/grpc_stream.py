@@ -20,7 +20,16 @@ from tritonclient.grpc import service_pb2
 
 from gateway.errors import GatewayError, ModelFailed
 from gateway.fronts import Services, intake
-from gateway.fronts.grpc_calls import Head, answer_bytes, bounded, parse, too_late, unexpected
+from gateway.fronts.grpc_calls import (
+    Head,
+    answer_bytes,
+    bounded,
+    infer_request,
+    parse,
+    too_late,
+    unexpected,
+)
+from gateway.held_bytes import UNCOUNTED_BYTES
 from gateway.oip.grpc import decode_request
 from gateway.oip.stream_frames import StreamFrame
 from gateway.types import InferenceRequest, Placement, TensorCall, WireProtocol
@@ -50,7 +59,7 @@ class StreamSession:
         self._services = services
         self._head = head
         self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
-        self._unsent: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_UNSENT)
+        self._unsent: asyncio.Queue[_Unsent | None] = asyncio.Queue(_MAX_UNSENT)
         self._unsettled: dict[_Call, None] = {}  # in the order in which they came
         self._last_of: dict[_Key, asyncio.Event] = {}
         self._reading: asyncio.Task[None] | None = None
@@ -62,8 +71,9 @@ class StreamSession:
         closes all of that."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._serve(messages))
-            while (wire := await self._unsent.get()) is not None:
-                await self._head.context.write(wire)
+            while (unsent := await self._unsent.get()) is not None:
+                await self._head.context.write(unsent.wire)
+                unsent.written.set()
 
     def drain(self) -> None:
         """Finish what is in flight and read no more."""
@@ -92,7 +102,7 @@ class StreamSession:
         request = None
         failure: GatewayError | None = None
         try:
-            message = parse(service_pb2.ModelInferRequest, raw)
+            message = await infer_request(raw)
             given = message.id
             request = self._request(services, message)
         except GatewayError as error:
@@ -106,14 +116,12 @@ class StreamSession:
         return request, call
 
     def _request(self, services: Services, message: object) -> InferenceRequest:
-        headers = {k: v for k, v in self._head.headers.items() if k != "x-request-id"}
-        headers["traceparent"] = self._head.arrival.traceparent  # each call a child of the stream
         payload = decode_request(message, streamed=True)
         return intake.build(
             services,
-            intake.arrive(headers, services),
+            intake.within(self._head.arrival, services),
             self._head.caller(services),  # for each call: a key may be revoked meanwhile
-            headers,
+            self._head.headers,
             WireProtocol.KSERVE_GRPC,
             services.catalog.find(message.model_name),  # type: ignore[attr-defined]
             payload,
@@ -158,6 +166,8 @@ class StreamSession:
                 del self._last_of[key]
             self._leave(call)
             self._room.release()
+            if request.held is not None:
+                request.held.close()
 
     async def _infer(self, services: Services, request: InferenceRequest, call: _Call) -> None:
         with bounded(request.deadline.remaining_s()):
@@ -166,7 +176,7 @@ class StreamSession:
             try:
                 self.placement = reply.placement
                 async for frame in reply.frames:
-                    await self._put(call, StreamFrame(answer_bytes(frame)), held)
+                    await self._put(call, StreamFrame(await answer_bytes(frame)), held)
             except GatewayError:
                 await self._send_held(call, held)
                 raise
@@ -200,7 +210,18 @@ class StreamSession:
         if call.in_order:
             for other in call.earlier:
                 await other.wait()
-        await self._unsent.put(frame.encode())
+        unsent = _Unsent(frame.encode())
+        await self._unsent.put(unsent)
+        if len(unsent.wire) > UNCOUNTED_BYTES:  # its call counts it for as long
+            await unsent.written.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsent:
+    """A response that waits for those before it to be written."""
+
+    wire: bytes
+    written: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def _sequence(request: InferenceRequest | None) -> _Key | None:

@@ -8,6 +8,7 @@ belongs to, and is never passed on (C7).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ from gateway.errors import (
     RequestRejected,
     RouteNotFound,
 )
-from gateway.fronts import Services, compression, intake
+from gateway.fronts import Services, compression, intake, labels
 from gateway.fronts.intake import Arrival, Terms
+from gateway.held_bytes import AnswerShare, HeldBytes, Share
 from gateway.http import ClientLeft, asgi
 from gateway.http.exchange import ClosableBytes, Exchange
 from gateway.http.head import check
@@ -57,6 +59,8 @@ class Opening:
         """Raises Unauthenticated, Unverifiable."""
         self.services = services
         self.headers = exchange.headers
+        if exchange.head.query:
+            labels.check_query(exchange.head.query)
         self.caller = caller_of(exchange, services)
         self.lasting = services.callers.lasting  # or who calls is to be asked each time
         self.bare = "content-encoding" not in exchange.headers
@@ -105,24 +109,34 @@ def caller_of(exchange: Exchange, services: Services) -> Caller:
     return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
 
 
-async def read_body(exchange: Exchange, limits: LimitSettings) -> bytes:
+async def read_body(
+    exchange: Exchange,
+    limits: LimitSettings,
+    held: HeldBytes | None,
+    max_bytes: int | None = None,
+) -> bytes:
     """The whole body without its content-encoding, under the cap on either side of it, within
-    the caller's latency budget. Raises GatewayError, or ClientLeft."""
+    the caller's latency budget. It is counted in `held` until it has come and is inflated. Raises
+    GatewayError, or ClientLeft."""
+    most_bytes = min(limits.max_body_bytes, max_bytes or limits.max_body_bytes)
     headers = exchange.headers
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding:
         compression.check(encoding)
-    if int(headers.get("content-length", "0")) > limits.max_body_bytes:
-        raise BodyTooLarge(f"the body has more than {limits.max_body_bytes} bytes")
+    if int(headers.get("content-length", "0")) > most_bytes:
+        raise BodyTooLarge(f"the body has more than {most_bytes} bytes")
     reading_s = _reading_s(headers, limits)
     try:
         async with asyncio.timeout(reading_s):
-            body = await exchange.body(limits.max_body_bytes)
+            body = await exchange.body(most_bytes, held)
     except TimeoutError:
         raise DeadlineExceeded("the body did not arrive within the latency budget") from None
     if not encoding:
         return body
-    return await compression.inflated(body, encoding, limits.max_body_bytes)
+    if held is None:
+        return await compression.inflated(body, encoding, most_bytes)
+    with contextlib.closing(Share(held)) as share:
+        return await compression.inflated(body, encoding, most_bytes, share)
 
 
 def _reading_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
@@ -187,6 +201,7 @@ class App:
 
     async def __call__(self, exchange: Exchange) -> None:
         services = self._services
+        held: AnswerShare | None = None
         try:
             opening: Opening | None = exchange.head.known
             if (
@@ -203,11 +218,12 @@ class App:
                 body = exchange.whole(services.limits.max_body_bytes)
             else:
                 with services.held:
-                    body = await read_body(exchange, services.limits)
+                    body = await read_body(exchange, services.limits, services.held_bytes)
             request = opening.asked(body, arrival)
             if not isinstance(request, InferenceRequest):
                 with services.held:
                     request = await request
+            held = request.held
             reply = await services.handle(request)
             telling = opening.answer(exchange, request, reply)
             if telling is not None:
@@ -222,6 +238,8 @@ class App:
             _log.error("unhandled %s at %s", type(exc).__name__, _place(exc))
             self._refuse(InternalError("internal error"), exchange)
         finally:
+            if held is not None:
+                held.close()
             if not exchange.ended:
                 exchange.cut()
 
@@ -234,8 +252,12 @@ class App:
             except RequestRejected:
                 exchange.is_last()
                 raise
+        hosts = self._services.hosts
+        if hosts is not None:
+            headers = exchange.headers
+            hosts.check(headers.get("host", ""), headers.get("origin"), exchange.local)
         for calls in self._calls:
-            if (call := calls(head.path)) is not None:
+            if (call := calls(head.route)) is not None:
                 if head.method != "POST":
                     raise _other_methods({"POST"})
                 head.known = found = call(exchange)

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import methodcaller
 
 from gateway import ambient, budget
+from gateway.aliases import is_random
 from gateway.callers import Caller
-from gateway.catalog import CatalogModel
+from gateway.catalog import Catalog, CatalogModel
 from gateway.config import LimitSettings
 from gateway.deadline import Deadline
 from gateway.errors import Forbidden, GatewayError, RequestRejected, Unauthenticated
-from gateway.fronts import Services
+from gateway.fronts import Services, labels
+from gateway.held_bytes import AnswerShare
+from gateway.oip.datatypes import label
+from gateway.strictjson import Bounds
 from gateway.tracing import UNTRACED
 from gateway.types import (
     ONPREM_ONLY,
@@ -49,6 +53,10 @@ _STATED = frozenset(
 )
 
 
+def json_bounds(limits: LimitSettings) -> Bounds:
+    return Bounds(limits.max_json_members, limits.max_json_values, limits.max_json_bytes)
+
+
 @value
 class Arrival:
     """A call of which only the head has been read."""
@@ -57,10 +65,14 @@ class Arrival:
     traceparent: str
     received_s: float
     caller_span: str = ""  # of the caller's traceparent, where it sent a whole one
+    recorded_id: str = ""  # in the place of an id that the caller gave
+    recorded_trace: str = ""  # and of its trace id
 
 
 def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
-    """Ids are taken over only in forms that cannot carry content (C12): a UUID, a traceparent."""
+    """Ids are taken over in their own forms alone: a UUID, a traceparent. Both have room for a
+    number all the same, so aliases of them are recorded (C12), and a trace goes on only where its
+    id looks drawn by lot."""
     sampler = services.sampler
     if _IDS.isdisjoint(headers):
         ids = ambient.new_trace()
@@ -68,15 +80,32 @@ def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
         own = f"00-{ids}-01" if sampled else f"00-{ids}-00"
         return Arrival(services.new_id(), own, services.clock())
     given, parent, span = headers.get("x-request-id", ""), headers.get("traceparent", ""), ""
-    given = given.lower() if _UUID.fullmatch(given) else services.new_id()
+    recorded_id = recorded_trace = ""
+    if _UUID.fullmatch(given):
+        given = given.lower()
+        recorded_id = services.aliases.of_call(given)
+    else:
+        given = services.new_id()
     if _TRACEPARENT.fullmatch(parent):
         _, trace, span, stated = parent.split("-")
+        recorded_trace = services.aliases.of_trace(trace)
+        if not is_random(trace):
+            trace, span = recorded_trace, ""
+        elif not is_random(span):
+            span = ""
         ids, sampled = f"{trace}-{ambient.random_hex(8)}", sampler.samples(trace, stated)
     else:
         ids = ambient.new_trace()
         sampled = sampler.samples(ids[:_TRACE_DIGITS])
     own = f"00-{ids}-01" if sampled else f"00-{ids}-00"  # with a span of this hop
-    return Arrival(given, own, services.clock(), span)
+    return Arrival(given, own, services.clock(), span, recorded_id, recorded_trace)
+
+
+def within(outer: Arrival, services: Services) -> Arrival:
+    """One of the calls of a stream: its own id, and its span within the stream's."""
+    _, trace, span, flags = outer.traceparent.split("-")
+    own = f"00-{trace}-{ambient.random_hex(8)}-{flags}"
+    return Arrival(services.new_id(), own, services.clock(), span, "", outer.recorded_trace)
 
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
@@ -103,6 +132,7 @@ class Terms:
         """Raises RequestRejected (400), Forbidden (403)."""
         if caller.models is not None and model.name not in caller.models:
             raise Forbidden("this key may not use this model")
+        labels.check_headers(headers)
         limits = services.limits
         zones, priority, labelled, tracestate = caller.zones, caller.most_urgent, False, ""
         budget_s = model.latency_budget_s
@@ -129,6 +159,9 @@ class Terms:
         services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
         budget_s, labelled = self._budget_s, self._labelled
         if isinstance(payload, TensorCall):
+            labels.check_parameters(payload)
+            if model.tensors_clear:
+                _refuse_unknown_tensors(services.catalog, model, payload)
             if payload.version:
                 services.catalog.refuse_other_versions(model, payload.version)
             if payload.parameters:
@@ -157,6 +190,10 @@ class Terms:
             self._tracestate,
             trace,
             received_s,
+            arrival.recorded_id,
+            arrival.recorded_trace,
+            False,
+            AnswerShare(services.held_answers, caller.tenant),
         )
 
 
@@ -237,6 +274,8 @@ def more_of(placement: Placement) -> dict[str, str]:
     told = dict(placement.limits)
     if placement.pseudonymised:
         told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
+    if placement.unrestored:
+        told["x-spillway-unrestored"] = str(placement.unrestored)
     return told
 
 
@@ -250,6 +289,32 @@ def error_headers(arrival: Arrival, error: GatewayError) -> dict[str, str]:
         told["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
         told["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))
     return told
+
+
+def _refuse_unknown_tensors(catalog: Catalog, model: CatalogModel, call: TensorCall) -> None:
+    """What a model does not have would be sent on unlooked at where its tensors are declared clear.
+    Raises RequestRejected."""
+    if not catalog.may_leave(model):
+        return
+    names = catalog.tensor_names(model)
+    if names is None:
+        return  # the classifier keeps it on the premises
+    for at, tensor in enumerate(call.inputs):
+        if tensor.name not in names.inputs:
+            raise _unknown_tensor("inputs", at, tensor.name, names.inputs)
+    if names.outputs is None:
+        return
+    for at, output in enumerate(call.outputs):
+        if output.name not in names.outputs:
+            raise _unknown_tensor("outputs", at, output.name, names.outputs)
+
+
+def _unknown_tensor(kind: str, at: int, name: str, known: Collection[str]) -> RequestRejected:
+    return RequestRejected(
+        f"{label(kind, at, name)}: the model has no {kind[:-1]} of this name; "
+        f"it has {', '.join(sorted(known))}",
+        reason="unknown_tensor",
+    )
 
 
 def _of_parameters_s(call: TensorCall, limits: LimitSettings) -> float:
@@ -305,5 +370,6 @@ def _priority(raw: str | None) -> int:
 def _tracestate(headers: Mapping[str, str]) -> str:
     """It goes with a traceparent that was taken over, and only in its own form."""
     given, parent = headers.get("tracestate", ""), headers.get("traceparent", "")
-    taken = _TRACEPARENT.fullmatch(parent) and len(given) <= _LONGEST_TRACESTATE
-    return given if taken and _TRACESTATE.fullmatch(given) else ""
+    if not _TRACEPARENT.fullmatch(parent) or len(given) > _LONGEST_TRACESTATE:
+        return ""
+    return given if _TRACESTATE.fullmatch(given) and is_random(parent[3:35]) else ""

@@ -33,14 +33,16 @@ from gateway.fronts.http import (
     Front,
     Opening,
 )
+from gateway.fronts.infer_path import infer_path
 from gateway.fronts.intake import Arrival
 from gateway.fronts.kserve_inspection import Inspecting, checked_version, known
 from gateway.fronts.routes import Answer, endpoint
-from gateway.http.exchange import Exchange
+from gateway.http.exchange import AS_TAKEN_BYTES, Exchange
 from gateway.kept import Kept
 from gateway.oip import grpc, rest
 from gateway.oip.known_heads import KnownHeads
 from gateway.types import (
+    AT_ONCE_BYTES,
     Frame,
     GrpcMessage,
     InferenceReply,
@@ -56,8 +58,6 @@ _PROTOCOL = WireProtocol.KSERVE_REST
 _JSON, _BINARY = "application/json", "application/octet-stream"
 _MEDIA = frozenset({_JSON, _BINARY})
 _HEADER_LENGTH = "inference-header-content-length"
-_MODELS, _INFER = "/v2/models/", "/infer"
-_AT_ONCE_BYTES = 64 * 1024  # coding more JSON than this leaves the event loop
 _EVERY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -110,19 +110,16 @@ class Inferring:
         self._heads = KnownHeads()
 
     def call(self, path: str) -> Call | None:
-        """`/v2/models/NAME[/versions/VERSION]/infer`; a name may have slashes."""
-        if not (path.startswith(_MODELS) and path.endswith(_INFER)):
+        """`/v2/models/NAME[/versions/VERSION]/infer`."""
+        found = infer_path(path)
+        if found is None:
             return None
-        model, version = path[len(_MODELS) : -len(_INFER)], ""
-        if "/versions/" in model:
-            before, _, behind = model.rpartition("/versions/")
-            if before and behind and "/" not in behind:
-                model, version = before, behind
+        model, version = found
         return partial(_Opening, self._services, self._heads, model, version)
 
 
 class _Opening(Opening):
-    __slots__ = ("_header_length", "_heads", "_name", "_version")
+    __slots__ = ("_bounds", "_header_length", "_heads", "_name", "_version")
 
     def __init__(
         self, services: Services, heads: KnownHeads, name: str, version: str, exchange: Exchange
@@ -130,6 +127,7 @@ class _Opening(Opening):
         """Raises GatewayError."""
         super().__init__(exchange, services)
         self._heads = heads
+        self._bounds = intake.json_bounds(services.limits)
         known(services, self.caller, name)
         self._name, self._version = name, checked_version(version)
         media = exchange.headers.get("content-type", _JSON)
@@ -141,13 +139,14 @@ class _Opening(Opening):
         self, body: bytes, arrival: Arrival
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         length, depth = self._header_length, self.services.limits.max_json_depth
-        if (length or len(body)) > _AT_ONCE_BYTES:
+        if (length or len(body)) > AT_ONCE_BYTES:
             return self._asked_at_length(body, arrival, depth)
-        return self._request(self._heads.decode(body, length, depth, self._version), arrival)
+        call = self._heads.decode(body, length, depth, self._version, self._bounds)
+        return self._request(call, arrival)
 
     async def _asked_at_length(self, body: bytes, arrival: Arrival, depth: int) -> InferenceRequest:
         call = await asyncio.to_thread(
-            rest.decode_request, body, self._header_length, depth, self._version
+            rest.decode_request, body, self._header_length, depth, self._version, self._bounds
         )
         return self._request(call, arrival)
 
@@ -163,7 +162,9 @@ class _Opening(Opening):
         if isinstance(frames, OneFrame):
             frame = frames.take()
             if isinstance(frame, RestBody) and "accept-encoding" not in self.headers:
-                _tell(exchange, told, frame, frame.body)
+                if len(frame.body) > AS_TAKEN_BYTES:
+                    return _tell_as_taken(exchange, told, frame, frame.body)
+                exchange.reply(200, _lines(told, frame, frame.body), frame.body)
                 return None
             return self._tell_later(exchange, request, told, frame)
         return self._read_on(exchange, request, told, frames)
@@ -183,16 +184,18 @@ class _Opening(Opening):
         if encoding := compression.chosen(self.headers.get("accept-encoding", "")):
             content = await compression.deflated(content, encoding)
             told += f"content-encoding: {encoding}\r\n"
-        _tell(exchange, told, answer, content)
+        await _tell_as_taken(exchange, told, answer, content)
 
 
-def _tell(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> None:
+async def _tell_as_taken(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> None:
+    await exchange.reply_as_taken(200, _lines(told, answer, content), content)
+
+
+def _lines(told: str, answer: RestBody, content: bytes) -> str:
     media, length = _JSON, answer.header_length
     if length is not None:
         media = f"{_BINARY}\r\n{_HEADER_LENGTH}: {length}"
-    exchange.reply(
-        200, f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{told}", content
-    )
+    return f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{told}"
 
 
 async def _only_frame(stream: ReplyStream) -> Frame:
@@ -214,7 +217,7 @@ async def _only_frame(stream: ReplyStream) -> Frame:
 
 async def _rest_of(frame: Frame | None, call: TensorCall) -> RestBody:
     if isinstance(frame, GrpcMessage):
-        if len(frame.message) <= _AT_ONCE_BYTES:
+        if len(frame.message) <= AT_ONCE_BYTES:
             return grpc.rest_from_grpc(frame, call)
         return await asyncio.to_thread(grpc.rest_from_grpc, frame, call)
     raise InternalError("an answer came in other frames than this protocol has")

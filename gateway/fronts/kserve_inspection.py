@@ -28,8 +28,9 @@ from gateway.errors import (
 from gateway.fronts import Services, intake
 from gateway.fronts.http import caller_of, exchange_of, read_body
 from gateway.fronts.intake import Arrival
+from gateway.http.head import name_in
 from gateway.oip.inspect import OFFERED_EXTENSIONS
-from gateway.types import RestBody
+from gateway.types import AT_ONCE_BYTES, RestBody
 
 ANSWER_S = 5.0  # a server that takes longer over a question about itself does not answer
 
@@ -115,7 +116,8 @@ class Inspecting:
 
     async def _only_ready(self, request: Request) -> bool:
         limits = self._services.limits
-        body = await read_body(exchange_of(request), limits)
+        held = self._services.held_bytes
+        body = await read_body(exchange_of(request), limits, held, AT_ONCE_BYTES)
         if not body:
             return False
         return strictjson.load_object(body, limits.max_json_depth).get("ready") is True
@@ -149,7 +151,7 @@ class Inspecting:
     def _asked(self, request: Request) -> tuple[str, str]:
         caller = caller_of(exchange_of(request), self._services)
         params = request.path_params
-        model = known(self._services, caller, params["model"])
+        model = known(self._services, caller, name_in(params["model"]))
         version = checked_version(params.get("version", ""))
         self._services.catalog.refuse_other_versions(model, version)
         return model.name, version

@@ -7,6 +7,7 @@ event. Nothing else of the API is offered: another route is a 404, never a proxi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from functools import partial
 
@@ -32,9 +33,11 @@ from gateway.fronts.openai_documents import TASKS, read
 from gateway.fronts.openai_errors import error_body, should_retry
 from gateway.fronts.openai_events import EventBytes
 from gateway.fronts.routes import endpoint
-from gateway.http.exchange import Exchange
+from gateway.http.exchange import AS_TAKEN_BYTES, Exchange
+from gateway.http.head import name_in
 from gateway.kept import Kept
 from gateway.types import (
+    AT_ONCE_BYTES,
     Frame,
     InferenceReply,
     InferenceRequest,
@@ -92,28 +95,40 @@ class OpenAiFront:
 
     async def model(self, request: Request, arrival: Arrival) -> Response:
         caller = caller_of(exchange_of(request), self._services)
-        model = self._services.catalog.find(request.path_params["name"])
+        model = self._services.catalog.find(name_in(request.path_params["name"]))
         if not _shown(model, caller):
             raise UnknownModel("this API has no model of that name for this key")
         return _document_response(_entry(model), arrival)
 
 
 class _Opening(Opening):
-    __slots__ = ("_alike", "_operation")
+    __slots__ = ("_alike", "_bounds", "_operation")
 
     def __init__(self, services: Services, operation: Operation, exchange: Exchange) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation = operation
-        self._alike = AlikeBodies(services.limits.max_json_depth)
+        self._bounds = intake.json_bounds(services.limits)
+        self._alike = AlikeBodies(services.limits.max_json_depth, self._bounds)
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
 
-    def asked(self, body: bytes, arrival: Arrival) -> InferenceRequest:
+    def asked(
+        self, body: bytes, arrival: Arrival
+    ) -> InferenceRequest | Awaitable[InferenceRequest]:
+        if len(body) > AT_ONCE_BYTES:
+            return self._asked_at_length(body, arrival)
+        return self._request(self._alike.read(body), arrival, 0)
+
+    async def _asked_at_length(self, body: bytes, arrival: Arrival) -> InferenceRequest:
+        depth = self.services.limits.max_json_depth
+        document = await asyncio.to_thread(strictjson.load_object, body, depth, self._bounds)
+        return self._request(document, arrival, len(body))
+
+    def _request(self, document: JsonDocument, arrival: Arrival, size: int) -> InferenceRequest:
         services, terms = self.services, self._terms
-        document = self._alike.read(body)
-        model, call = read(self._operation, document, services.catalog)
+        model, call = read(self._operation, document, services.catalog, size)
         if terms is None or terms.model is not model:
             terms = self.terms(WireProtocol.OPENAI, model)
         return terms.request(arrival, call)
@@ -128,6 +143,8 @@ class _Opening(Opening):
         frame = frames.take() if isinstance(frames, OneFrame) else None
         if not isinstance(frame, JsonBody):
             return _read_on(exchange, told, frames)
+        if len(frame.body) > AS_TAKEN_BYTES:
+            return exchange.reply_as_taken(200, _whole(frame.body, told), frame.body)
         exchange.reply(200, _whole(frame.body, told), frame.body)
         return None
 
@@ -136,7 +153,7 @@ async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
     frame = await _only_frame(frames)
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
-    exchange.reply(200, _whole(frame.body, told), frame.body)
+    await exchange.reply_as_taken(200, _whole(frame.body, told), frame.body)
 
 
 def _whole(body: bytes, told: str) -> str:

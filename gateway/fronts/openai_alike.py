@@ -18,6 +18,7 @@ import orjson
 
 from gateway import strictjson
 from gateway.errors import MalformedBody
+from gateway.strictjson import BOUNDS, Bounds
 from gateway.types import JsonDocument
 
 _MOST_BYTES = 16 * 1024  # of what is kept for a connection
@@ -31,10 +32,13 @@ _MARK = "@"
 class AlikeBodies:
     """Of one connection."""
 
-    __slots__ = ("_before", "_behind", "_document", "_last", "_most", "_opening", "_rests")
+    __slots__ = (
+        "_before", "_behind", "_bounds", "_document", "_last", "_most", "_opening", "_rests",
+    )  # fmt: skip
 
-    def __init__(self, max_depth: int) -> None:
+    def __init__(self, max_depth: int, bounds: Bounds = BOUNDS) -> None:
         self._most = max_depth
+        self._bounds = bounds
         self._before = self._behind = b""  # of the string
         self._document: JsonDocument = {}
         self._opening: list[JsonDocument] = []
@@ -53,7 +57,7 @@ class AlikeBodies:
             if type(said) is str:
                 last = {**self._last, "content": said}
                 return {**self._document, "messages": [*self._opening, last]}
-        document = strictjson.load_object(body, self._most)
+        document = strictjson.load_object(body, self._most, self._bounds)
         if self._rests:
             self._rests -= 1
         else:

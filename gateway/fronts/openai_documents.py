@@ -11,9 +11,11 @@ from operator import itemgetter
 from typing import Any
 
 from gateway.catalog import Catalog, CatalogModel
+from gateway.fronts import labels
 from gateway.fronts.openai_errors import MISSING, NOT_OFFERED, WRONG_TYPE, InvalidField
 from gateway.types import DocumentCall, JsonDocument, Operation
 
+_INTEGERS = frozenset({int})
 TASKS = {
     Operation.CHAT: "generate",
     Operation.COMPLETIONS: "generate",
@@ -24,9 +26,9 @@ TASKS = {
 
 
 def read(
-    operation: Operation, document: JsonDocument, catalog: Catalog
+    operation: Operation, document: JsonDocument, catalog: Catalog, size: int = 0
 ) -> tuple[CatalogModel, DocumentCall]:
-    """The model, and the call. Raises InvalidField or UnknownModel."""
+    """The model, and the call; `size`: bytes of a large one. Raises InvalidField, UnknownModel."""
     name = document.get("model")
     if not isinstance(name, str):
         raise _no_name(name)
@@ -39,7 +41,8 @@ def read(
     if streamed is not False and streamed is not None:
         _check_stream(streamed, operation)
     _REQUIRED[operation](document)
-    return model, DocumentCall(operation, document, streamed is True)
+    labels.check_document(document)
+    return model, DocumentCall(operation, document, streamed is True, size)
 
 
 def _no_name(name: object) -> InvalidField:
@@ -140,7 +143,7 @@ def _text_or_tokens(document: JsonDocument, key: str) -> None:
 
 
 def _token_ids(items: list[Any]) -> bool:
-    return all(type(item) is int for item in items)
+    return _INTEGERS.issuperset(map(type, items))
 
 
 def _present(document: JsonDocument, key: str) -> Any:

@@ -2,9 +2,11 @@
 
 The SDKs map a failure to an exception by its status alone and obey `x-should-retry`. It says true
 only where the same call may fare better soon: a shed call that knows when, a 429, a server that
-drains. It says false for a caller's mistake; for a 502 (the gateway has made the attempts that it
-allows, and a client's own would multiply them); for a passed deadline; and for a restricted call
-whose premises are down without a known end, since two quick retries cannot mend that.
+drains, and a failure of the endpoint that may be over in a moment where the gateway has not made
+all the tries that it may (`routing.max_attempts`). It says false for a caller's mistake; for a 502
+behind all of those (a client's own would multiply them); for a passed deadline; and for a
+restricted call whose premises are down without a known end, since two quick retries cannot mend
+that.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from gateway.errors import (
     Draining,
     Forbidden,
     GatewayError,
+    Incapable,
     RequestRejected,
     Saturated,
     Shed,
@@ -69,7 +72,7 @@ def in_openai_shape(body: bytes) -> bool:
 
 
 def should_retry(error: GatewayError) -> bool:
-    if isinstance(error, Saturated | UpstreamBusy | Draining):
+    if error.may_retry or isinstance(error, Saturated | UpstreamBusy | Draining):
         return True
     return isinstance(error, Shed) and error.retry_after_s is not None
 
@@ -85,12 +88,16 @@ def _type(error: GatewayError) -> str:
 def _param(error: GatewayError) -> str | None:
     if isinstance(error, InvalidField):
         return error.param
+    if isinstance(error, Incapable):
+        return error.field
     return "model" if isinstance(error, UnknownModel) else None
 
 
 def _code(error: GatewayError) -> str:
     if isinstance(error, InvalidField):
         return error.code
+    if isinstance(error, Incapable):
+        return NOT_OFFERED
     if isinstance(error, Unauthenticated):
         return "invalid_api_key"
     if isinstance(error, UnknownModel):

@@ -18,8 +18,10 @@ from gateway.callers import Caller
 from gateway.errors import Forbidden, GatewayError, MalformedBody, RequestRejected
 from gateway.fronts import Services, intake
 from gateway.fronts.http import Front, caller_of, exchange_of, read_body
+from gateway.fronts.infer_path import infer_path
 from gateway.fronts.intake import Arrival
 from gateway.fronts.openai_documents import TASKS, read
+from gateway.http.head import route_of
 from gateway.ledger.database import LedgerDown, LedgerError
 from gateway.ledger.report import BadQuestion, Question
 from gateway.oip import rest
@@ -27,6 +29,7 @@ from gateway.pipeline import Explanation
 from gateway.types import InferenceRequest, Payload, WireProtocol
 
 OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
+_EXPLAINED_BYTES = 2 * 1024 * 1024
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
 Costs = Callable[[Question], Awaitable[dict[str, Any]]]
 Operates = Callable[[Mapping[str, str], str | None], bool]
@@ -72,6 +75,7 @@ class OpsFront:
         return [
             Route("/healthz", self._healthz, methods=["GET"]),
             Route("/readyz", self._readyz, methods=["GET"]),
+            Route("/readyz/onprem", self._readyz_onprem, methods=["GET"]),
             Route("/metrics", self._metrics_text, methods=["GET"]),
             Route("/status", self._status_json, methods=["GET"]),
             Route("/spillway/explain", self._explained, methods=["POST"]),
@@ -82,8 +86,16 @@ class OpsFront:
         return _json({"live": True})
 
     async def _readyz(self, request: Request) -> Response:
-        ready = self._services.inspection.ready()
-        return _json({"ready": ready}, 200 if ready else 503)
+        return self._readiness(self._services.inspection.ready())
+
+    async def _readyz_onprem(self, request: Request) -> Response:
+        """For whoever sends restricted calls alone."""
+        inspection = self._services.inspection
+        return self._readiness(inspection.ready() and inspection.onprem_up())
+
+    def _readiness(self, ready: bool) -> Response:
+        told = {"ready": ready, "onprem_up": self._services.inspection.onprem_up()}
+        return _json(told, 200 if ready else 503)
 
     async def _metrics_text(self, request: Request) -> Response:
         operator = self._operator(request)
@@ -129,9 +141,9 @@ class OpsFront:
     async def _explained(self, request: Request) -> Response:
         caller_of(exchange_of(request), self._services)
         limits = self._services.limits
-        document = strictjson.load_object(
-            await read_body(exchange_of(request), limits), limits.max_json_depth + 2
-        )
+        held = self._services.held_bytes
+        body = await read_body(exchange_of(request), limits, held, _EXPLAINED_BYTES)
+        document = strictjson.load_object(body, limits.max_json_depth + 2)
         names = exchange_of(request).peer_names
         asked = described(document, self._services, names)
         return _json(explanation(await self._explain(asked)))
@@ -163,7 +175,9 @@ def described(
     headers = document.get("headers", {})
     if not isinstance(path, str) or not isinstance(body, dict) or not isinstance(headers, dict):
         raise MalformedBody('send {"path": "/v1/...", "headers": {...}, "body": {...}}')
-    headers = {str(k).lower(): str(v) for k, v in headers.items()}
+    given, headers = headers, {str(k).lower(): str(v) for k, v in headers.items()}
+    if len(given) != len(headers):
+        raise MalformedBody("headers: one of them stands there twice, in different cases")
     arrival = intake.arrive(headers, services)
     caller = intake.identify(headers, services, names)
     payload: Payload
@@ -171,7 +185,10 @@ def described(
         model, payload = read(OPERATIONS[path], body, services.catalog)
         protocol = WireProtocol.OPENAI
     else:
-        name, version = _v2(path)
+        infers = infer_path(route_of(path.encode("ascii", "replace")))
+        if infers is None:
+            raise RequestRejected("path: must be a /v1 route or /v2/models/<model>/infer")
+        name, version = infers
         model = services.catalog.find(name)
         call = rest.decode_request(strictjson.dumps(body), None, services.limits.max_json_depth)
         payload = replace(call, version=version)
@@ -234,13 +251,3 @@ def error_response(error: GatewayError, arrival: Arrival) -> Response:
 
 def _json(value: dict[str, Any], status: int = 200) -> Response:
     return Response(strictjson.dumps(value), status, media_type="application/json")
-
-
-def _v2(path: str) -> tuple[str, str]:
-    parts = path.strip("/").split("/")
-    if parts[:2] == ["v2", "models"] and parts[-1] == "infer":
-        if len(parts) == 4:
-            return parts[2], ""
-        if len(parts) == 6 and parts[3] == "versions":
-            return parts[2], parts[4]
-    raise RequestRejected("path: must be a /v1 route or /v2/models/<model>/infer")

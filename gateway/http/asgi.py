@@ -45,7 +45,7 @@ def scope_of(exchange: Exchange) -> Scope:
         "http_version": head.version,
         "method": head.method,
         "scheme": "http",
-        "path": head.path,
+        "path": head.route,
         "raw_path": head.raw_path,
         "query_string": head.query,
         "root_path": "",

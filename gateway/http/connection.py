@@ -19,6 +19,7 @@ import orjson
 
 from gateway import ambient
 from gateway.http.exchange import Exchange
+from gateway.http.framing import Framing, NotStrict
 from gateway.http.head import MAX_HEAD_BYTES, MAX_PATH_BYTES, Field, Head
 from gateway.http.plain import Reader
 
@@ -53,6 +54,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self.peer_names: tuple[str, ...] = ()
         self.peer: str | None = None
+        self.local: str | None = None
         self.idle_since: float | None = self._now_s()  # None: a call is being answered
         self._lost = False
         self._serving: Exchange | None = None
@@ -64,6 +66,7 @@ class HttpConnection(asyncio.Protocol):
         self._discarded_bytes = 0
         self._patience: asyncio.TimerHandle | None = None
         self._plain = Reader()
+        self._framing = Framing()
         self._fresh_parser()
         self._fields: list[Field] = []
         self._target = b""
@@ -82,7 +85,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._lost:
             self._transport.write(data)
 
-    def put(self, data: bytes) -> bool:
+    def put(self, data: bytes | memoryview) -> bool:
         """Of a stream. Whether the caller takes more."""
         if self._lost:
             return False
@@ -172,6 +175,8 @@ class HttpConnection(asyncio.Protocol):
             self.peer_names = names_in(shown)
         peer = transport.get_extra_info("peername")
         self.peer = peer[0] if isinstance(peer, tuple) else None
+        local = transport.get_extra_info("sockname")
+        self.local = local[0] if isinstance(local, tuple) else None
         self.host.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -194,7 +199,12 @@ class HttpConnection(asyncio.Protocol):
             writable.set()
 
     def data_received(self, data: bytes) -> None:
-        if self.idle_since is not None and not self._parses and (whole := self._plain.read(data)):
+        if (
+            self.idle_since is not None
+            and not self._parses
+            and self._framing.rests
+            and (whole := self._plain.read(data))
+        ):
             self.idle_since = None
             self._serving = exchange = Exchange(self, whole[0], True, whole[1])
             exchange.task = self._loop.create_task(self.host.app(exchange))
@@ -208,8 +218,9 @@ class HttpConnection(asyncio.Protocol):
                 return
         self._framing_bytes += len(data)
         try:
-            self._feed(data)
-        except httptools.HttpParserError:
+            for piece in self._framing.pieces(data):
+                self._feed(piece)
+        except (httptools.HttpParserError, NotStrict):
             told = "the request is not HTTP/1.1 as RFC 9112 has it"
             self._refuse(400, told, reason="malformed_head")
         if self._framing_bytes > _MOST_BYTES:

@@ -7,16 +7,22 @@ import http
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, Protocol
 
-from gateway.errors import BodyTooLarge
+from gateway.errors import BodiesFull, BodyTooLarge
+from gateway.held_bytes import HeldBytes, Share
 from gateway.http import ClientLeft
 from gateway.http.head import Field, Head
 from gateway.kept import Kept
+from gateway.pieces import Pieces
 from gateway.types import Sink, flow_of, in_chunk
 
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in http.HTTPStatus}
+AS_TAKEN_BYTES = 64 * 1024
+"""Of an answer: more goes out by `reply_as_taken`."""
 _HELD_BYTES = 64 * 1024  # of a body that nobody reads yet: reading pauses
 _DRAINED_BYTES = 1024 * 1024  # an unread body up to this is worth the connection
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
+_PART_BYTES = 128 * 1024  # of a large answer
+_TURN_BYTES = 8 * _PART_BYTES  # behind which others get a turn
 
 
 class ClosableBytes(Protocol):
@@ -41,11 +47,12 @@ class Line(Protocol):
 
     peer_names: tuple[str, ...]
     peer: str | None
+    local: str | None
 
     @property
     def host(self) -> Host: ...
     def write(self, data: bytes) -> None: ...
-    def put(self, data: bytes) -> bool: ...
+    def put(self, data: bytes | memoryview) -> bool: ...
     def put_chunk(self, data: bytes) -> bool: ...
     @property
     def full(self) -> bool: ...
@@ -53,23 +60,28 @@ class Line(Protocol):
     def hold(self) -> None: ...
     def go_on(self) -> None: ...
     def cut(self) -> None: ...
+    def abort(self) -> None: ...
     def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None: ...
 
 
 class _Incoming:
     """A body that comes in pieces."""
 
-    __slots__ = ("chunks", "held_bytes", "size", "waiter")
+    __slots__ = ("held_bytes", "pieces", "refused", "share", "size", "waiter")
 
     def __init__(self) -> None:
-        self.chunks: list[bytes] = []
+        self.pieces = Pieces()
         self.size = 0
         self.held_bytes = 0  # that nobody has waited for
         self.waiter: asyncio.Future[None] | None = None
+        self.share: Share | None = None  # what it has of the budget, once somebody waits for it
+        self.refused = False  # there was no room for it
 
-    def taken(self) -> bytes:
-        chunks, self.chunks = self.chunks, []
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    def count(self, more: int) -> None:
+        """So many bytes of it, that have come."""
+        if self.share is not None and not self.share.take(more):
+            self.refused = True
+            self.pieces.clear()
 
 
 class Exchange:
@@ -105,25 +117,46 @@ class Exchange:
         """The address at the other end."""
         return self._line.peer
 
+    @property
+    def local(self) -> str | None:
+        """The address at this end."""
+        return self._line.local
+
     # The body
 
-    async def body(self, max_bytes: int) -> bytes:
-        """The whole of it, as it came. Raises BodyTooLarge, as soon as that is certain, or
-        ClientLeft."""
+    async def body(self, max_bytes: int, held: HeldBytes | None = None) -> bytes:
+        """The whole of it, as it came; counted in `held` until it has. Raises BodyTooLarge or
+        BodiesFull, as soon as that is certain, or ClientLeft."""
         incoming = self._incoming
-        if incoming is None:
+        if incoming is None or self.complete:
             return self.whole(max_bytes)
-        while not self.complete and incoming.size <= max_bytes:
-            await self._more(incoming)
-        return self.whole(max_bytes)
+        if held is not None:
+            incoming.share = Share(held)
+            incoming.count(incoming.size)
+        try:
+            while not (self.complete or incoming.refused) and incoming.size <= max_bytes:
+                await self._more(incoming)
+            if incoming.refused:
+                raise BodiesFull(
+                    "the gateway holds as much of requests as it may; send again in a while",
+                    retry_after_s=1.0,
+                )
+            if incoming.size <= max_bytes:
+                return await incoming.pieces.take_aside()
+        finally:
+            if incoming.share is not None:
+                incoming.share.close()
+                incoming.share = None
+        incoming.pieces.clear()
+        raise _too_large(max_bytes)
 
     def whole(self, max_bytes: int) -> bytes:
         """What `body` gives, of one that is `complete`, or too large already; once."""
         body, self._body = self._body, None
         if body is None:
-            body = b"" if self._incoming is None else self._incoming.taken()
+            body = b"" if self._incoming is None else self._incoming.pieces.take()
         if len(body) > max_bytes:
-            raise BodyTooLarge(f"the body has more than {max_bytes} bytes")
+            raise _too_large(max_bytes)
         return body
 
     async def _more(self, incoming: _Incoming) -> None:
@@ -140,11 +173,12 @@ class Exchange:
     def came(self, data: bytes) -> None:
         """Told by the connection."""
         incoming = self._incoming
-        if self.ended or incoming is None:
+        if self.ended or incoming is None or incoming.refused:
             return
-        incoming.chunks.append(data)
+        incoming.pieces.add(data)
         incoming.size += len(data)
         incoming.held_bytes += len(data)
+        incoming.count(len(data))
         if incoming.waiter is not None:
             self._wake()
         elif incoming.held_bytes > _HELD_BYTES:
@@ -199,6 +233,28 @@ class Exchange:
             line.write(head)
             line.answered(self, close, body)
 
+    async def reply_as_taken(
+        self, status: int, lines: str, body: bytes, stall_s: float = 30.0
+    ) -> None:
+        """A large `reply`, in parts as the caller takes them; it has them all but for a last one
+        when this returns. A caller that takes nothing for `stall_s` is gone. Raises ClientLeft."""
+        if self.left:
+            raise ClientLeft
+        line = self._line
+        close = not self._keeps or line.host.stopping
+        close = close or (not self.complete and self._leaves_much_unread())
+        end = "connection: close\r\n\r\n" if close else "\r\n"
+        self.started = True
+        line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
+        view = memoryview(body)
+        for at in range(0, len(body), _PART_BYTES):
+            if not line.put(view[at : at + _PART_BYTES]):
+                await self._taken(stall_s)
+            elif at % _TURN_BYTES == 0:
+                await asyncio.sleep(0)
+        self.ended = True
+        line.answered(self, close)
+
     async def stream(
         self, status: int, lines: str, content: ClosableBytes, stall_s: float = 30.0
     ) -> None:
@@ -246,6 +302,7 @@ class Exchange:
             async with asyncio.timeout(stall_s):
                 await self._line.written()
         except TimeoutError:
+            self._line.abort()  # to close it would wait for what is unsent to be taken
             raise ClientLeft from None
 
     def _leaves_much_unread(self) -> bool:
@@ -255,3 +312,7 @@ class Exchange:
             return True
         announced = self.headers.get("content-length", "0")
         return not announced.isdigit() or int(announced) > _DRAINED_BYTES
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the body has more than {max_bytes} bytes")

@@ -43,13 +43,17 @@ _HOST = re.compile(
 _PATH = re.compile(rb"/[\x21-\x7e]*")
 _ODD = re.compile(r"[\x00-\x1f\x7f\\]|//|/\.{1,2}(?:/|$)")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
+_SLASH = re.compile(rb"%2[fF]")
+_NAMED = re.compile(rb"/v(?:1|2|2/repository)/models/([^/]+)")
+_SLASH_OF_A_NAME = "\x1f"  # no path that passes `check` has this character
 
 
 class Head:
     """What came before the body. Names of headers are in lower case."""
 
     __slots__ = (
-        "_fields", "_raw_path", "headers", "known", "method", "path", "plain", "query", "version",
+        "_fields", "_raw_path", "authority", "headers", "known", "method", "path", "plain",
+        "query", "version",
     )  # fmt: skip
 
     def __init__(self, method: str, target: bytes, version: str, fields: Sequence[Field]) -> None:
@@ -60,8 +64,10 @@ class Head:
         self.headers: Mapping[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(fields)
         }  # of those that may stand there twice, the first
+        self.authority: bytes | None = None  # of a target in absolute form
         if not target.startswith(b"/"):
             url: Any = httptools.parse_url(target)  # its parts may be None, whatever is annotated
+            self.authority = target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
             target = (url.path or b"") + (b"?" + url.query if url.query else b"")
         self._raw_path, _, self.query = target.partition(b"?")
         path = self._raw_path.decode("latin-1")
@@ -77,9 +83,28 @@ class Head:
         return self._fields
 
     @property
+    def route(self) -> str:
+        """The path by which routes are chosen (`route_of`)."""
+        return self.path if self.plain else route_of(self._raw_path)
+
+    @property
     def raw_path(self) -> bytes:
         """Before anything in it was unquoted."""
         return self.path.encode() if self.plain else self._raw_path
+
+
+def route_of(raw_path: bytes) -> str:
+    """A path without its escapes, but that an escaped slash separates no segments: `name_in` makes
+    it one of a name."""
+    path = raw_path.decode("latin-1")
+    if "%" not in path:
+        return path
+    return unquote(path.replace("%2F", _SLASH_OF_A_NAME).replace("%2f", _SLASH_OF_A_NAME))
+
+
+def name_in(segments: str) -> str:
+    """The name of a model that stands in a route, its own slashes escaped or not."""
+    return segments.replace(_SLASH_OF_A_NAME, "/")
 
 
 def check(head: Head) -> None:
@@ -100,7 +125,7 @@ def check(head: Head) -> None:
     size = len(head.query) + sum(map(len, names)) + len(values) + 4 * len(fields)
     if size > MAX_HEAD_BYTES:
         raise MalformedBody(f"the head has over {MAX_HEAD_BYTES} bytes", reason="head_too_large")
-    _check_framing(head.version, dict(fields))
+    _check_framing(head.version, dict(fields), head.authority)
 
 
 _BAD = "malformed_head"
@@ -111,6 +136,15 @@ def _check_path(head: Head) -> None:
         raise RouteNotFound(f"the path has more than {MAX_PATH_BYTES} bytes")
     if not _PATH.fullmatch(head.raw_path) or _ODD.search(head.path):
         raise RouteNotFound("the path has dot segments, empty segments or odd characters")
+    if _SLASH.search(head.raw_path) and not _in_a_name(head.raw_path):
+        raise RouteNotFound("the path has an escaped slash where no name of a model stands")
+
+
+def _in_a_name(path: bytes) -> bool:
+    """Whether all escaped slashes are those of a model's name: they belong to it and separate
+    nothing (`route_of`)."""
+    name = _NAMED.match(path)
+    return name is not None and not _SLASH.search(path, name.end())
 
 
 def _check_names(names: Sequence[bytes]) -> None:
@@ -136,13 +170,17 @@ def _odd_character() -> MalformedBody:
     return MalformedBody("a header has a character that none may have", reason=_BAD)
 
 
-def _check_framing(version: str, headers: Mapping[bytes, bytes]) -> None:
+def _check_framing(
+    version: str, headers: Mapping[bytes, bytes], authority: bytes | None = None
+) -> None:
     if version not in ("1.0", "1.1"):
         raise MalformedBody("the request must be of HTTP/1.1 or HTTP/1.0", reason=_BAD)
     if b"host" not in headers and version != "1.0":
         raise MalformedBody("host: is missing", reason=_BAD)
     if not _HOST.fullmatch(headers.get(b"host", b"")):
         raise MalformedBody("host: is not a host name or address", reason=_BAD)
+    if authority is not None and authority.lower() != headers.get(b"host", authority).lower():
+        raise MalformedBody("host: is another one than the target's", reason=_BAD)
     length = headers.get(b"content-length")
     if length is not None and not _LENGTH.fullmatch(length):
         raise MalformedBody("content-length: must be a number of bytes", reason=_BAD)

@@ -32,6 +32,7 @@ class PlainHead(Head):
         self.path = path
         self.headers = headers
         self.plain = True
+        self.authority = None
         self._fields = None
         self.known = None
 

@@ -6,25 +6,28 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
+from gateway.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.http2 import BadStream, Code, frames
-from gateway.http2.connection import (
+from gateway.http2.bounds import (
     CONNECTION_WINDOW,
     FRAME_BYTES,
     HEAD_LIST_BYTES,
     STREAM_WINDOW,
-    Fields,
-    Http2Connection,
-    Stream,
 )
+from gateway.http2.connection import Http2Connection
 from gateway.http2.hpack import Decoder, Field
 from gateway.http2.message import (
     PREFIX_BYTES,
+    NoRoom,
     Status,
     code_of,
     is_grpc,
     read_prefix,
     words_of,
 )
+from gateway.http2.request import OF_HTTP_1
+from gateway.http2.sender import Fields, Stream
+from gateway.pieces import LARGE_BYTES, Pieces
 
 QUIET_S: Final = 30.0  # with calls on it, before the server is asked whether it is there
 PONG_S: Final = 10.0
@@ -60,46 +63,61 @@ _OF_RESET = {
 
 
 class Call(Stream):
-    """`answer` is its message, or how it failed. Who does not wait for it any more cancels it."""
+    """`answer` is its message, in pieces where it is large, or how it failed. Who does not wait for
+    it any more cancels it."""
 
-    got = 0  # bytes of the answer
+    length: int | None = None  # that the answer says it has
+    answering = False  # its header fields have come
 
-    def __init__(self, answer: Any) -> None:
-        self.answer: asyncio.Future[bytes | Status] = answer
-        self.pieces: list[bytes] = []
+    def __init__(self, answer: Any, held: AnswerShare | None) -> None:
+        self.answer: asyncio.Future[bytes | Pieces | Status] = answer
+        self.share = held
+        self.pieces = Pieces()
 
 
 class Head:
     """What the header fields of an answer say: those before its message, or behind it."""
 
-    __slots__ = ("details", "refused", "status")
+    __slots__ = ("details", "http", "length", "refused", "status")
 
     def __init__(self, fields: list[Field] | None) -> None:
         """Raises BadStream."""
         self.status: str | None = None  # of gRPC; there is one at the end
         self.refused: Status | None = None  # it is no answer of gRPC
         self.details = ""
+        self.http = b""
+        self.length: int | None = None
         if fields is None:
             self.refused = Status("RESOURCE_EXHAUSTED", "received metadata size exceeds limit")
             return
-        http, kind = b"", b""
+        http, kind, last = b"", b"", b""
         for name, value in fields:
             if name == b"grpc-status":
                 self.status = code_of(value)
             elif name == b"grpc-message":
                 self.details = words_of(value)
-            elif name == b":status":
-                http = value
+            elif name == b":status" and not last:
+                self.http = http = value
             elif name == b"content-type":
                 kind = value
-            elif not name or name[0] == 0x3A or name != name.lower():
+            elif name == b"content-length" and self.length is None and value.isdigit():
+                self.length = int(value[:18])
+            elif not _may_answer(name):
                 raise BadStream(Code.PROTOCOL_ERROR, "a header field that is none")
+            last = name
         if http[:1] == b"1":  # an interim answer; the real one follows
             return
         if http and self.status is None and (http != b"200" or not is_grpc(kind)):
             code = _OF_HTTP.get(int(http), "UNKNOWN") if http.isdigit() else "UNKNOWN"
             words = http.decode("ascii", "replace")
             self.refused = Status(code, f"the answer is not gRPC's; its HTTP status is {words}")
+
+
+def _may_answer(name: bytes) -> bool:
+    """Whether a field may stand in an answer, and again where it did before."""
+    if not name or name[0] == 0x3A or name != name.lower() or name == b"content-length":
+        return False
+    return name not in OF_HTTP_1
 
 
 class Http2Client(Http2Connection):
@@ -122,10 +140,16 @@ class Http2Client(Http2Connection):
     def takes_calls(self) -> bool:
         return not self._leaving and not self._lost
 
-    def call(self, begins: tuple[Field, ...], own: bytes, message: bytes) -> Call:
+    def call(
+        self,
+        begins: tuple[Field, ...],
+        own: bytes,
+        message: bytes,
+        held: AnswerShare | None = None,
+    ) -> Call:
         """`begins` are header fields that all calls of a kind share, `own` is a block of this one's
-        own."""
-        call = Call(self._loop.create_future())
+        own. Its answer is counted in `held`, where it stays once it is whole."""
+        call = Call(self._loop.create_future(), held)
         if len(self._streams) < self._most_calls:
             self._begin(call, (begins, own), message)
         else:
@@ -207,20 +231,33 @@ class Http2Client(Http2Connection):
         call = self._streams.get(stream)
         if call is None:
             self._check_closed(stream)
+            self._count()
+        elif head.http and call.answering:
+            raise BadStream(Code.PROTOCOL_ERROR, "a pseudo-header behind an answer")
         elif head.refused is not None:
             self._close(call, head.refused.code, head.refused.details, ended)
         elif head.status is not None:
             self._finish(call, head.status, head.details, ended)
         elif ended:
             self._finish(call, "UNKNOWN", "Stream removed: it ended without a status", ended)
+        else:
+            self._count()  # of interim answers there may be many
+            if head.http[:1] != b"1":
+                call.answering, call.length = True, head.length
 
     def _on_data(self, call: Call, data: bytes, ended: bool) -> None:
-        call.got += len(data)
-        if call.got > self._most_bytes + PREFIX_BYTES:
-            words = f"Received message larger than max ({call.got} vs. {self._most_bytes})"
+        pieces = call.pieces
+        pieces.add(data)
+        if pieces.size > self._most_bytes + PREFIX_BYTES:
+            words = f"Received message larger than max ({pieces.size} vs. {self._most_bytes})"
             self._close(call, "RESOURCE_EXHAUSTED", words, ended)
             return
-        call.pieces.append(data)
+        held = call.share
+        if held is not None and pieces.size > UNCOUNTED_BYTES and not held.hold(call, pieces.size):
+            if not call.answer.done():
+                call.answer.set_result(NoRoom("too many bytes of answers are held"))
+            self._close(call, "RESOURCE_EXHAUSTED", "", ended)
+            return
         if ended:
             self._finish(call, "UNKNOWN", "Stream removed: it ended without a status", ended)
 
@@ -256,17 +293,21 @@ class Http2Client(Http2Connection):
             self._close(call, status, details, ended)
             return
         pieces = call.pieces
-        found = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        compressed, length = read_prefix(found) if len(found) >= PREFIX_BYTES else (0, -1)
-        if length != len(found) - PREFIX_BYTES:
+        size = pieces.size
+        prefix = pieces.cut(PREFIX_BYTES) if size >= PREFIX_BYTES else b""
+        compressed, length = read_prefix(prefix) if prefix else (0, -1)
+        if length != pieces.size:
             self._close(call, "INTERNAL", "the answer is not one message", ended)
         elif compressed:
             self._close(call, "INTERNAL", "the answer is compressed, which nobody asked for", ended)
         elif not ended:
             self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
+        elif call.length not in (None, size):
+            self._close(call, "INTERNAL", "the answer is not as long as it says", ended)
         else:
             if not call.answer.done():
-                call.answer.set_result(found[PREFIX_BYTES:])
+                call.share = None  # it is the call's from now on
+                call.answer.set_result(pieces if length > LARGE_BYTES else pieces.take())
             if call.unsent is not None:
                 self._stop(call)
             self._ended(call)
@@ -285,6 +326,8 @@ class Http2Client(Http2Connection):
     def _ended(self, call: Call) -> None:
         del self._streams[call.id]
         call.unsent = None
+        if call.share is not None:
+            call.share.hold(call, 0)
         if self._waiting:
             self._begin_waiting()
         elif self._leaving and not self._streams:

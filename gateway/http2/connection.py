@@ -12,77 +12,62 @@ and wait while the transport holds enough.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import Any, Final, cast
 
 from gateway import ambient
 from gateway.http2 import BadStream, Broken, Code, frames
-from gateway.http2.hpack import TABLE_BYTES, Encoder, Field
-from gateway.http2.message import PREFIX_BYTES, framed
+from gateway.http2.bounds import (
+    BLOCK_BYTES,
+    BLOCK_FRAMES,
+    CONNECTION_WINDOW,
+    OCTETS_OF_STEP,
+    SMALL_BYTES,
+    STEPS_AT_ONCE,
+    STEPS_OF_CONTROL,
+    STEPS_OF_HEAD,
+    STREAM_WINDOW,
+    check_size,
+)
+from gateway.http2.hpack import Encoder
+from gateway.http2.sender import (
+    CONTROLS_PER_FRAME,
+    CONTROLS_PER_S,
+    MOST_IN_ADVANCE,
+    FrameSender,
+    Stream,
+)
+from gateway.pieces import Pieces
 
-STREAM_WINDOW: Final = 4 << 20
-CONNECTION_WINDOW: Final = 16 << 20
-FRAME_BYTES: Final = 1 << 20  # that we take
-HEAD_LIST_BYTES: Final = 32 * 1024
-_BLOCK_BYTES: Final = 64 * 1024
-_BLOCK_FRAMES: Final = 16
-_CONTROLS_PER_S: Final = 5_000
-_CONTROLS_PER_FRAME: Final = 4  # of a call: windows grow with what is sent
-_MOST_IN_ADVANCE: Final = -_CONTROLS_PER_S  # that frames of calls may bring
 _UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more answers
 _LINGER_S: Final = 1.0
 _TELLS_OF_STREAM: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
-_TELLS_OF_ALL: Final = CONNECTION_WINDOW // 2
+_DISCARDED_BYTES: Final = 1 << 14  # of streams that have ended, which count as a frame without call
+_WINDOWS_OF_CONTROL: Final = 8  # of streams that SETTINGS change, which count as one more
 _NOTHING: Final = -1  # may come: the connection has ended
 _PADDED: Final = frames.PADDED
+_WHOLE_HEAD: Final = frames.END_HEADERS
 _IN_PIECES: Final = frames.PADDED | frames.PRIORITISED | frames.END_HEADERS
 _DATA, _HEADERS, _WINDOW_UPDATE = frames.DATA, frames.HEADERS, frames.WINDOW_UPDATE
 _HEAD_BYTES, _STREAM, _END_STREAM = frames.HEAD_BYTES, frames.MOST_WINDOW, frames.END_STREAM
-_WHOLE_HEAD: Final = frames.END_HEADERS
-_WHOLE_END: Final = frames.END_HEADERS | frames.END_STREAM
 _read_head = frames.read_head
-_write_head, _write_message_head = frames.write_head, frames.write_message_head
-
-Fields = tuple[tuple[Field, ...], bytes]
-"""Header fields that many streams have in common, and a block of one's own."""
 
 
-class Stream:
-    """One call's, as the connection knows it."""
-
-    id = 0  # until it has begun
-    window = 0  # what may be sent of it
-    received = 0  # of the window that the peer has, since it was told of more room
-    held = False  # the peer is told of more room when what came is taken, and not before
-    unsent: bytes | None = None  # DATA of which some could not be sent yet
-    at = 0  # how much was
-    tail: Fields | None = None  # behind it
-    ends = False  # with that, or with DATA where there is none
-
-
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(FrameSender):
     def __init__(self) -> None:
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.loop_clock(self._loop)
-        self._transport: asyncio.Transport
-        self._pieces: list[bytes] = []  # of a frame that is not whole
-        self._pieces_bytes = 0
+        self._pieces = Pieces()  # of a frame that is not whole
         self._wanted_bytes = 0  # before it is worth another look
         self._only: int | None = frames.SETTINGS  # the one kind of frame that may come now
         self._streams: dict[int, Any] = {}
-        self._encoder = Encoder()
-        self._table_bytes = TABLE_BYTES
-        self._peer_frame_bytes = frames.USUAL_FRAME_BYTES
-        self._peer_window = frames.USUAL_WINDOW  # of a new stream
-        self._window = frames.USUAL_WINDOW  # what may be sent, of all streams
-        self._received = 0  # of what all streams may send, since the peer was told of more room
-        self._unsent: deque[Stream] = deque()  # with room in their own window
-        self._full = False  # the transport holds enough
-        self._block: list[bytes] = []  # pieces of a header block that is not whole
-        self._block_of = self._block_flags = self._block_bytes = 0
+        self._room = CONNECTION_WINDOW  # that all streams of the peer have, when it has been told
+        self._received = 0  # of it, since the peer was told of more
+        self._rests = False  # reading: what has come is taken when others have had their turn
+        self._block = Pieces()  # of a header block that is not whole
+        self._block_of = self._block_flags = self._block_frames = 0
         self._greeted = False  # the peer's first SETTINGS have come
-        self._controls, self._controls_since_s = 0, 0.0
-        self._lost = False
+        self._controls_since_s = 0.0
         self._came = False  # anything, since somebody looked
         self._probing = False
         self._quiet_s = self._pong_s = 0.0
@@ -97,9 +82,6 @@ class Http2Connection(asyncio.Protocol):
     def _on_data(self, stream: Any, data: bytes, ended: bool) -> None:
         raise NotImplementedError
 
-    def _on_reset(self, stream: Any, code: int) -> None:
-        raise NotImplementedError
-
     def _on_goaway(self, last: int, code: int) -> None:
         raise NotImplementedError
 
@@ -110,8 +92,8 @@ class Http2Connection(asyncio.Protocol):
     def _on_settings(self) -> None:
         pass
 
-    def _on_sent(self, stream: Any) -> None:
-        """All that waited for room."""
+    def _on_discarded(self, stream: Any, ended: bool) -> None:
+        """Data of a stream whose data is wanted by nobody."""
 
     # asyncio.Protocol
 
@@ -127,17 +109,31 @@ class Http2Connection(asyncio.Protocol):
         if self._lost:
             return
         self._came = True
-        if self._pieces:
-            self._pieces.append(data)
-            self._pieces_bytes += len(data)
-            if self._pieces_bytes < self._wanted_bytes:
+        pieces = self._pieces
+        if pieces.size:
+            pieces.add(data)
+            if pieces.size < self._wanted_bytes or self._rests:
                 return
-            data = b"".join(self._pieces)
-            self._pieces.clear()
+            data = pieces.take()
+        self._take_frames(data)
+
+    def _take_frames(self, data: bytes) -> None:
         try:
             self._cut(data)
         except Broken as exc:
             self.give_up(exc.code, exc.why)
+
+    def _rest(self) -> None:
+        """What has come costs enough for one turn of the loop: others are served meanwhile."""
+        self._rests = True
+        self._transport.pause_reading()
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._rests = False
+        if not self._lost:
+            self._transport.resume_reading()
+            self._take_frames(self._pieces.take())
 
     def pause_writing(self) -> None:
         self._full = True
@@ -164,6 +160,9 @@ class Http2Connection(asyncio.Protocol):
     def _end(self, why: str) -> None:
         """Nothing more comes, and nothing can be sent."""
         self._lost, self._only = True, _NOTHING
+        self._pieces.clear()
+        if self._rests and not self._transport.is_closing():
+            self._transport.resume_reading()  # to throw away what comes
         if self._looks is not None:
             self._looks.cancel()
 
@@ -196,36 +195,46 @@ class Http2Connection(asyncio.Protocol):
     def _cut(self, data: bytes) -> None:
         """Take the frames in these bytes; what is there of one that is not whole waits. Raises
         Broken for a frame that is too long as soon as its head is here."""
-        at, end, wanted = 0, len(data), _HEAD_BYTES
+        at, end, wanted, steps = 0, len(data), _HEAD_BYTES, STEPS_AT_ONCE
         last = end - _HEAD_BYTES  # where a head can begin
         while at <= last:
             word, flags, stream = _read_head(data, at)
             size = word >> 8
-            if size > FRAME_BYTES:
-                raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+            if size > SMALL_BYTES:
+                check_size(word & 0xFF, size)
             begins = at + _HEAD_BYTES
             behind = begins + size
             if behind > end:
                 wanted += size
+                if word & 0xFF == _DATA and self._received + size > self._room:
+                    raise _no_room()
                 break
             kind, stream, at = word & 0xFF, stream & _STREAM, behind
             if self._only is not None and not self._is_due(kind, stream):
                 return
             payload = data[begins:behind]
             if kind == _HEADERS and flags & _IN_PIECES == _WHOLE_HEAD and stream:
+                steps -= STEPS_OF_HEAD + size // OCTETS_OF_STEP
                 try:
                     self._on_head(stream, payload, flags & _END_STREAM != 0)
                 except BadStream as exc:
                     self._refuse(stream, exc)
             elif kind == _WINDOW_UPDATE:
+                steps -= 1
                 self._take_window(stream, payload)
             elif kind == _DATA:
+                steps -= 1
                 self._take_data(flags, stream, payload)
             else:
+                steps -= STEPS_OF_CONTROL + size // OCTETS_OF_STEP
                 self._take(kind, flags, stream, payload)
-        if at < end:
-            self._pieces.append(data[at:])
-            self._pieces_bytes, self._wanted_bytes = end - at, wanted
+            if steps <= 0 and at < end and not self._lost:
+                wanted = 0
+                self._rest()
+                break
+        if at < end and not self._lost:
+            self._pieces.add(data[at:])
+            self._wanted_bytes = wanted
 
     def _is_due(self, kind: int, stream: int) -> bool:
         """Whether this frame is the one that has to come. What comes behind the end is thrown
@@ -270,19 +279,19 @@ class Http2Connection(asyncio.Protocol):
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
         size = len(payload)
         self._received = received = self._received + size
-        if received >= _TELLS_OF_ALL:
+        if received + received >= self._room:
             self._make_room_for_all()
         found = self._streams.get(stream)
         data = frames.unpadded(flags, payload) if flags & _PADDED else payload
         ended = flags & _END_STREAM != 0
+        if found is None or found.discards:
+            self._discard(stream, found, size, ended)
+            return
         if data or ended:
-            if self._controls > _MOST_IN_ADVANCE:
-                self._controls -= _CONTROLS_PER_FRAME
+            if self._controls > MOST_IN_ADVANCE:
+                self._controls -= CONTROLS_PER_FRAME
         else:
             self._count()
-        if found is None:
-            self._check_closed(stream)
-            return
         found.received = received = found.received + size
         if received >= _TELLS_OF_STREAM:
             if received > STREAM_WINDOW:
@@ -292,12 +301,24 @@ class Http2Connection(asyncio.Protocol):
                 self._make_room(found)
         self._on_data(found, data, ended)
 
+    def _discard(self, stream: int, found: Any, size: int, ended: bool) -> None:
+        """Frames of a stream that has ended may still be under way (section 5.1). They get their
+        room in the connection back, as they must, and so they are counted: without end they would
+        be a way to make us work."""
+        if found is None:
+            self._check_closed(stream)
+        self._controls += size // _DISCARDED_BYTES
+        self._count()
+        if found is not None:
+            self._on_discarded(found, ended)
+
     def _make_room(self, stream: Stream) -> None:
         self._transport.write(frames.window_update(stream.id, stream.received))
         stream.received = 0
 
     def _make_room_for_all(self) -> None:
-        """Always in time: a frame is far smaller than what the peer has left."""
+        if self._received > self._room:
+            raise _no_room()
         self._transport.write(frames.window_update(0, self._received))
         self._received = 0
 
@@ -322,16 +343,15 @@ class Http2Connection(asyncio.Protocol):
             raise Broken(Code.PROTOCOL_ERROR, "a CONTINUATION of nothing")
         self._hold(payload)
         if flags & frames.END_HEADERS:
-            block, stream = b"".join(self._block), self._block_of
-            self._block.clear()
-            self._block_of = self._block_bytes = 0
+            block, stream = self._block.take(), self._block_of
+            self._block_of = self._block_frames = 0
             self._only = None
             self._head(stream, block, self._block_flags)
 
     def _hold(self, piece: bytes) -> None:
-        self._block.append(piece)
-        self._block_bytes += len(piece)
-        if self._block_bytes > _BLOCK_BYTES or len(self._block) > _BLOCK_FRAMES:
+        self._block.add(piece)
+        self._block_frames += 1
+        if self._block.size > BLOCK_BYTES or self._block_frames > BLOCK_FRAMES:
             raise Broken(Code.ENHANCE_YOUR_CALM, "a header block that is too long")
 
     def _head(self, stream: int, block: bytes, flags: int) -> None:
@@ -370,7 +390,7 @@ class Http2Connection(asyncio.Protocol):
             if not self._greeted:
                 raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
             return
-        for name, value in frames.read_settings(payload):
+        for name, value in frames.read_settings(payload).items():
             self._set(name, value)
         if not self._greeted:
             self._greeted, self._only = True, None
@@ -387,8 +407,10 @@ class Http2Connection(asyncio.Protocol):
             if value > frames.MOST_WINDOW:
                 raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is too large")
             more, self._peer_window = value - self._peer_window, value
-            for stream in self._streams.values():
-                self._widen(stream, more)
+            if more:
+                self._controls += len(self._streams) // _WINDOWS_OF_CONTROL
+                for stream in self._streams.values():
+                    self._widen(stream, more)
         elif name == frames.MAX_FRAME_SIZE:
             if not frames.USUAL_FRAME_BYTES <= value < 1 << 24:
                 raise Broken(Code.PROTOCOL_ERROR, "a frame size that is none")
@@ -400,7 +422,7 @@ class Http2Connection(asyncio.Protocol):
         if len(payload) != 4:
             raise Broken(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
         self._controls = controls = self._controls + 1
-        if controls > _CONTROLS_PER_S:
+        if controls > CONTROLS_PER_S:
             self._count_anew()
         more = int.from_bytes(payload) & _STREAM
         if not stream:
@@ -426,7 +448,7 @@ class Http2Connection(asyncio.Protocol):
     def _count(self) -> None:
         """A frame that brings no call on."""
         self._controls += 1
-        if self._controls > _CONTROLS_PER_S:
+        if self._controls > CONTROLS_PER_S:
             self._count_anew()
 
     def _count_anew(self) -> None:
@@ -441,132 +463,10 @@ class Http2Connection(asyncio.Protocol):
             raise Broken(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
         self._transport.write(data)
 
-    # Sending
-
-    def _widen(self, stream: Stream, more: int) -> None:
-        before = stream.window
-        stream.window += more
-        if stream.window > frames.MOST_WINDOW:
-            raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
-        if stream.unsent is not None and before <= 0 < stream.window:
-            self._unsent.append(stream)
-
-    def _send_message(
-        self, stream: Stream, head: Fields, message: bytes, tail: Fields | None
-    ) -> None:
-        """All that is sent of it: its header fields, one message, and the fields of `tail` where
-        there are any. In one write where there is room for all of it."""
-        number, encoder, most = stream.id, self._encoder, self._peer_frame_bytes
-        shared, own = head
-        block = (encoder.blocks.get(shared) or encoder.begin(shared)) + own
-        length = len(message)
-        size, block_size = length + PREFIX_BYTES, len(block)
-        if (
-            size > most
-            or size > stream.window
-            or size > self._window
-            or block_size > most
-            or self._full
-            or self._unsent
-        ):
-            self._send(stream, self._headers(number, block, 0), framed(message), tail)
-            return
-        stream.window -= size  # the DATA that comes for it pays for what it brings
-        self._window -= size
-        begins = _write_head(block_size << 8 | _HEADERS, _WHOLE_HEAD, number)
-        if tail is None:
-            before = _write_message_head(size << 8, _END_STREAM, number, 0, length)
-            self._transport.write(b"".join((begins, block, before, message)))
-            return
-        before = _write_message_head(size << 8, 0, number, 0, length)
-        shared, own = tail
-        last = (encoder.blocks.get(shared) or encoder.begin(shared)) + own
-        last_size = len(last)
-        if last_size > most:
-            ends, last = self._headers(number, last, _END_STREAM), b""
-        else:
-            ends = _write_head(last_size << 8 | _HEADERS, _WHOLE_END, number)
-        self._transport.write(b"".join((begins, block, before, message, ends, last)))
-
-    def _send(
-        self, stream: Stream, before: bytes, data: bytes, tail: Fields | None, ends: bool = True
-    ) -> None:
-        """DATA behind `before`, which are frames; then the fields of `tail`; as there is room."""
-        size = len(data)
-        if (
-            tail is None
-            and size <= stream.window
-            and size <= self._window
-            and size <= self._peer_frame_bytes
-            and not self._full
-            and not self._unsent
-        ):
-            stream.window -= size
-            self._window -= size
-            if self._controls > _MOST_IN_ADVANCE:
-                self._controls -= _CONTROLS_PER_FRAME
-            head = frames.head(size, frames.DATA, _END_STREAM if ends else 0, stream.id)
-            self._transport.write(b"".join((before, head, data)))
-            return
-        if before:
-            self._transport.write(before)
-        stream.unsent, stream.at, stream.tail, stream.ends = data, 0, tail, ends
-        if stream.window > 0 or not size:
-            self._unsent.append(stream)
-        self._send_more()
-
-    def _send_more(self) -> None:
-        while self._unsent and not self._full and not self._lost:
-            stream = self._unsent[0]
-            data = stream.unsent
-            if data is None:  # it was reset
-                self._unsent.popleft()
-                continue
-            left = len(data) - stream.at
-            size = min(left, self._window, stream.window, self._peer_frame_bytes)
-            if size <= 0 < left and self._window <= 0:
-                return
-            self._unsent.popleft()
-            if size <= 0 < left:
-                continue  # until its own window is wider
-            self._send_piece(stream, data, size)
-            if stream.unsent is not None and stream.window > 0:
-                self._unsent.append(stream)
-
-    def _send_piece(self, stream: Stream, data: bytes, size: int) -> None:
-        at, tail = stream.at, stream.tail
-        stream.window -= size
-        self._window -= size
-        if self._controls > _MOST_IN_ADVANCE:
-            self._controls -= _CONTROLS_PER_FRAME
-        stream.at += size
-        last = stream.at == len(data)
-        flags = frames.END_STREAM if last and stream.ends and tail is None else 0
-        self._transport.write(frames.frame(frames.DATA, flags, stream.id, data[at : at + size]))
-        if last:
-            stream.unsent = stream.tail = None
-            if tail is not None:
-                self._transport.write(self._tail(stream.id, tail))
-            self._on_sent(stream)
-
-    def _tail(self, stream: int, tail: Fields) -> bytes:
-        """To be sent at once: what it means depends on the blocks before it."""
-        return self._headers(stream, self._encoder.begin(tail[0]) + tail[1], frames.END_STREAM)
-
-    def _headers(self, stream: int, block: bytes, flags: int) -> bytes:
-        most = self._peer_frame_bytes
-        if len(block) <= most:
-            return frames.frame(frames.HEADERS, flags | frames.END_HEADERS, stream, block)
-        found = frames.frame(frames.HEADERS, flags, stream, block[:most])
-        for at in range(most, len(block), most):
-            last = frames.END_HEADERS if at + most >= len(block) else 0
-            found += frames.frame(frames.CONTINUATION, last, stream, block[at : at + most])
-        return found
-
-    def _reset(self, stream: Stream, code: Code) -> None:
-        self._transport.write(frames.reset(stream.id, code))
-        self._on_reset(stream, code)
-
 
 def _never_opened() -> Broken:
     return Broken(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")
+
+
+def _no_room() -> Broken:
+    return Broken(Code.FLOW_CONTROL_ERROR, "more data than there is room for")

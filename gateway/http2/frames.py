@@ -62,10 +62,17 @@ def settings(values: dict[int, int]) -> bytes:
     return frame(SETTINGS, 0, 0, b"".join([_SETTING.pack(*each) for each in values.items()]))
 
 
-def read_settings(payload: bytes) -> list[tuple[int, int]]:
+def read_settings(payload: bytes) -> dict[int, int]:
+    """The last value of each parameter, as RFC 9113 has it take effect (section 6.5.3); of the
+    table's size the least, at which the peer may have thrown entries out (RFC 7541, section 4.2).
+    Raises Broken."""
     if len(payload) % _SETTING.size:
         raise Broken(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
-    return list(_SETTING.iter_unpack(payload))
+    pairs = list(_SETTING.iter_unpack(payload))
+    values = dict(pairs)
+    if HEADER_TABLE_SIZE in values:
+        values[HEADER_TABLE_SIZE] = min(value for name, value in pairs if name == HEADER_TABLE_SIZE)
+    return values
 
 
 def window_update(stream: int, count: int) -> bytes:

@@ -29,13 +29,18 @@ _STATIC_PLACES = {field: at for at, field in enumerate(STATIC, 1)}
 _MOST_BITS = 28  # of an integer: far above any size that is taken
 _MOST_KNOWN = 64
 _LONGEST_KNOWN = 1024
+_MOST_KNOWN_BYTES = 128 * 1024  # of fields: a few octets may stand for the whole table
+_MOST_LISTS = 8  # times what a list may count: what is beyond is no mistake but a bomb
+_MOST_RESIZES = 2  # at the beginning of a block (RFC 7541, section 4.2)
+_LONGEST_CODE = 30  # bits of the Huffman code that one octet has
 
 
 class Decoder(Generic[T]):
     """Blocks of one direction of one connection, in the order in which they come.
 
     `read` is given the fields of each block, or None for one whose fields count more than
-    `max_list_bytes`; it must give the same for the same fields.
+    `max_list_bytes`; it must give the same for the same fields. What is beyond is read for the
+    table's sake alone, and nothing is decoded that the table cannot hold.
     """
 
     def __init__(self, read: Callable[[list[Field] | None], T], max_list_bytes: int) -> None:
@@ -45,6 +50,8 @@ class Decoder(Generic[T]):
         self._bytes = 0
         self._most_bytes = TABLE_BYTES
         self.known: dict[bytes, T] = {}  # what `decode` gives at once
+        self._known_bytes = 0  # of their fields
+        self._left = 0  # of what the list of the block may count
         self._changed = False
 
     def decode(self, block: bytes) -> T:
@@ -59,45 +66,55 @@ class Decoder(Generic[T]):
             raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short") from None
         if self._changed:
             self.known.clear()
+            self._known_bytes = 0
             return self._read(fields)
         found = self._read(fields)
-        if len(block) <= _LONGEST_KNOWN:
-            if len(self.known) >= _MOST_KNOWN:
+        if len(block) <= _LONGEST_KNOWN and self._left >= 0:
+            self._known_bytes += self._max_list_bytes - self._left
+            if len(self.known) >= _MOST_KNOWN or self._known_bytes > _MOST_KNOWN_BYTES:
                 self.known.clear()
+                self._known_bytes = self._max_list_bytes - self._left
             self.known[block] = found
         return found
 
     def _fields(self, block: bytes) -> list[Field] | None:
         fields: list[Field] = []
-        at, end, left = 0, len(block), self._max_list_bytes
+        at, end, resizes = 0, len(block), 0
+        self._left = self._max_list_bytes
+        least = self._max_list_bytes * (1 - _MOST_LISTS)
         while at < end:
             first = block[at]
             if first & 0x80:
                 index, at = _integer(block, at, 0x7F)
                 field = self._indexed(index)
             elif first & 0x40:
-                field, at = self._literal(block, at, 0x3F)
+                field, at = self._literal(block, at, 0x3F, self._most_bytes)
                 self._add(field)
             elif first & 0x20:
                 size, at = _integer(block, at, 0x1F)
-                if fields or size > TABLE_BYTES:
+                resizes += 1
+                if fields or size > TABLE_BYTES or resizes > _MOST_RESIZES:
                     raise Broken(Code.COMPRESSION_ERROR, "a table size that was not offered")
                 self._resize(size)
                 continue
             else:
-                field, at = self._literal(block, at, 0x0F)
-            left -= len(field[0]) + len(field[1]) + FIELD_BYTES
+                field, at = self._literal(block, at, 0x0F, 0)
+            self._left = left = self._left - len(field[0]) - len(field[1]) - FIELD_BYTES
             if left >= 0:  # else the rest is read for the table's sake alone
                 fields.append(field)
-        return fields if left >= 0 else None
+            elif left < least:
+                raise Broken(Code.ENHANCE_YOUR_CALM, "header fields without end")
+        return fields if self._left >= 0 else None
 
-    def _literal(self, block: bytes, at: int, mask: int) -> tuple[Field, int]:
+    def _literal(self, block: bytes, at: int, mask: int, table_bytes: int) -> tuple[Field, int]:
+        """`table_bytes`: what the table may hold, if the field is put into it."""
         index, at = _integer(block, at, mask)
+        most = max(self._left, table_bytes)
         if index:
             name = self._indexed(index)[0]
         else:
-            name, at = _string(block, at)
-        value, at = _string(block, at)
+            name, at = _string(block, at, most)
+        value, at = _string(block, at, most)
         return (name, value), at
 
     def _indexed(self, index: int) -> Field:
@@ -205,11 +222,14 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
     raise Broken(Code.COMPRESSION_ERROR, "a header block has an integer without an end")
 
 
-def _string(block: bytes, at: int) -> tuple[bytes, int]:
+def _string(block: bytes, at: int, most_bytes: int) -> tuple[bytes, int]:
+    """One that is certain to have more than so many octets is not decoded: it stands for itself."""
     coded = block[at] & 0x80
     size, at = _integer(block, at, 0x7F)
     end = at + size
     if end > len(block):
         raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short")
     text = block[at:end]
-    return (huffman_decoded(text) if coded else text), end
+    if coded and size * 8 // _LONGEST_CODE <= most_bytes:
+        text = huffman_decoded(text)
+    return text, end

@@ -29,9 +29,28 @@ class Status(Exception):
         self.details = details
 
 
+class NoConnection(Status):
+    """None could be made: nothing was sent."""
+
+    def __init__(self, details: str) -> None:
+        super().__init__("UNAVAILABLE", details)
+
+
+class NoRoom(Status):
+    """Too many bytes of answers are held here."""
+
+    def __init__(self, details: str) -> None:
+        super().__init__("RESOURCE_EXHAUSTED", details)
+
+
 def framed(message: bytes) -> bytes:
     """A message as DATA has it, not compressed."""
-    return b"\x00" + len(message).to_bytes(4) + message
+    return prefix(len(message)) + message
+
+
+def prefix(length: int) -> bytes:
+    """What stands before a message of so many bytes that is not compressed."""
+    return b"\x00" + length.to_bytes(4)
 
 
 def number_of(code: str) -> bytes:

@@ -1,215 +1,43 @@
-"""Calls of gRPC from one caller's connection, and their answers (gRPC over HTTP/2).
+"""The connection of one caller: calls of gRPC and their answers (gRPC over HTTP/2).
 
-An `Exchange` is one call: its head, its messages as they came, and what is answered. It is served
-by a task, which begins with the head where messages are read one by one, and with the whole message
-where there is but one. As many streams are served at once as tasks run, whatever the caller has
-reset meanwhile: opening and resetting them gains nothing (CVE-2023-44487).
+As many streams are served at once as tasks run, whatever the caller has reset meanwhile: opening
+and resetting them gains nothing (CVE-2023-44487). Until a credential of the caller's was good, the
+connection has little room: what is sent to it without one is refused by its head, and thrown away.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Final
 
+from gateway.errors import BodiesFull, DeadlineExceeded
 from gateway.http2 import BadStream, Broken, Code, frames
-from gateway.http2.connection import (
+from gateway.http2.bounds import (
     CONNECTION_WINDOW,
     FRAME_BYTES,
     HEAD_LIST_BYTES,
     STREAM_WINDOW,
-    Fields,
-    Http2Connection,
-    Stream,
 )
-from gateway.http2.hpack import Decoder, Field, literal
-from gateway.http2.message import PREFIX_BYTES, Status, number_of, told_of
+from gateway.http2.connection import Http2Connection
+from gateway.http2.exchange import ANSWER, Exchange, Host, status_of, too_large
+from gateway.http2.hpack import Decoder, Field
+from gateway.http2.message import PREFIX_BYTES
 from gateway.http2.request import RequestHead
+from gateway.http2.sender import Fields
+from gateway.pieces import LARGE_BYTES, Pieces
 
 GREETS_S: Final = 20.0  # what the preface may take
 QUIET_S: Final = 60.0  # before a caller is asked whether it is there
 PONG_S: Final = 20.0
+ARRIVALS_S: Final = 1.0  # between two looks at messages that have not come whole
 _RESETS_PER_S: Final = 500
 _MESSAGES_HELD: Final = 4  # of the largest, in calls that have not come whole
+_ENDS_AT_ONCE: Final = 64  # calls, when their connection does
+_UNKNOWN_CALLS: Final = 32  # at once, of a caller without a credential
 
-ANSWER: Final[tuple[Field, ...]] = (
-    (b":status", b"200"),
-    (b"content-type", b"application/grpc"),
-    (b"grpc-accept-encoding", b"identity, deflate, gzip"),
-)
 _HEAD: Final[Fields] = (ANSWER, b"")
-OK: Final[tuple[Field, ...]] = ((b"grpc-status", b"0"),)
-
-App = Callable[["Exchange"], Coroutine[Any, Any, None]]
-"""It ends each exchange, whatever happens to itself."""
-
-
-class Host(Protocol):
-    """The server, as far as its connections know it."""
-
-    stopping: bool
-    max_streams: int
-    max_message_bytes: int
-
-    def opened(self, connection: Http2Server) -> None: ...
-    def closed(self, connection: Http2Server) -> None: ...
-    def app_of(self, head: RequestHead) -> tuple[App, bool]:
-        """What serves this call, and whether it begins before the whole message is here."""
-        ...
-
-
-class Exchange(Stream):
-    """`message` is there once a task for one message begins; else `next` gives them in turn."""
-
-    got = 0  # bytes in `pieces`
-    complete = False  # no more of the request comes
-    open = True  # until it is answered, or cannot be any more
-    left = False  # the caller has gone
-    answering = False  # its head has been sent
-    message = b""  # with its prefix
-    task: asyncio.Task[None] | None = None
-    begun = False  # its task has, and ends by telling its connection
-    _more: asyncio.Future[None] | None = None
-    _room_free: asyncio.Future[None] | None = None
-
-    def __init__(self, connection: Http2Server, head: RequestHead, app: App, at_s: float) -> None:
-        self.connection, self.head, self._app = connection, head, app
-        self.at_s = at_s  # when its head had come, in seconds of the loop
-        self.pieces: list[bytes] = []
-
-    # What serves it asks
-
-    async def next(self) -> bytes | None:
-        """The next message, with its prefix; None behind the last. Raises Status for one that is
-        too large, or not whole."""
-        while (found := self._cut()) is None:
-            if self.complete:
-                if self.got:
-                    raise Status("INTERNAL", "the request ends within a message")
-                return None
-            self.connection.make_room(self)
-            self._more = self.connection.loop.create_future()
-            await self._more
-        return found
-
-    async def heard_out(self, patience_s: float) -> None:
-        """Until all of the request has come, or so long: who is told of an end while it sends may
-        see its own sending fail instead."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                while self.open and not self.complete:
-                    self._more = self.connection.loop.create_future()
-                    await self._more
-
-    async def put(self, message: bytes) -> None:
-        """A message with its prefix; returns when there is room for another."""
-        if not self.open:
-            return
-        before = b""
-        if not self.answering:
-            self.answering = True
-            before = self.connection.head_of(self, ANSWER)
-        self.connection.send(self, before, message)
-        while self.unsent is not None and self.open:
-            self._room_free = self.connection.loop.create_future()
-            await self._room_free
-
-    def answer(self, message: bytes, tail: Fields) -> None:
-        """The only message, and its trailers."""
-        if self.open:
-            self.open = False
-            self.connection.answer(self, message, tail)
-
-    def end_http(self, status: int) -> None:
-        """For a request that is not gRPC's."""
-        if self.open:
-            self.open = False
-            fields = ((b":status", b"%d" % status),)
-            self.connection.write(self.connection.head_of(self, fields, ends=True))
-            self.connection.answered(self)
-
-    def end(self, begins: tuple[Field, ...], own: bytes) -> None:
-        """With these trailers, which are all there is where no message was put. A message that
-        waits for room goes before them."""
-        if not self.open:
-            return
-        connection = self.connection
-        self.open = False
-        if not self.answering:
-            connection.write(connection.head_of(self, (*ANSWER, *begins), own, ends=True))
-        elif self.unsent is not None:
-            self.tail, self.ends = (begins, own), True
-        else:
-            connection.send_tail(self, (begins, own))
-        connection.answered(self)
-
-    # What its connection tells
-
-    def came(self, data: bytes) -> None:
-        self.pieces.append(data)
-        self.got += len(data)
-        self._wake()
-
-    def begin(self) -> None:
-        connection = self.connection
-        connection.running.add(self)
-        self.task = connection.loop.create_task(self._serve())
-
-    def go(self) -> None:
-        """The caller has gone, or must."""
-        self.left = True
-        self.open = False
-        self.unsent = None
-        self.sent()
-        if self.task is not None:
-            self.task.cancel()
-            if not self.begun:  # and never will: not a line of it runs
-                self.connection.served(self)
-
-    def sent(self) -> None:
-        waiter, self._room_free = self._room_free, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
-
-    def came_whole(self) -> None:
-        self.complete = True
-        self._wake()
-
-    def _wake(self) -> None:
-        waiter, self._more = self._more, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
-
-    def _cut(self) -> bytes | None:
-        """A message of those bytes that have come, if they hold a whole one."""
-        if self.got < PREFIX_BYTES:
-            return None
-        if len(self.pieces[0]) < PREFIX_BYTES:
-            self.pieces = [b"".join(self.pieces)]
-        length = frames.number(self.pieces[0], 1)
-        if length > self.connection.host.max_message_bytes:
-            raise Status("RESOURCE_EXHAUSTED", too_large(length, self.connection.host))
-        size = PREFIX_BYTES + length
-        if self.got < size:
-            return None
-        whole = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
-        self.got -= size
-        self.pieces = [whole[size:]] if self.got else []
-        self.connection.taken(self, size)
-        return whole[:size]
-
-    async def _serve(self) -> None:
-        self.begun = True
-        try:
-            await self._app(self)
-        finally:
-            self.connection.served(self)
-
-
-def too_large(size: int, host: Host) -> str:
-    return f"Received message larger than max ({size} vs. {host.max_message_bytes})"
 
 
 class Http2Server(Http2Connection):
@@ -222,6 +50,9 @@ class Http2Server(Http2Connection):
         self._decoder = Decoder(RequestHead, HEAD_LIST_BYTES)
         self._known = self._decoder.known
         self._last_id = 0
+        self._room = frames.USUAL_WINDOW
+        self._trusted = False  # a credential that came over it was good
+        self._arrivals: asyncio.TimerHandle | None = None
         self._preface: bytes | None = b""  # what has come of it; None when it has
         self._stopping = False
         self._held_bytes = 0  # of requests that have not come whole
@@ -257,8 +88,8 @@ class Http2Server(Http2Connection):
 
     def answered(self, exchange: Exchange) -> None:
         """Nothing more is said on it, but perhaps waits for room."""
-        if exchange.got:
-            self._release(exchange)
+        self._release(exchange)
+        exchange.discards = True
         if exchange.unsent is not None or self._streams.pop(exchange.id, None) is None:
             return
         if not exchange.complete:
@@ -266,6 +97,7 @@ class Http2Server(Http2Connection):
 
     def taken(self, exchange: Exchange, size: int) -> None:
         self._held_bytes -= size
+        self.host.held.give_back(size)
         self.make_room(exchange)
 
     def make_room(self, exchange: Exchange) -> None:
@@ -274,9 +106,11 @@ class Http2Server(Http2Connection):
 
     def _release(self, exchange: Exchange) -> None:
         """What has come of it is wanted no more."""
-        self._held_bytes -= exchange.got
-        exchange.got = 0
-        exchange.pieces = []
+        size = exchange.pieces.size
+        if size:
+            self._held_bytes -= size
+            self.host.held.give_back(size)
+            exchange.pieces.clear()
 
     def served(self, exchange: Exchange) -> None:
         """Its task has ended."""
@@ -328,8 +162,7 @@ class Http2Server(Http2Connection):
             frames.MAX_FRAME_SIZE: FRAME_BYTES,
             frames.MAX_HEADER_LIST_SIZE: HEAD_LIST_BYTES,
         }
-        more = frames.window_update(0, CONNECTION_WINDOW - frames.USUAL_WINDOW)
-        self._transport.write(frames.settings(ours) + more)
+        self._transport.write(frames.settings(ours))
         self._looks = self._loop.call_later(GREETS_S, self._look_first)
 
     def data_received(self, data: bytes) -> None:
@@ -363,10 +196,21 @@ class Http2Server(Http2Connection):
         if self._lost:
             return
         super()._end(why)
-        for exchange in tuple(self._streams.values()):
-            exchange.go()
+        if self._arrivals is not None:
+            self._arrivals.cancel()
+        left = [*self._streams.values()]
         self._streams.clear()
         self._unsent.clear()
+        for exchange in left:
+            self._release(exchange)
+        self._dismiss(left)
+
+    def _dismiss(self, left: list[Exchange]) -> None:
+        """What ends a thousand calls at once leaves others their turn."""
+        for exchange in left[:_ENDS_AT_ONCE]:
+            exchange.go()
+        if len(left) > _ENDS_AT_ONCE:
+            self._loop.call_soon(self._dismiss, left[_ENDS_AT_ONCE:])
 
     # Its caller's
 
@@ -379,7 +223,7 @@ class Http2Server(Http2Connection):
     def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
         head = self._known.get(block) or self._decoder.decode(block)
         if stream <= self._last_id:
-            self._on_trailers(stream, ended)
+            self._on_trailers(stream, head, ended)
             return
         if stream % 2 == 0:
             raise Broken(Code.PROTOCOL_ERROR, "a stream that only a server may open")
@@ -389,22 +233,60 @@ class Http2Server(Http2Connection):
         if busy or len(streams) >= host.max_streams or self._stopping or head.malformed:
             self._refuse_call(stream, head)
             return
-        app, at_once = host.app_of(head)
-        streams[stream] = exchange = Exchange(self, head, app, self._now_s())
+        exchange = Exchange(self, head, self._now_s())
         exchange.id, exchange.window = stream, self._peer_window
-        if at_once:
+        exchange.serving = serving = host.serving(exchange)
+        if not self._trusted and not self._admits(exchange, len(streams)):
+            return
+        streams[stream] = exchange
+        if serving.refuses:
+            exchange.discards = True
+            self._count_reset()
+        if serving.at_once:
             exchange.held = True
             exchange.begin()
         if ended:
+            if exchange.length_left:
+                raise BadStream(Code.PROTOCOL_ERROR, "no data where there should be some")
             self._complete(exchange)
+        elif self._arrivals is None:
+            self._arrivals = self._loop.call_later(ARRIVALS_S, self._look_for_late)
 
-    def _on_trailers(self, stream: int, ended: bool) -> None:
+    def _admits(self, exchange: Exchange, calls: int) -> bool:
+        """The first call with a good credential gets the connection its room; without one a caller
+        has a few calls at once."""
+        if exchange.serving.known:
+            self._trusted = True
+            self._room = CONNECTION_WINDOW
+            self.write(frames.window_update(0, CONNECTION_WINDOW - frames.USUAL_WINDOW))
+        elif not exchange.serving.refuses and max(calls, len(self.running)) >= _UNKNOWN_CALLS:
+            self._count_reset()
+            self.write(frames.reset(exchange.id, Code.REFUSED_STREAM))
+            return False
+        return True
+
+    def _look_for_late(self) -> None:
+        """Messages that take too long to come are waited for no longer."""
+        self._arrivals = None
+        now_s, waits = self._now_s(), False
+        for exchange in tuple(self._streams.values()):
+            if exchange.is_late(now_s):
+                exchange.refuse(
+                    DeadlineExceeded("the message did not arrive within the latency budget")
+                )
+            waits = waits or not exchange.complete
+        if waits and not self._lost:
+            self._arrivals = self._loop.call_later(ARRIVALS_S, self._look_for_late)
+
+    def _on_trailers(self, stream: int, head: RequestHead, ended: bool) -> None:
         exchange = self._streams.get(stream)
         if exchange is None:  # of one that was reset, or refused
             self._count_reset()
             return
-        if exchange.complete or not ended:
+        if exchange.complete or not ended or exchange.length_left:
             raise BadStream(Code.PROTOCOL_ERROR, "header fields within a request")
+        if not head.trailers:
+            raise BadStream(Code.PROTOCOL_ERROR, "fields that cannot stand behind a request")
         self._complete(exchange)  # gRPC has none in requests
 
     def _refuse_call(self, stream: int, head: RequestHead) -> None:
@@ -414,39 +296,58 @@ class Http2Server(Http2Connection):
         self.write(frames.reset(stream, code))
 
     def _on_data(self, exchange: Exchange, data: bytes, ended: bool) -> None:
+        size = len(data)
         if exchange.complete:
             self._reset(exchange, Code.STREAM_CLOSED)
             return
-        if not exchange.open:  # answered, and the rest of the answer waits for room
-            if ended:
-                exchange.complete = True
-            return
-        if ended and not exchange.got and exchange.task is None:
+        if exchange.length_left is not None:
+            exchange.length_left = left = exchange.length_left - size
+            if left < 0 or (ended and left):
+                self._reset(exchange, Code.PROTOCOL_ERROR)  # RFC 9113, section 8.1.1
+                return
+        pieces = exchange.pieces
+        if ended and not pieces.size and exchange.task is None:
             exchange.complete = True
             exchange.message = data
             exchange.begin()
             return
-        self._held_bytes += len(data)
+        if not self.host.held.take(size):
+            words = "the gateway holds as much of requests as it may; send again in a while"
+            exchange.refuse(BodiesFull(words, retry_after_s=1.0))
+            return
+        self._held_bytes += size
         exchange.came(data)
         if exchange.task is None:
-            most = self.host.max_message_bytes + PREFIX_BYTES
-            declared = frames.number(exchange.pieces[0], 1) if len(exchange.pieces[0]) > 4 else 0
-            if exchange.got > most or declared + PREFIX_BYTES > most:
-                size = max(declared, exchange.got - PREFIX_BYTES)
-                exchange.end(*status_of("RESOURCE_EXHAUSTED", too_large(size, self.host)))
+            most = exchange.serving.max_bytes
+            begins = pieces.first(PREFIX_BYTES)
+            declared = frames.number(begins, 1) if len(begins) == PREFIX_BYTES else 0
+            if pieces.size > most + PREFIX_BYTES or declared > most:
+                words = too_large(max(declared, pieces.size - PREFIX_BYTES), most)
+                exchange.end(*status_of("RESOURCE_EXHAUSTED", words))
                 return
         if self._held_bytes > self._most_held_bytes:
             words = "too much of requests that have not come whole; send fewer at once"
-            exchange.end(*status_of("RESOURCE_EXHAUSTED", words))
+            exchange.refuse(BodiesFull(words, retry_after_s=1.0))
             return
         if ended:
             self._complete(exchange)
 
+    def _on_discarded(self, exchange: Exchange, ended: bool) -> None:
+        if exchange.complete:
+            self._reset(exchange, Code.STREAM_CLOSED)
+        elif ended:
+            exchange.came_whole()
+
     def _complete(self, exchange: Exchange) -> None:
         if exchange.task is None:
             exchange.complete = True
-            exchange.message = b"".join(exchange.pieces)
-            self._release(exchange)
+            size = exchange.pieces.size
+            self._held_bytes -= size
+            self.host.held.give_back(size)
+            if size <= LARGE_BYTES:
+                exchange.message = exchange.pieces.take()
+            else:
+                exchange.large, exchange.pieces = exchange.pieces, Pieces()
             exchange.begin()
         else:
             exchange.came_whole()
@@ -463,7 +364,14 @@ class Http2Server(Http2Connection):
             exchange.sent()
         else:
             self.answered(exchange)
+            exchange.sent()
             self._close_if_done()
+
+    def give_up_on(self, exchange: Exchange) -> None:
+        """Its caller takes nothing of what it is sent."""
+        exchange.unsent = None
+        if self._streams.pop(exchange.id, None) is not None:
+            self.write(frames.reset(exchange.id, Code.CANCEL))
 
     def _on_goaway(self, last: int, code: int) -> None:
         """The caller opens nothing more; it closes when it has its answers."""
@@ -482,8 +390,3 @@ def _names_in(certificate: Mapping[str, Any]) -> dict[str, tuple[bytes, ...]]:
     names = certificate.get("subjectAltName", ())
     kinds = (("peer_dns", "DNS"), ("peer_uri", "URI"))
     return {key: tuple(n.encode() for kind, n in names if kind == of) for key, of in kinds}
-
-
-def status_of(code: str, words: str, own: bytes = b"") -> Fields:
-    """Trailers that say how a call failed, with a block of others."""
-    return ((b"grpc-status", number_of(code)),), literal(b"grpc-message", told_of(words)) + own

@@ -16,13 +16,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway import premises
+from gateway.config.section import NAME_WORDS, is_name, is_upstream_name
 from gateway.configfile import ConfigError
 from gateway.imports import Imported
 from gateway.imports.litellm_providers import AZURE, IN_THE_CLOUD, OTHER_DIALECTS, SELF_HOSTED
 
 _ENVIRON = "os.environ/"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _TASKS = {"chat": "generate", "completion": "generate", "responses": "generate",
           "embedding": "embeddings"}  # fmt: skip
 
@@ -134,16 +134,24 @@ class _Reader:
                 where, f"{group}: name the models; a wildcard lets anything through"
             )
             return None
-        if not _NAME.fullmatch(group):
-            self.found.left_out(where, f"{group!r} is no name for a model here: {_NAME.pattern}")
+        if not self._is_name(where, group):
             return None
         info = _mapping(entry, "model_info")
         task = self._task(where, group, info)
         endpoint = self._endpoint(f"{where}.litellm_params", group, params, full) if task else None
         if task is None or endpoint is None:
             return None
-        own = full.partition("/")[2] if _provider(full) else full
+        first = _stated_provider(params) or _provider(full)
+        own = full.removeprefix(f"{first}/") if first else full
+        if not is_upstream_name(own):
+            self.found.left_out(where, f"{group}: {own!r} is no name for a model at an endpoint")
+            return None
         return Deployment(group, own, task, endpoint, _prices({**info, **params}))
+
+    def _is_name(self, where: str, name: str) -> bool:
+        if not is_name(name):
+            self.found.left_out(where, f"{name!r} is no name for a model here: {NAME_WORDS}")
+        return is_name(name)
 
     def _task(self, where: str, group: str, info: Mapping[str, Any]) -> str | None:
         mode = _text(info, "mode")
@@ -158,7 +166,7 @@ class _Reader:
 
     def _endpoint(self, where: str, group: str, params: Mapping[str, Any], full: str) -> str | None:
         """The name of the endpoint at which it is served, which may be a new one."""
-        provider = _provider(full) or _text(params, "custom_llm_provider") or "openai"
+        provider = _stated_provider(params) or _provider(full) or "openai"
         url = self._url(where, group, provider, _text(params, "api_base") or "")
         if url is None:
             return None
@@ -266,14 +274,13 @@ class _Reader:
                 self.found.left_out(
                     group, f"{place.model} at {place.endpoint}: its answers are of another kind"
                 )
-        served: dict[str, dict[str, Any]] = {}
+        served: dict[tuple[str, str], dict[str, Any]] = {}
         several = len({p.model for p in fit}) > 1
         same = next((p for p in fit if self._zone(p) == "onprem"), fit[0]).model
         for place in fit:
-            if place.endpoint in served:
+            if (place.endpoint, place.model) in served:
                 self.found.left_out(
-                    group,
-                    f"{place.model}: {place.endpoint} serves {group} already, by another name",
+                    group, f"{place.model} at {place.endpoint}: it is listed there already"
                 )
                 continue
             its: dict[str, Any] = {"endpoint": place.endpoint}
@@ -288,7 +295,7 @@ class _Reader:
                     group, f"the price at {place.endpoint} is not in the file: say "
                     "price_usd_per_1k_tokens, or it counts as costs.unknown_usd_per_1k_tokens says"
                 )  # fmt: skip
-            served[place.endpoint] = its
+            served[place.endpoint, place.model] = its
         return {"task": task, "served_by": list(served.values())}
 
     def _zone(self, place: Deployment) -> str:
@@ -298,12 +305,11 @@ class _Reader:
         aliases = _mapping(self._document.get("router_settings"), "model_group_alias")
         for alias, group in aliases.items():
             group = _text(group, "model") if isinstance(group, Mapping) else group
-            if group in self._deployments and alias not in self._deployments:
+            where = f"router_settings.model_group_alias.{alias}"
+            if group not in self._deployments or alias in self._deployments:
+                self.found.left_out(where, f"there is no model {group!r}")
+            elif self._is_name(where, alias):
                 self._deployments[alias] = list(self._deployments[group])
-            else:
-                self.found.left_out(
-                    f"router_settings.model_group_alias.{alias}", f"there is no model {group!r}"
-                )
 
     def _fallbacks(self) -> None:
         own = dict(self._deployments)
@@ -394,7 +400,13 @@ def _provider(full: str) -> str:
     """`openai` of `openai/gpt-4o`; empty for a name without one."""
     first, slash, _ = full.partition("/")
     known = {*IN_THE_CLOUD, *SELF_HOSTED, *AZURE, *OTHER_DIALECTS}
-    return first if slash and (first in known or "." not in first) else ""
+    its = first in known or not {".", ":"}.intersection(first)  # as of a host, or of `ft:...`
+    return first if slash and its else ""
+
+
+def _stated_provider(params: Mapping[str, Any]) -> str:
+    """It counts before what the name of the model begins with."""
+    return _text(params, "custom_llm_provider") or ""
 
 
 def _variable(provider: str, what: str) -> str:

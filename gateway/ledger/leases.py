@@ -61,6 +61,7 @@ class Leases:
         self._slices: dict[str, _Slice] = {}
         self._waiting: dict[_Taking, None] = {}  # in the order in which they came
         self._asking = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None  # the question that whoever comes now joins
         self.down = False  # the store does not answer: nothing may leave
 
     def allow(self, limits: Mapping[str, Limits]) -> None:
@@ -81,14 +82,13 @@ class Leases:
 
     async def take(self, tenant: str, nano_usd: int) -> str:
         """The scope that has not got so much; empty when it was put aside. All who wait meanwhile
-        are asked for together. Raises LedgerDown."""
+        are asked for together; the store's answer is taken in also when they have given up, so that
+        the next call has it. Raises LedgerDown."""
         its = _Taking(self._payers(tenant), nano_usd)
         self._waiting[its] = None
         try:
             for _ in range(_TRIES):
-                async with self._asking:
-                    if its.short is None:
-                        await self._ask_for_all()
+                await asyncio.shield(self._question())
                 if its.short is not None:
                     break
         except BaseException:  # to release, on cancellation too
@@ -100,6 +100,17 @@ class Leases:
         if its.short is None:
             raise LedgerDown("what was leased is gone")
         return its.short
+
+    def _question(self) -> asyncio.Task[None]:
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._ask_in_turn())
+            self._next.add_done_callback(_retrieve)
+        return self._next
+
+    async def _ask_in_turn(self) -> None:
+        async with self._asking:
+            self._next = None  # it asks for those that wait by now
+            await self._ask_for_all()
 
     async def _ask_for_all(self) -> None:
         asking = []
@@ -206,3 +217,9 @@ class Leases:
             if found.refused_s > since_s and nano_usd >= found.refused and found.free < nano_usd:
                 return scope
         return ""
+
+
+def _retrieve(question: asyncio.Task[None]) -> None:
+    """Those who asked may all have given up; then nobody else reads the error."""
+    if not question.cancelled():
+        question.exception()

@@ -126,6 +126,8 @@ class Ledger:
             if now_s - self._forgot_s >= _FORGET_S:
                 self._forgot_s = now_s
                 await self._run(lambda: self._store.forget(self._keep_days))
+            if self.leases.down:  # which nothing may have been written since
+                await self._run(self._store.check_room)
         except LedgerDown as down:
             self._failed(down)
         except Exception:

@@ -39,6 +39,18 @@ def to_read(path: Path, postgres: str | None) -> Database:
     return database
 
 
+def reachable(path: Path, postgres: str | None) -> None:
+    """Whether a gateway could open it; nothing is written, and no file is made. Raises LedgerError
+    or LedgerDown."""
+    if postgres is None and not path.exists():
+        return
+    database = _database(path, postgres, read_only=True)
+    try:
+        schema.check_not_newer(database)
+    finally:
+        database.close()
+
+
 def _database(path: Path, postgres: str | None, read_only: bool = False) -> Database:
     if postgres is None:
         return SqliteDatabase(path, read_only)

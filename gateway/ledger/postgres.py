@@ -7,9 +7,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from gateway.ledger.database import LedgerDown, LedgerError, Row, Value
+from gateway.ledger.watchdog import AnswerWatchdog
 
-_CONNECT_S = 5
-_STATEMENT_MS = 5000
+_CONNECT_S = 3
+_STATEMENT_MS = 3500
 _LOCK = 0x5B111A
 """Of all writers of one database, in the place of SQLite's one writer: leases are granted after all
 that was granted before has been seen."""
@@ -33,21 +34,33 @@ class PostgresDatabase:
             ) from None
         self._driver: Any = psycopg
         self._dsn = dsn
+        self._watchdog = AnswerWatchdog()
         try:
             self._connection = self._connected()
+        except psycopg.ProgrammingError:  # its words quote what it was given
+            self._watchdog.close()
+            raise LedgerError(
+                "ledger.postgres is not a connection string of PostgreSQL, such as "
+                "postgresql://user@host/database"
+            ) from None
         except psycopg.Error as exc:
+            self._watchdog.close()
             raise LedgerError(
                 f"the ledger's PostgreSQL cannot be reached ({_told(exc)}): see ledger.postgres"
             ) from None
 
     def _connected(self) -> Any:
-        return self._driver.connect(
+        """The server ends a statement that takes too long; the watchdog ends the connection to a
+        server that does not answer at all."""
+        connection = self._driver.connect(
             self._dsn,
             autocommit=True,
             connect_timeout=_CONNECT_S,
             application_name="spillway",
             options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={_STATEMENT_MS}",
         )
+        self._watchdog.follow(connection.fileno())
+        return connection
 
     def element(self, at: int, kind: str) -> str:
         return f"(found.value ->> {at})::{kind}"
@@ -69,6 +82,7 @@ class PostgresDatabase:
     def _mend(self) -> None:
         """A connection that broke is replaced before the next transaction."""
         if self._connection.closed or self._connection.broken:
+            self._connection.close()
             with self._translated():
                 self._connection = self._connected()
 
@@ -89,13 +103,19 @@ class PostgresDatabase:
         return self.read("SELECT to_regclass(?)::text", [name])[0][0] is not None
 
     def close(self) -> None:
+        self._watchdog.close()
         self._connection.close()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
-            yield
+            with self._watchdog:
+                yield
         except self._driver.Error as exc:
+            if self._watchdog.timed_out:
+                raise LedgerDown(
+                    f"PostgreSQL: no answer for {self._watchdog.answer_s:g} s"
+                ) from None
             raise LedgerDown(f"PostgreSQL: {_told(exc)}") from None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from gateway import ambient
 from gateway.config import Settings
 from gateway.ledger.opening import to_read
-from gateway.ledger.report import GpuPrice, Question, Report, as_json, report
+from gateway.ledger.report import GpuPrice, Question, Report, Saved, as_json, report
 from gateway.types import Zone
 
 
@@ -34,12 +34,12 @@ class LedgerReader:
         finally:
             database.close()
 
-    async def avoided_today(self) -> int:
-        """Nano-dollars that the clear calls which were answered here today (UTC) would have cost
-        in the cloud. Raises LedgerError or LedgerDown."""
+    async def saved_today(self) -> Saved:
+        """What the clear calls that on-prem servers answered today (UTC) saved. Raises LedgerError
+        or LedgerDown."""
         today = datetime.fromtimestamp(ambient.wall_s(), UTC).date()
         asked = Question(first=today, last=today)
-        return (await asyncio.to_thread(self.report, asked)).saved.in_the_cloud
+        return (await asyncio.to_thread(self.report, asked)).saved
 
     async def document(self, question: Question) -> dict[str, Any]:
         """The report as JSON values, read beside the loop."""

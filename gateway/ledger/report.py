@@ -5,14 +5,14 @@ Read from the sums by day, so that a year of calls takes no longer than a day of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from gateway.ledger.database import Database, Row, integer
 from gateway.pricing import usd
-from gateway.types import Zone
+from gateway.types import Zone, endpoint_of
 
 BY = ("tenant", "model", "zone", "endpoint", "reason", "day")
 """What spend can be shown by; columns of `days`."""
@@ -157,14 +157,14 @@ def report(
     first = question.first or date.fromisoformat(str(ends[0]))
     last = min(question.last or today, max(today, date.fromisoformat(str(ends[1]))))
     hours = _hours(database, first, last, now_s)
-    gpus = tuple(
-        _gpu(str(row[0]), row, prices, hours)
-        for row in database.read(
-            "SELECT endpoint, SUM(gpu_ns), SUM(compared_gpu_ns), SUM(cloud_nano_usd) FROM days"
-            f"{where} AND zone = ? GROUP BY endpoint ORDER BY endpoint",
-            [*values, _ONPREM],
-        )
-    )
+    rows: dict[str, list[Row]] = {}  # of all places of an endpoint
+    for row in database.read(
+        "SELECT endpoint, SUM(gpu_ns), SUM(compared_gpu_ns), SUM(cloud_nano_usd) FROM days"
+        f"{where} AND zone = ? GROUP BY endpoint ORDER BY endpoint",
+        [*values, _ONPREM],
+    ):
+        rows.setdefault(endpoint_of(str(row[0])), []).append(row)
+    gpus = tuple(_gpu(name, its, prices, hours) for name, its in sorted(rows.items()))
     return Report(
         question, first, last, _groups(database, question), _saved(database, where, values), gpus,
         None if question.tenant else _another(database, where, values, prices, hours),
@@ -275,8 +275,8 @@ def _saved(database: Database, where: str, values: list[str]) -> Saved:
     return Saved(compared, served - compared, cost, in_the_cloud)
 
 
-def _gpu(endpoint: str, row: Row, prices: Mapping[str, GpuPrice], hours: float) -> Gpu:
-    busy, compared, in_the_cloud = map(integer, row[1:])
+def _gpu(endpoint: str, rows: Sequence[Row], prices: Mapping[str, GpuPrice], hours: float) -> Gpu:
+    busy, compared, in_the_cloud = (sum(integer(row[at]) for row in rows) for at in (1, 2, 3))
     price = prices.get(endpoint, GpuPrice(1, 0.0))  # one that is not in the settings any more
     worth = usd(in_the_cloud) / (compared / _HOUR_NS) if compared else None
     busy_h = busy / _HOUR_NS

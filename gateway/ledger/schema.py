@@ -115,6 +115,11 @@ def check(database: Database) -> None:
     _refuse_newer(found)
 
 
+def check_not_newer(database: Database) -> None:
+    """Raises LedgerError for a ledger that a newer version has written."""
+    _refuse_newer(version_of(database))
+
+
 def migrate(database: Database, upto: int = NEWEST) -> None:
     """Each version in a transaction of its own. Raises LedgerError for one that is newer."""
     with database.writing():

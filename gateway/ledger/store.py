@@ -79,6 +79,11 @@ class Already:
     total: Mapping[str, int]
 
 
+_FILLER: Final = "." * 1000
+_FILLERS: Final = 64
+"""Rows that show that there is room. They are leases of nothing, which are over."""
+
+
 class Store:
     def __init__(self, database: Database, owner: str, wall_s: Callable[[], float]) -> None:
         """Raises LedgerError or LedgerDown."""
@@ -188,6 +193,19 @@ class Store:
                 "SELECT scope, nano_usd FROM leases WHERE owner = ?", [self._owner]
             )
             return {str(scope): integer(some) for scope, some in found}
+
+    def check_room(self) -> None:
+        """Raises LedgerDown unless 64 KiB can be written: a page may have room for a lease that is
+        renewed, and for no entry."""
+        rows = [(self._owner, f"{at} {_FILLER}") for at in range(_FILLERS)]
+        with self._database.writing():
+            self._database.write_many(
+                "INSERT INTO leases (owner, scope, nano_usd, expires_s) VALUES (?, ?, 0, 0)", rows
+            )
+        with self._database.writing(lasting=False):
+            self._database.write(
+                "DELETE FROM leases WHERE owner = ? AND expires_s = 0", [self._owner]
+            )
 
     def drop_leases(self, owners: Iterable[str]) -> None:
         """Of processes that are gone, and what they had reserved with them."""

@@ -7,6 +7,8 @@ from gateway.types import DocumentCall, InferenceRequest, JsonDocument, Operatio
 
 _CHARACTERS_A_TOKEN = 4.0
 _OUT_UNLESS_SAID = 256.0
+_STRINGS = {str}
+_TEXTS = {str, dict, list}  # types of what has characters, or may
 
 
 def tokens(request: InferenceRequest) -> float:
@@ -34,5 +36,9 @@ def _characters(document: JsonDocument) -> int:
         elif kind is dict:
             left += item.values()
         elif kind is list:
-            left += item
+            kinds = set(map(type, item))
+            if kinds == _STRINGS:
+                found += sum(map(len, item))
+            elif not kinds.isdisjoint(_TEXTS):
+                left += item
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -12,11 +13,14 @@ from typing import Any
 
 import yaml
 
-from gateway.models import build, configs, declaration, draft, graph, verify, versions
+from gateway.models import batching, build, configs, declaration, draft, graph, verify, versions
 from gateway.models.declaration import Declaration
 from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.rows import Verdict
 from gateway.models.samples import Cutter, numpy_of
 from gateway.models.sessions import Level, Session
+
+log = logging.getLogger(__name__)
 
 Tell = Callable[[str], None]
 _CODE = ("model.py", "ort_session.py", "runtime.py")
@@ -32,6 +36,7 @@ class Adopted:
     version: int
     drafted: bool  # its model.yaml is to be completed
     verified: verify.Verified
+    unbatched: Verdict | None = None  # why its model.yaml has dynamic batching off from now on
 
 
 def adopt(
@@ -60,6 +65,8 @@ def adopt(
         _put(made, made / str(number), file, given, declared_in, found)
         declared = declaration.load(made / declaration.FILE)
         build.check(versions.graph_file(made, declared), declared, tell)
+        tell("trying rows together and alone")
+        declared, unbatched = _with_batching(made, declared)
         if drafts and declared.canary is None:
             declared = _with_canary(made, declared)
         configs.write(made, declared)
@@ -70,7 +77,9 @@ def adopt(
             _replace(made, directory, number)
         else:
             versions.place(made, directory)
-    return Adopted(directory, number, drafts, verified)
+    if unbatched is not None:
+        log.warning("%s: its rows are %s; served without dynamic batching", given.name, unbatched)
+    return Adopted(directory, number, drafts, verified, unbatched)
 
 
 def _not_carried(last: int) -> Callable[[str, list[str]], set[str]]:
@@ -132,6 +141,23 @@ def _runtime(declared: Declaration) -> dict[str, Any]:
             "most_pieces": declared.axes[text.axis].max,
         },
     }
+
+
+def _with_batching(made: Path, declared: Declaration) -> tuple[Declaration, Verdict | None]:
+    """Dynamic batching is switched off in model.yaml where rows influence each other or cannot be
+    tried. Raises WrongModel where model.yaml has words of its own on batching."""
+    found = batching.failed(made, declared)
+    if found is None:
+        return declared, None
+    path, verdict = found
+    if "batching" in declared.model_fields_set:
+        raise WrongModel(f"{path}: {batching.refusal(declared, verdict)}")
+    at = made / declaration.FILE
+    with at.open("a", encoding="utf-8") as file:
+        file.write(
+            f"# Tried when it was added: rows are {verdict}.\nbatching: {{dynamic: false}}\n"
+        )
+    return declaration.load(at), verdict
 
 
 def _with_canary(made: Path, declared: Declaration) -> Declaration:

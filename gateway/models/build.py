@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.models import accuracy, evidence, graph, precision, verify, versions
+from gateway.models import accuracy, batching, evidence, graph, precision, verify, versions
 from gateway.models.declaration import Declaration, Precision, RangeDeclaration, TensorDeclaration
 from gateway.models.engines import EngineBuilder, Profile, Shape
 from gateway.models.failures import GateClosed, WrongModel
@@ -39,6 +39,8 @@ def build(
     nothing has changed then."""
     source = versions.graph_file(directory, declared)
     check(source, declared, tell)
+    tell("trying rows together and alone")
+    batching.check(directory, declared)
     versions.swept(source.parent)
     with versions.staging(source.parent) as staged:
         made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]

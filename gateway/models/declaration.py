@@ -177,6 +177,10 @@ class BatchingDeclaration(Section):
     """Triton's dynamic batching. Plain unless a profile shows that more helps."""
 
     dynamic: bool = True
+    rows_independent: bool = Field(
+        False,
+        description="its owner's word that rows do not influence each other; else it is tried",
+    )
     preferred: tuple[Count, ...] = ()
     delay_us: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 

@@ -21,6 +21,7 @@ class Variant:
     size_bytes: int
     sha256: str
     verified: bool | None  # None: not since the file changed
+    rows: str | None = None  # whether those of a batch influence each other, where it was tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Listed:
                     "bytes": v.size_bytes,
                     "sha256": v.sha256,
                     "verified": v.verified,
+                    "rows": v.rows,
                 }
                 for v in self.variants
             ],
@@ -93,6 +95,7 @@ def _variants(directory: Path, declared: Declaration) -> list[Variant]:
             path.stat().st_size,
             versions.sha256(path),
             known.get(path.name, {}).get("verified"),
+            known.get(path.name, {}).get("rows"),
         )
         for path in files
     ]

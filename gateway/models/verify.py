@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from gateway.models import evidence, graph, versions
+from gateway.models import batching, evidence, graph, versions
 from gateway.models.declaration import Declaration, Precision
 from gateway.models.engines import ENGINE_SUFFIXES, Loaded
 from gateway.models.engines.kinds import runner_of
 from gateway.models.failures import WrongModel
+from gateway.models.rows import Verdict
 from gateway.models.samples import (
     Cutter,
     Sample,
@@ -29,7 +30,7 @@ from gateway.models.samples import (
     data_set,
     random_batches,
 )
-from gateway.models.sessions import Level, Outputs, Session
+from gateway.models.sessions import Feed, Level, Outputs, Session
 
 Tell = Callable[[str], None]
 
@@ -63,6 +64,7 @@ class Checked:
     tolerance: float | None = None
     off: Off = Off()
     skipped: str | None = None
+    rows: Verdict | None = None  # of one batch; None: it takes no batches, or was not run
 
     @property
     def ok(self) -> bool:
@@ -97,6 +99,8 @@ class Verified:
                     "sample": v.off.sample,
                     "row": v.off.row,
                     "skipped": v.skipped,
+                    "rows": v.rows and v.rows.rows.value,
+                    "rows_why": v.rows and v.rows.why,
                 }
                 for v in self.variants
             ],
@@ -118,12 +122,17 @@ def verify(directory: Path, declared: Declaration, tell: Tell, update: bool = Fa
     wrong = _against_golden(directory, declared, reference.session)
     wrong += _against_canary(directory, declared, reference.session)
     checked = []
+    served = dict(batching.served(directory, declared))
     for name, file, precision in _variants(directory, declared):
         tell(f"{declared.name}: {name}")
-        checked.append(reference.check(name, file, precision))
-    found = Verified(declared.name, checked, wrong)
-    _remember(at.parent, found)
-    return found
+        found = reference.check(name, file, precision)
+        checked.append(found)
+        if found.rows is not None and file in served:
+            said = batching.refusal(declared, found.rows)
+            wrong += [] if said is None else [f"{name}: {said}"]
+    verified = Verified(declared.name, checked, wrong)
+    _remember(at.parent, verified)
+    return verified
 
 
 def _samples(directory: Path, declared: Declaration) -> Iterator[Sample]:
@@ -160,6 +169,7 @@ class Reference:
         loads: Mapping[str, Callable[[Path], Loaded]] | None = None,
     ) -> None:
         """`loads`: what opens engines, by their suffix; by default whoever is installed."""
+        self._directory = directory
         self._declared = declared
         self._loads = loads or {}
         self.session = Session(versions.graph_file(directory, declared), level=Level.NONE)
@@ -180,7 +190,12 @@ class Reference:
         for sample, wanted in zip(self._samples, self._expected, strict=True):
             off = _furthest(loaded.run(sample.feed), wanted, self._declared, sample)
             worst = max(worst, off, key=_distance)
-        return Checked(name, file, tolerance, worst)
+        return Checked(name, file, tolerance, worst, rows=self._rows(loaded.run, precision))
+
+    def _rows(self, run: Callable[[Feed], Outputs], precision: Precision) -> Verdict | None:
+        if self._declared.max_batch < 2:
+            return None
+        return batching.tried(self._declared, run, precision, self._directory)
 
 
 def _loaded(file: Path, precision: Precision) -> Loaded:
@@ -312,4 +327,6 @@ def _remember(version: Path, found: Verified) -> None:
                 "verified": bool(before and checked.ok and not found.wrong),
                 "distance": float(f"{checked.off.distance:.3g}"),
             }
+            if checked.rows is not None:
+                measured[checked.file.name]["rows"] = checked.rows.rows.value
     evidence.add(version, measured)

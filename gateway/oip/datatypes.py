@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.errors import MalformedBody, RequestRejected
+from gateway.errors import BodyTooLarge, MalformedBody, RequestRejected
 
 MAX_RANK = 64
+MAX_TENSORS = 4096  # of a call, on either side
 MAX_ELEMENTS = 1 << 40  # far beyond any body, and its product with a size stays a small integer
+
+MAX_STRINGS = 1 << 17  # of one input
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,12 @@ def of_tensor(error: RequestRejected, kind: str, at: int, name: object) -> Reque
     return type(error)(f"{label(kind, at, name)}: {error.message}")
 
 
+def check_count(tensors: Sequence[Any], kind: str) -> None:
+    """Raises MalformedBody for more tensors than a call may have."""
+    if len(tensors) > MAX_TENSORS:
+        raise MalformedBody(f"{kind}: a call may have {MAX_TENSORS} tensors, this has more")
+
+
 def find(name: object) -> Datatype:
     datatype = DATATYPES.get(name) if isinstance(name, str) else None
     if datatype is None:
@@ -104,6 +113,14 @@ def check_bytes(data: bytes, datatype: Datatype, count: int) -> None:
         raise MalformedBody(
             f"byte size mismatch: its shape and datatype {datatype.name} "
             f"expect {count * datatype.size} bytes, got {len(data)}"
+        )
+
+
+def check_strings(datatype: Datatype, count: int) -> None:
+    """Of an input: each element is read by itself. Raises BodyTooLarge."""
+    if not datatype.size and count > MAX_STRINGS:
+        raise BodyTooLarge(
+            f"has more than {MAX_STRINGS} elements of type BYTES; send fewer at once"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 from gateway.errors import MalformedBody
@@ -15,6 +16,7 @@ BINARY_ONLY = ("FP16", "BF16")
 TRITONS_DIGITS = 50_000
 """Beyond so many floats in one tensor the digits are the quick ones, which read back the same."""
 
+_PIECE = 64 * 1024
 _WHOLE = frozenset({int}), "whole numbers"
 _HOLDS: dict[str, tuple[frozenset[type], str]] = {
     **{name: _WHOLE for name in DATATYPES if "INT" in name},
@@ -35,16 +37,17 @@ def read(data: object, datatype: Datatype, count: int) -> bytes:
     if len(flat) != count:
         raise MalformedBody(f"its shape expects {count} elements, data has {len(flat)}")
     kinds, words = _HOLDS[datatype.name]
-    if not kinds.issuperset(map(type, flat)):
+    if not all(kinds.issuperset(map(type, piece)) for piece in _pieces(flat)):
         raise MalformedBody(f"data of datatype {datatype.name} must hold {words} only")
     if datatype.name == "BYTES":
-        return join([item.encode() for item in flat])
+        return b"".join([join([item.encode() for item in piece]) for piece in _pieces(flat)])
     if datatype.name == "BOOL":
         return bytes(flat)
     try:
         if datatype.name == "FP64":
             flat = [literals.as_triton_reads(item) for item in flat]
-        return struct.pack(f"<{count}{datatype.code}", *flat)
+        pieces = [struct.pack(f"<{len(p)}{datatype.code}", *p) for p in _pieces(flat)]
+        return b"".join(pieces)
     except (struct.error, OverflowError):
         raise MalformedBody(f"data has a number that {datatype.name} cannot hold") from None
 
@@ -60,6 +63,15 @@ def write(data: bytes, datatype: Datatype, count: int) -> bytes:
         digits = grisu.digits if count <= TRITONS_DIGITS else literals.shortest
         return f"[{','.join(literals.double(value, digits) for value in found)}]".encode()
     return f"[{','.join(map(str, found))}]".encode()
+
+
+def _pieces(flat: list[Any]) -> Iterator[list[Any]]:
+    """So that no step over many elements keeps other threads waiting for long."""
+    if len(flat) <= _PIECE:
+        yield flat
+        return
+    for at in range(0, len(flat), _PIECE):
+        yield flat[at : at + _PIECE]
 
 
 def _flat(data: object) -> list[Any]:

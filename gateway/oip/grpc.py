@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -19,6 +19,8 @@ from gateway.oip import rest_reply
 from gateway.oip.datatypes import (
     Datatype,
     check_bytes,
+    check_count,
+    check_strings,
     element_count,
     find,
     join,
@@ -30,6 +32,9 @@ from gateway.oip.rest import BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE, NO_PARAMET
 from gateway.types import GrpcMessage, Parameter, RequestedOutput, RestBody, Tensor, TensorCall
 
 _VERSION = re.compile(r"[0-9]{0,18}")
+_PACKED_AT_ONCE = 1 << 14  # elements
+_ID_FIELD, _LENGTH_DELIMITED = 3, 2  # of a ModelInferResponse; the wire type of what has a length
+_RAW_INPUTS, _RAW_OUTPUTS = b"\x3a", b"\x32"  # fields 7 and 6 of the two messages, with a length
 _SHARED_MEMORY = "shared_memory"
 _REST_ONLY = frozenset({BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE})
 
@@ -39,6 +44,8 @@ def decode_request(message: Any, *, streamed: bool = False) -> TensorCall:
     version = message.model_version
     if version and not _VERSION.fullmatch(version):
         raise MalformedBody("model_version: must be at most 18 decimal digits, or empty")
+    check_count(message.inputs, "inputs")
+    check_count(message.outputs, "outputs")
     inputs = _tensors(message.inputs, message.raw_input_contents, "inputs")
     outputs: tuple[RequestedOutput, ...] = ()
     if message.outputs:
@@ -71,20 +78,20 @@ def encode_request(
     *,
     timeout_us: int | None = None,
     without: Container[str] = (),
-) -> Any:
-    """A `ModelInferRequest` with every input in `raw_input_contents`, and all parameters of the
-    request but those."""
+) -> list[bytes]:
+    """A serialised `ModelInferRequest` in pieces, with every input in `raw_input_contents`, and all
+    parameters of the request but those."""
     message = service_pb2.ModelInferRequest(model_name=model, model_version=version, id=call.id)
     if call.parameters:
         kept = {name: value for name, value in call.parameters.items() if name not in without}
         _set(message.parameters, kept)
     if timeout_us is not None:
         _set(message.parameters, {"timeout": timeout_us})
-    _add(message.inputs, message.raw_input_contents, call.inputs)
+    _add(message.inputs, call.inputs)
     for wanted in call.outputs:
         output = message.outputs.add(name=wanted.name)
         _set(output.parameters, wanted.parameters)
-    return message
+    return [message.SerializeToString(), *_raw(_RAW_INPUTS, call.inputs)]
 
 
 def decode_response(message: GrpcMessage) -> TensorReply:
@@ -103,13 +110,39 @@ def decode_response(message: GrpcMessage) -> TensorReply:
         raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
 
 
+def response_id(message: bytes) -> bytes:
+    """The id in a serialised `ModelInferResponse`, whose tensors are not read; nothing if there is
+    none, or if the message is none."""
+    found, at = b"", 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        if tag & 7 != _LENGTH_DELIMITED:
+            break  # the protocol has no field of another type
+        size, at = _varint(message, at)
+        if tag >> 3 == _ID_FIELD:
+            found = message[at : at + size]
+        at += size
+    return found
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number, and where the next one begins: behind the message if it is cut off."""
+    number = shift = 0
+    for position in range(at, min(at + 10, len(message))):
+        number |= (message[position] & 0x7F) << shift
+        if message[position] < 0x80:
+            return number, position + 1
+        shift += 7
+    return 0, len(message)
+
+
 def encode_response(reply: TensorReply) -> GrpcMessage:
     message = service_pb2.ModelInferResponse(
         model_name=reply.model, model_version=reply.version, id=reply.id
     )
     _set(message.parameters, reply.parameters)
-    _add(message.outputs, message.raw_output_contents, reply.outputs)
-    return GrpcMessage(message.SerializeToString())
+    _add(message.outputs, reply.outputs)
+    return GrpcMessage(b"".join((message.SerializeToString(), *_raw(_RAW_OUTPUTS, reply.outputs))))
 
 
 def rest_from_grpc(message: GrpcMessage, call: TensorCall) -> RestBody:
@@ -136,6 +169,8 @@ def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> tuple[Ten
         try:
             datatype, shape = find(item.datatype), tuple(item.shape)
             count = element_count(shape)
+            if kind == "inputs":
+                check_strings(datatype, count)
             asked = _parameters(item.parameters) if item.parameters else NO_PARAMETERS
             typed: Sequence[str] = ()
             if item.HasField("contents"):
@@ -164,17 +199,43 @@ def _from_contents(contents: Any, typed: Sequence[str], datatype: Datatype, coun
     if not datatype.size:
         return join(values)
     try:
-        return struct.pack(f"<{count}{datatype.code or 'B'}", *values)
+        return _packed(values, count, datatype.code or "B")
     except (struct.error, OverflowError):
         raise MalformedBody(f"contents have a number that {datatype.name} cannot hold") from None
 
 
-def _add(messages: Any, raw: Any, tensors: Sequence[Tensor]) -> None:
+def _packed(values: Any, count: int, code: str) -> bytes:
+    """Many in parts: as objects they are ten times what they are on the wire."""
+    if count <= _PACKED_AT_ONCE:
+        return struct.pack(f"<{count}{code}", *values)
+    packed = bytearray()
+    for at in range(0, count, _PACKED_AT_ONCE):
+        part = values[at : at + _PACKED_AT_ONCE]
+        packed += struct.pack(f"<{len(part)}{code}", *part)
+    return bytes(packed)
+
+
+def _raw(field: bytes, tensors: Sequence[Tensor]) -> Iterator[bytes]:
+    """The contents of tensors as the last field of a message, without a copy: protobuf makes
+    several."""
+    for tensor in tensors:
+        yield field + _length(len(tensor.data))
+        yield tensor.data
+
+
+def _length(size: int) -> bytes:
+    written = b""
+    while size > 0x7F:
+        written += bytes((size & 0x7F | 0x80,))
+        size >>= 7
+    return written + bytes((size,))
+
+
+def _add(messages: Any, tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         item = messages.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
         if tensor.parameters:
             _set(item.parameters, tensor.parameters)
-        raw.append(tensor.data)
 
 
 def _named(name: str, kind: str, at: int) -> str:

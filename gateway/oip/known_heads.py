@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from gateway.oip import rest
 from gateway.oip.datatypes import DATATYPES, is_identifier
+from gateway.strictjson import BOUNDS, Bounds
 from gateway.types import Parameter, RequestedOutput, Tensor, TensorCall
 
 _MOST, _LONGEST = 256, 1024  # heads, and bytes of each
@@ -44,16 +45,21 @@ class KnownHeads:
         self._known: dict[bytes, _Head] = {}
 
     def decode(
-        self, body: bytes, header_length: int | None, max_depth: int, version: str
+        self,
+        body: bytes,
+        header_length: int | None,
+        max_depth: int,
+        version: str,
+        bounds: Bounds = BOUNDS,
     ) -> TensorCall:
         """What `rest.decode_request` says."""
         if header_length is None or not 0 < header_length <= _LONGEST:
-            return rest.decode_request(body, header_length, max_depth, version)
+            return rest.decode_request(body, header_length, max_depth, version, bounds)
         text = body[:header_length]
         known = self._known.get(text)
         if known is not None and known.body_bytes == len(body):
             return known.read(body, version)
-        call = rest.decode_request(body, header_length, max_depth, version)
+        call = rest.decode_request(body, header_length, max_depth, version, bounds)
         if known is None and _may_be_kept(call):
             head = _Head(call, header_length)
             if head.body_bytes == len(body):  # or the elements of some stand in the JSON

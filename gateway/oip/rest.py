@@ -12,7 +12,16 @@ from typing import Any
 from gateway import strictjson
 from gateway.errors import MalformedBody, NotOffered, RequestRejected
 from gateway.oip import elements
-from gateway.oip.datatypes import Datatype, check_bytes, element_count, find, label, of_tensor
+from gateway.oip.datatypes import (
+    Datatype,
+    check_bytes,
+    check_count,
+    element_count,
+    find,
+    label,
+    of_tensor,
+)
+from gateway.strictjson import BOUNDS, Bounds
 from gateway.types import Parameter, RequestedOutput, Tensor, TensorCall
 
 _REQUEST_KEYS = frozenset({"id", "inputs", "outputs", "parameters", "model_name", "model_version"})
@@ -26,23 +35,29 @@ _FREE = (str, bool)  # types of parameters of which any value will do
 
 
 def decode_request(
-    body: bytes, header_length: int | None = None, max_depth: int = 64, version: str = ""
+    body: bytes,
+    header_length: int | None = None,
+    max_depth: int = 64,
+    version: str = "",
+    bounds: Bounds = BOUNDS,
 ) -> TensorCall:
     """`header_length` is the value of `inference-header-content-length`; None when the body is
     JSON alone. The path has the `version`. Raises MalformedBody (400) or NotOffered (400)."""
     text, tail = (body, b"") if header_length is None else divide(body, header_length)
-    document = strictjson.load_object(text, max_depth)
+    document = strictjson.load_object(text, max_depth, bounds)
     if not _REQUEST_KEYS.issuperset(document):
         raise _unknown_field(_REQUEST_KEYS, "the request")
     given = document.get("inputs")
     if not isinstance(given, list):
         raise MalformedBody("inputs: must be a list of tensors")
+    check_count(given, "inputs")
     inputs = read_tensors(given, tail, "inputs", of_caller=True)
     _unique(inputs, "inputs")
     outputs: tuple[RequestedOutput, ...] = ()
     asked = document.get("outputs")
     if asked is not None:
-        outputs = tuple([_output(item, at) for at, item in enumerate(_list(asked, "outputs"))])
+        check_count(_list(asked, "outputs"), "outputs")
+        outputs = tuple([_output(item, at) for at, item in enumerate(asked)])
         _unique(outputs, "outputs")
     found = document.get("parameters")
     found = NO_PARAMETERS if found is None else parameters(found, "the request")
@@ -52,12 +67,18 @@ def decode_request(
 
 
 def encode_request(
-    call: TensorCall, *, binary_outputs: bool = False, timeout_us: int | None = None
+    call: TensorCall,
+    *,
+    id: str | None = None,
+    binary_outputs: bool = False,
+    timeout_us: int | None = None,
 ) -> tuple[bytes, int]:
-    """The body, and the length of its JSON part; every input goes as raw bytes. With
+    """The body, and the length of its JSON part; every input goes as raw bytes. It has this `id`,
+    or without one the caller's. With
     `binary_outputs` the answer comes in raw bytes too, whatever the caller asked for (for a
     caller that reads no JSON); `timeout_us` takes the place of the caller's `timeout`."""
-    document: dict[str, Any] = {"id": call.id} if call.id else {}
+    sent_id = call.id if id is None else id
+    document: dict[str, Any] = {"id": sent_id} if sent_id else {}
     if call.parameters or timeout_us is not None or binary_outputs:
         asked = dict(call.parameters)
         if timeout_us is not None:

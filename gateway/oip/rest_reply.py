@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+
 from gateway import strictjson
 from gateway.errors import GatewayError, NotOffered, UpstreamFailed
 from gateway.oip import elements
 from gateway.oip.datatypes import DATATYPES, element_count
 from gateway.oip.reply import TensorReply
 from gateway.oip.rest import BINARY_SIZE, divide, parameters, read_tensors, wants_binary
-from gateway.types import RestBody, Tensor, TensorCall
+from gateway.types import AT_ONCE_BYTES, RestBody, Tensor, TensorCall
+
+_WARY_BYTES = 1024 * 1024
 
 
 def decode_response(body: RestBody) -> TensorReply:
@@ -19,7 +23,7 @@ def decode_response(body: RestBody) -> TensorReply:
     try:
         length = body.header_length
         text, tail = (body.body, b"") if length is None else divide(body.body, length)
-        document = json.loads(text)  # servers write NaN, which is none of ours to refuse
+        document = _read(text)
         if not isinstance(document, dict) or not isinstance(document.get("outputs"), list):
             raise UpstreamFailed("the endpoint's answer has no outputs")
         return TensorReply(
@@ -33,6 +37,23 @@ def decode_response(body: RestBody) -> TensorReply:
         if isinstance(exc, UpstreamFailed):
             raise
         raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
+
+
+def _read(text: bytes) -> Any:
+    """Servers write NaN, which is none of ours to refuse. Raises UpstreamFailed, ValueError."""
+    if len(text) <= AT_ONCE_BYTES:
+        return json.loads(text)
+    if not strictjson.is_within(text, strictjson.BOUNDS):
+        raise UpstreamFailed(
+            "the endpoint's answer has more JSON than can be read; ask for binary data",
+            reason="answer_too_large",
+        )
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if len(text) > _WARY_BYTES:  # a parser that takes its time
+            raise
+    return json.loads(text)
 
 
 def encode_response(reply: TensorReply, call: TensorCall) -> RestBody:

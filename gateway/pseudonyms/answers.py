@@ -11,14 +11,17 @@ Logprobs keep the tokens of the model, surrogates in pieces: they are not text b
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from gateway import strictjson
 from gateway.errors import GatewayError, UpstreamFailed
 from gateway.pseudonyms.documents import TooDeep, changed
+from gateway.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
 from gateway.pseudonyms.restoring import Channel, Restorer
 from gateway.types import (
     Frame,
@@ -32,14 +35,26 @@ from gateway.types import (
 Path = tuple[str | int, ...]
 
 _WORDS = frozenset({"role", "type", "id", "name", "object"})  # of a delta: they come whole
-_AS_THEY_CAME = frozenset({"logprobs"})
+AT_ONCE_BYTES = 8 * 1024  # of an answer or an event: more is restored in a thread of its own
+PARSED_BYTES = 128 * 1024  # of an event: more is not parsed
+_HEAD_BYTES = 1024
+_NUMBER = re.compile(rb'"sequence_number"\s*:\s*([0-9]{1,15})(?=[\s,}])')
 _PLACE = ("item_id", "output_index", "content_index", "summary_index")
 
 
 class RestoredFrames:
     """A `ReplyStream` over another. Closing it forgets the mapping."""
 
-    def __init__(self, frames: ReplyStream, operation: Operation, restorer: Restorer) -> None:
+    def __init__(
+        self,
+        frames: ReplyStream,
+        operation: Operation,
+        restorer: Restorer,
+        unrestored: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """`unrestored` is called at the end with the number of places where something of a
+        surrogate is left, if there are any."""
+        self._unrestored = unrestored
         self._frames = frames
         self._restorer = restorer
         events = ResponsesEvents if operation is Operation.RESPONSES else ChoiceEvents
@@ -55,10 +70,10 @@ class RestoredFrames:
         while not self._ready:
             if self._broken is not None:
                 broken, self._broken = self._broken, None
-                self._restorer.forget()
+                self._forget()
                 raise broken
             if self._ended:
-                self._restorer.forget()
+                self._forget()
                 raise StopAsyncIteration
             await self._read()
         return self._ready.popleft()
@@ -69,7 +84,13 @@ class RestoredFrames:
         try:
             await self._frames.aclose()
         finally:
-            self._restorer.forget()
+            self._forget()
+
+    def _forget(self) -> None:
+        count, self._restorer.unrestored = self._restorer.unrestored, 0
+        if count:
+            self._unrestored(count)
+        self._restorer.forget()
 
     async def _read(self) -> None:
         try:
@@ -81,18 +102,24 @@ class RestoredFrames:
             self._broken, self._ended = error, True
             self._ready.extend(self._events.rest())
         else:
-            self._ready.extend(self._restored(frame))
+            if _size(frame) <= AT_ONCE_BYTES:
+                self._ready.extend(self._restored(frame))
+            else:
+                self._ready.extend(await asyncio.to_thread(self._restored, frame))
 
-    def _restored(self, frame: Frame) -> Iterator[Frame]:
+    def _restored(self, frame: Frame) -> list[Frame]:
+        restorer = self._restorer
         try:
             if isinstance(frame, JsonBody):
-                yield JsonBody(_whole(frame.body, self._restorer))
-            elif isinstance(frame, ServerEvent):
-                yield from self._events.restored(frame)
-            else:
-                yield frame
+                return [JsonBody(restored_text(frame.body, restorer, lambda: restorer.forgotten))]
+            if isinstance(frame, ServerEvent):
+                large = len(frame.data) > PARSED_BYTES
+                return [*(self._events.large(frame) if large else self._events.restored(frame))]
+            return [frame]
         except TooDeep:
             raise UpstreamFailed("the endpoint's answer nests too deep") from None
+        except Stopped:
+            return []
 
 
 class ChoiceEvents:
@@ -116,6 +143,11 @@ class ChoiceEvents:
         yield from before
         yield _event(event, {key: made[key] for key in chunk}, chunk)
 
+    def large(self, event: ServerEvent) -> Iterator[ServerEvent]:
+        """One that is not parsed: its strings are restored each by itself."""
+        yield from self.rest()
+        yield _large(event, self._restorer)
+
     def rest(self) -> list[ServerEvent]:
         """What is held at the end of a stream that did not end its choices."""
         return [event for path in list(self._channels) for event in self._let_go(path)]
@@ -130,7 +162,7 @@ class ChoiceEvents:
             if key in ("delta", "text"):
                 made[key] = self._pieces(value, (index, key), chunk, seen)
             else:
-                made[key] = value if key in _AS_THEY_CAME else self._strings(value)
+                made[key] = value if key in AS_THEY_CAME else self._strings(value)
         if choice.get("finish_reason") is not None:
             self._finish(made, index, seen, before)
         return made
@@ -143,8 +175,8 @@ class ChoiceEvents:
         for path in [p for p in self._channels if p[0] == index]:
             if path in seen:
                 channel, _ = self._channels.pop(path)
-                if channel.held:
-                    _append(made, path[1:], channel.flush())
+                if text := channel.flush():
+                    _append(made, path[1:], text)
             else:
                 before += self._let_go(path)
 
@@ -171,15 +203,15 @@ class ChoiceEvents:
 
     def _let_go(self, path: Path) -> Iterator[ServerEvent]:
         channel, chunk = self._channels.pop(path)
-        if channel.held:
-            choice = {"index": path[0], **_nested(path[1:], channel.flush())}
+        if text := channel.flush():
+            choice = {"index": path[0], **_nested(path[1:], text)}
             choice |= {"logprobs": None, "finish_reason": None}
             head = {k: v for k, v in chunk.items() if k not in ("choices", "usage")}
             usage = {"usage": None} if "usage" in chunk else {}
             yield ServerEvent(_dumps({**head, "choices": [choice], **usage}))
 
     def _strings(self, value: Any) -> Any:
-        return changed(value, self._restorer.whole, _AS_THEY_CAME)
+        return changed(value, self._restorer.whole, AS_THEY_CAME)
 
 
 class ResponsesEvents:
@@ -203,8 +235,18 @@ class ResponsesEvents:
             yield from self._let_go([path] if step == "done" else [])
             if text == "response" and step in ("completed", "incomplete", "failed"):
                 yield from self._let_go(list(self._channels))
-            made = changed(came, self._restorer.whole, _AS_THEY_CAME)
+            made = changed(came, self._restorer.whole, AS_THEY_CAME)
         yield _event(event, self._numbered(made), came)
+
+    def large(self, event: ServerEvent) -> Iterator[ServerEvent]:
+        """One that is not parsed: nearly always the last, which repeats all of them."""
+        yield from self.rest()
+        made = _large(event, self._restorer)
+        if self._added and (number := _NUMBER.search(made.data, 0, _HEAD_BYTES)) is not None:
+            start, end = number.span(1)
+            told = b"%d" % (int(number[1]) + self._added)
+            made = made._replace(data=b"".join((made.data[:start], told, made.data[end:])))
+        yield made
 
     def rest(self) -> list[ServerEvent]:
         return list(self._let_go(list(self._channels)))
@@ -214,9 +256,9 @@ class ResponsesEvents:
             if path not in self._channels:
                 continue
             channel, event, came = self._channels.pop(path)
-            if channel.held:
+            if text := channel.flush():
                 self._added += 1
-                made = {**came, "delta": channel.flush()}
+                made = {**came, "delta": text}
                 if "logprobs" in made:
                     made["logprobs"] = []
                 yield ServerEvent(_dumps(self._numbered(made)), event.event)
@@ -228,10 +270,23 @@ class ResponsesEvents:
         return made
 
 
-def _whole(body: bytes, restorer: Restorer) -> bytes:
-    came = json.loads(body)
-    made = changed(came, restorer.whole, _AS_THEY_CAME)
-    return body if made == came else _dumps(made)
+async def restored_body(body: bytes, restorer: Restorer) -> bytes:
+    """A whole answer; of a large one beside the loop, until the restorer forgets. Raises
+    Stopped."""
+    if len(body) <= AT_ONCE_BYTES:
+        return restored_text(body, restorer)
+    return await asyncio.to_thread(restored_text, body, restorer, lambda: restorer.forgotten)
+
+
+def _large(event: ServerEvent, restorer: Restorer) -> ServerEvent:
+    made = restored_text(event.data, restorer, lambda: restorer.forgotten)
+    return event if made is event.data else event._replace(data=made)
+
+
+def _size(frame: Frame) -> int:
+    if isinstance(frame, ServerEvent):
+        return len(frame.data)
+    return len(frame.body) if isinstance(frame, JsonBody) else 0
 
 
 def _event(event: ServerEvent, made: JsonDocument, came: JsonDocument) -> ServerEvent:

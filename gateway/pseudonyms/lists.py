@@ -6,16 +6,21 @@ that the gateway knows; a model that writes of winter must not have it turned in
 
 from __future__ import annotations
 
-GIVEN = tuple(
+FEMININE = tuple(
     (  # noqa: SIM905 - as a list, a line for each
-        "Aurelind Belinora Calvessa Dorianka Elspetra Fiorenza Galdrina Henrivo Isolwen "
-        "Jorvanna Kestrion Lucandra Maridess Nerissko Orlandro Petronik Quintessa Rosavere "
-        "Silvanko Thessamyn Ulrikana Valdemir Wilhemar Xanthora Yolandis Zephrina Ambrosko "
-        "Bertoldrin Cassimir Delphora Evandrin Florimel Gwendrin Hestiano Ingramar Jessamyn "
-        "Klarinde Leopoldriss Melisandor Norvalda Odalinko Philomar Ragnaldo Serafinko "
-        "Tancreda Ursilvan Vivendra Winifrek"
+        "Aurelind Belinora Calvessa Dorianka Elspetra Fiorenza Galdrina Isolwen Jorvanna "
+        "Lucandra Maridess Quintessa Rosavere Thessamyn Ulrikana Xanthora Yolandis Zephrina "
+        "Delphora Florimel Gwendrin Jessamyn Klarinde Norvalda Tancreda Vivendra Winifrek"
     ).split()
 )
+MASCULINE = tuple(
+    (  # noqa: SIM905 - as a list, a line for each
+        "Henrivo Kestrion Nerissko Orlandro Petronik Silvanko Valdemir Wilhemar Ambrosko "
+        "Bertoldrin Cassimir Evandrin Hestiano Ingramar Leopoldriss Melisandor Odalinko "
+        "Philomar Ragnaldo Serafinko Ursilvan"
+    ).split()
+)
+GIVEN = FEMININE + MASCULINE
 FAMILY = tuple(
     (  # noqa: SIM905 - as a list, a line for each
         "Abendrothen Brisolden Carrowmere Dunhalvern Ellingvard Fenwhistle Grimaldor "
@@ -27,6 +32,18 @@ FAMILY = tuple(
         "Ravenscroftz Silverthorp Thornquist Umberfield Vossenkamp Whitlockens"
     ).split()
 )
+SYLLABLES = (
+    (  # noqa: SIM905 - as a list
+        "Bar Cor Dal Fen Gor Hal Jor Kel Lun Mor Nor Pel Quor Ral Sel Tor Ul Var Wel Yor Zel"
+    ).split(),
+    (  # noqa: SIM905 - as a list
+        "ab and ed eg el en ib im ol om or ost ub und ur"
+    ).split(),
+    (  # noqa: SIM905 - as a list
+        "bek dorn fald grav heim kov lund mark nath quist rath sven tolm veld wick zan"
+    ).split(),
+)
+"""Of names that are made where a call has more than the lists."""
 MAILBOXES = tuple(
     (  # noqa: SIM905 - as a list, a line for each
         "alpenglut birkwald cedarpost dovetrail emberlake finchgate glenhaven heronpost "

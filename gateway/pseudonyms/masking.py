@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,14 @@ from presidio_anonymizer import AnonymizerEngine, OperatorConfig, RecognizerResu
 from presidio_anonymizer.operators import Operator, OperatorType
 
 from gateway.pseudonyms import Doubt
-from gateway.pseudonyms.ledger import PERSON, Ledger
+from gateway.pseudonyms.ledger import Ledger
+from gateway.pseudonyms.names import name_parts
+from gateway.pseudonyms.remnants import ADDRESS, PERSON, Remnants
 from gateway.pseudonyms.surrogates import MAKERS
 from gateway.types import Finding
 
-_MIN_PART = 3  # letters of a part of a name that is looked for by itself
+_SPARE = {PERSON: 3, "USERNAME": 4}
+"""Letters and digits that may stand beside the parts of a name: an ending, or initials."""
 
 Span = tuple[int, int]
 
@@ -68,11 +71,12 @@ class Masker:
     def mask(
         self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
     ) -> list[Masked]:
-        """Each text without its findings, and without what was found in another text."""
+        """Each text without its findings, and without what else tells of one found anywhere."""
         apart = [_apart(one) for one in findings]
+        apart = _of_their_own(texts, apart)
         self._draw(texts, apart, ledger)
         return [
-            self._masked(text, _apart([*found, *_repeated(text, ledger)]), ledger)
+            self._masked(text, [*found, *_left_of_others(text, found, ledger)], ledger)
             for text, found in zip(texts, apart, strict=True)
         ]
 
@@ -85,6 +89,7 @@ class Masker:
             for text, found in zip(texts, findings, strict=True)
             for f in found
         ]
+        ledger.expect((type_, value) for value, type_ in values)
         for value, type_ in sorted(values, key=lambda v: v[0].isupper() or v[0].islower()):
             ledger.surrogate(type_, value)
 
@@ -116,28 +121,63 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
     return [f for f in kept if f.end > f.start]
 
 
+def _of_their_own(
+    texts: Sequence[str], findings: Sequence[Sequence[Finding]]
+) -> list[list[Finding]]:
+    """Without findings that are a part of another value, or another spelling of it: a family name
+    alone, a number as it is dialled at home, a login. These are replaced as what they are."""
+    values = {
+        text[f.start : f.end]: f.type
+        for text, found in zip(texts, findings, strict=True)
+        for f in found
+        if _known(f)
+    }
+    wholes = {value: type_ for value, type_ in values.items() if _is_whole(type_, value)}
+    remnants = Remnants(wholes)
+    return [
+        [f for f in found if not _is_part(f, text[f.start : f.end], wholes, remnants)]
+        for text, found in zip(texts, findings, strict=True)
+    ]
+
+
+def _is_whole(type_: str, value: str) -> bool:
+    if type_ == PERSON:
+        return len(name_parts(value)) > 1
+    return type_ != "PHONE_NUMBER" or "+" in value or value.startswith("00")
+
+
+def _is_part(finding: Finding, value: str, wholes: Mapping[str, str], remnants: Remnants) -> bool:
+    if value in wholes and _known(finding):
+        return False
+    return remnants.cover(value, _SPARE.get(finding.type, 0))
+
+
 def _known(finding: Finding) -> bool:
-    return finding.type == PERSON or finding.type in MAKERS
+    return finding.type in (PERSON, ADDRESS) or finding.type in MAKERS
 
 
-def _repeated(text: str, ledger: Ledger) -> Iterator[Finding]:
-    """Where an original stands again, or a part of a name, whoever found it."""
+def _left_of_others(text: str, found: Sequence[Finding], ledger: Ledger) -> Iterator[Finding]:
+    """What tells of an original beside the findings, whoever found it."""
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
-    found = []
-    for original, type_ in ledger.originals.items():
-        if type_ == PERSON and " " not in original:
-            if len(original) >= _MIN_PART:
-                spelled = {original, original.upper()}
-                found += [(s, type_) for word in spelled for s in places(text, word)]
-        else:
-            found += [(s, type_) for s in places(lowered, original.lower())]
-    end = 0
-    for (start, stop), type_ in sorted(found, key=lambda f: (f[0][0], -f[0][1])):
-        if start >= end:
-            end = stop
-            yield Finding(type_, start, stop, 1.0)
+    wholes = [
+        Finding(type_, start, end, 1.0)
+        for value, type_ in ledger.originals.items()
+        for start, end in (
+            places(text, value) if type_ == PERSON else places(lowered, value.lower())
+        )
+    ]
+    taken = list(found)
+    for whole in sorted(wholes, key=lambda f: (f.start, -f.end)):
+        if not any(whole.start < f.end and f.start < whole.end for f in taken):
+            taken.append(whole)
+            yield whole
+    for remnant in ledger.remnants.find(text):
+        if any(remnant.start < f.end and f.start < remnant.end for f in taken):
+            continue
+        ledger.spell(remnant, text[remnant.start : remnant.end])
+        yield Finding(remnant.type, remnant.start, remnant.end, 1.0)
 
 
 def places(text: str, word: str) -> Iterator[Span]:

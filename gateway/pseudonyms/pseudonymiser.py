@@ -2,7 +2,8 @@
 
 What may leave is held against three guards before it gets a verdict of its own:
 
-* nothing of an original is in it (`left_over`);
+* nothing of an original is in it (`left_over`): the type `ScrubbedRequest` looks for it, and what
+  leaves is one;
 * all that the finder finds in it lies within the surrogates that were put there (`not_clean`);
 * with a sign in the place of every surrogate, the classifier of all calls finds it clear
   (`not_clean`).
@@ -16,7 +17,8 @@ import asyncio
 import bisect
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -24,18 +26,24 @@ from gateway import ambient, logs
 from gateway.classify import NoScan
 from gateway.deadline import Clock
 from gateway.pseudonyms import Doubt, Finder, Verdicts
-from gateway.pseudonyms.answers import RestoredFrames
-from gateway.pseudonyms.documents import strings, with_values
-from gateway.pseudonyms.ledger import PERSON, Ledger, compact
+from gateway.pseudonyms.answers import RestoredFrames, restored_body
+from gateway.pseudonyms.documents import changed, strings, with_values
+from gateway.pseudonyms.guarding import ScrubbedRequest
+from gateway.pseudonyms.ledger import Ledger
 from gateway.pseudonyms.lists import PARTICLES
-from gateway.pseudonyms.masking import Masked, Masker, Span, places
+from gateway.pseudonyms.masking import Masked, Masker, Span
+from gateway.pseudonyms.remnants import PERSON, Remnants
 from gateway.pseudonyms.restoring import Restorer
+from gateway.pseudonyms.spelling import legible
 from gateway.types import (
     Classification,
     DocumentCall,
     Finding,
     InferenceReply,
     InferenceRequest,
+    JsonBody,
+    JsonDocument,
+    OneFrame,
     Operation,
     Sensitivity,
 )
@@ -48,24 +56,47 @@ OPERATIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS, Operation.RESPONS
 
 _BETWEEN = "\n|\n"  # between the strings of a call, as the classifier reads them
 _BLANK = "#"  # any word may be a name behind "Mr"
-_TELLING = 5  # letters and digits; shorter values are looked for as words alone
+_ESCAPED = frozenset("bfnrt")  # behind a backslash
+_ENCODED = re.compile(
+    r"(?:%[0-9A-Fa-f]{2})+|&#?\w{2,8};?|</?[A-Za-z][^<>\n]{0,80}>|\\+(?:u[0-9A-Fa-f]{4})?"
+    r"|[\u00ad\u2010-\u2015\u200b-\u200f\u2060\uff01-\uff5e]|[*`_]+"
+)
+_FILLER = " |"  # nothing to decode, and no separator twice in a row
 
 
 @dataclass(frozen=True, slots=True)
 class Instead:
     """The call that may leave in the place of another, and the way back."""
 
-    request: InferenceRequest
+    scrubbed: ScrubbedRequest
     found: Classification
     restorer: Restorer = field(repr=False)
+    unrestored: Callable[[int], None] = field(default=lambda count: None, repr=False)
+
+    @property
+    def request(self) -> InferenceRequest:
+        return self.scrubbed.request
 
     async def to_leave(self) -> None:
         """Everything has been looked for."""
 
     def restored(self, reply: InferenceReply) -> InferenceReply:
-        """The answer with the originals; whoever closes it makes the mapping forgotten."""
+        """A stream with the originals; whoever closes it makes the mapping forgotten."""
         operation = self.request.operation
-        return replace(reply, frames=RestoredFrames(reply.frames, operation, self.restorer))
+        frames = RestoredFrames(reply.frames, operation, self.restorer, self.unrestored)
+        return replace(reply, frames=frames)
+
+    async def restored_whole(self, frames: OneFrame) -> tuple[OneFrame, int]:
+        """An answer that is there already, whose headers can say what is left in it: in how many
+        places. Forgets the mapping."""
+        frame = frames.peek()
+        assert isinstance(frame, JsonBody)
+        body = JsonBody(await restored_body(frame.body, self.restorer))
+        count = self.restorer.unrestored
+        self.restorer.forget()
+        if count:
+            self.unrestored(count)
+        return OneFrame(body, frames.total_tokens, frames.usage), count
 
     def forget(self) -> None:
         """The call ended without an answer."""
@@ -84,7 +115,10 @@ class Pseudonymiser:
         random: Random | None = None,
         new_id: Callable[[], str] = ambient.new_id,
         masker: Masker | None = None,
+        unrestored: Callable[[int], None] = lambda count: None,
     ) -> None:
+        """`doubted` is called with the reason for each call that stays, `unrestored` with the
+        number of places where something of a surrogate is left in an answer."""
         self._finder = finder
         self._verdicts = verdicts
         self._clock = clock
@@ -92,6 +126,7 @@ class Pseudonymiser:
         self._random = random or ambient.Lots()
         self._new_id = new_id
         self._masker = masker or Masker()
+        self._unrestored = unrestored
 
     async def instead(self, request: InferenceRequest, found: Classification) -> Instead | None:
         """What may leave in the place of the call, or None: it stays."""
@@ -101,7 +136,8 @@ class Pseudonymiser:
         try:
             call = request.payload
             assert isinstance(call, DocumentCall)
-            listed = list(strings(call.document))
+            call = replace(call, document=changed(call.document, legible))
+            listed = _listed(call.document, request.model)
             ledger = Ledger((text for _, text in listed), self._random)
             return await self._made(request, call, found, listed, ledger)
         except Doubt as doubt:
@@ -109,7 +145,7 @@ class Pseudonymiser:
         except NoScan:
             self._doubted("no_scan")
         except Exception as failure:  # noqa: BLE001 - as in the classifier: whatever goes wrong, it stays
-            told = logs.of(request.id, request.traceparent)
+            told = logs.of(request.record_id, request.record_trace)
             log.error("pseudonymising failed: %s", type(failure).__name__, extra=told)
             self._doubted("failed")
         finally:
@@ -130,19 +166,21 @@ class Pseudonymiser:
         findings = await self._findings(request, listed)
         masked = await asyncio.to_thread(self._masker.mask, values, findings, ledger)
         restorer = Restorer(ledger.forms)
-        if any(restorer.whole(m.text) != v for m, v in zip(masked, values, strict=True)):
+        if not await asyncio.to_thread(_is_reversible, masked, values, restorer):
             raise Doubt("not_reversible")
-        texts = _in_place(listed, [m.text for m in masked])
-        _refuse_left_over(texts, ledger)
-        await self._refuse_unclean(request, texts, _in_order(listed, masked))
-        document = with_values(call.document, [m.text for m in masked])
-        blank = with_values(call.document, [m.blank(_BLANK) for m in masked])
+        document = _with_values(call.document, request.model, [m.text for m in masked])
+        blanks = [m.blank(_BLANK) for m in masked]
+        blank = _with_values(call.document, request.model, blanks)
         sent = replace(
             request,
             id=self._new_id(),
             payload=replace(call, document=document),
             pseudonymise=False,
+            surrogates=True,
         )
+        scrubbed = await asyncio.to_thread(ScrubbedRequest, sent, ledger)
+        texts = _in_place(listed, [m.text for m in masked])
+        await self._refuse_unclean(request, texts, _in_order(listed, masked))
         verdict = await self._verdict(replace(sent, payload=replace(call, document=blank)))
         cleared = replace(
             verdict,
@@ -151,7 +189,7 @@ class Pseudonymiser:
             pseudonymised=ledger.counts,
             classify_s=found.classify_s + max(0.0, self._clock() - started_s),
         )
-        return Instead(sent, cleared, restorer)
+        return Instead(scrubbed, cleared, restorer, self._unrestored)
 
     async def _findings(
         self, request: InferenceRequest, listed: Sequence[tuple[bool, str]]
@@ -160,9 +198,13 @@ class Pseudonymiser:
         texts = [text for _, text in listed]
         joined, starts = _joined(texts)
         spread: list[list[Finding]] = [[] for _ in listed]
-        for found in _exact(await self._found(request, joined), joined):
+        findings = await self._found(request, joined)
+        if _hides_values(findings, joined):  # a finding in decoded text stands for those beside it
+            findings = [*findings, *await self._found(request, _ENCODED.sub(_blanked, joined))]
+        for found in _exact(findings, joined):
             at = bisect.bisect_right(starts, found.start) - 1
             here = replace(found, start=found.start - starts[at], end=found.end - starts[at])
+            here = _behind_escape(here, texts[at])
             if not listed[at][0] or here.end > len(texts[at]):
                 raise Doubt("elsewhere")
             spread[at].append(here)
@@ -180,7 +222,7 @@ class Pseudonymiser:
             for start, end in spans
         ]
         for found in await self._found(request, joined):
-            if not _explained(found, joined, places):
+            if not _explained(_behind_escape(found, joined), joined, places):
                 raise Doubt("not_clean")
 
     async def _found(self, request: InferenceRequest, joined: str) -> list[Finding]:
@@ -199,6 +241,13 @@ class Pseudonymiser:
         return verdict
 
 
+def _is_reversible(masked: Sequence[Masked], values: Sequence[str], restorer: Restorer) -> bool:
+    back = (restorer.whole(m.text) for m in masked)
+    same = all(text == value for text, value in zip(back, values, strict=True))
+    restorer.unrestored = 0  # of the call, not of its answer
+    return same
+
+
 def _eligible(request: InferenceRequest, found: Classification) -> bool:
     """Allowed by key and model, and restricted for its findings alone: never for what could not be
     read, or not in time, or because somebody says so."""
@@ -213,6 +262,21 @@ def _eligible(request: InferenceRequest, found: Classification) -> bool:
     )
 
 
+def _listed(document: JsonDocument, model: str) -> list[tuple[bool, str]]:
+    """Every string of the call; the name of the model is none of its values."""
+    if document.get("model") != model:
+        return list(strings(document))
+    rest = {key: value for key, value in document.items() if key != "model"}
+    return [(False, model), *strings(rest)]
+
+
+def _with_values(document: JsonDocument, model: str, values: list[str]) -> JsonDocument:
+    if document.get("model") != model:
+        return with_values(document, values)
+    rest = with_values({k: v for k, v in document.items() if k != "model"}, values)
+    return {key: model if key == "model" else rest[key] for key in document}
+
+
 def _joined(texts: Sequence[str]) -> tuple[str, list[int]]:
     """All texts as one, as the classifier reads them, since a label may be the key of its value;
     and where each begins."""
@@ -220,14 +284,43 @@ def _joined(texts: Sequence[str]) -> tuple[str, list[int]]:
     return _BETWEEN.join(texts), list(itertools.accumulate(lengths, initial=0))
 
 
+def _hides_values(findings: Sequence[Finding], text: str) -> bool:
+    values = {text[f.start : f.end] for f in findings if not _is_derived(f, text)}
+    parts = (text[f.start : f.end] for f in findings if _is_derived(f, text))
+    return any(not any(value in part for value in values) for part in parts)
+
+
+def _is_derived(found: Finding, text: str) -> bool:
+    return Ledger.derived(found.type, text[found.start : found.end])
+
+
+def _blanked(encoded: re.Match[str]) -> str:
+    length = len(encoded[0])
+    return (_FILLER * length)[:length]
+
+
+def _behind_escape(found: Finding, text: str) -> Finding:
+    """The name in `\\nMaria`, as JSON within a string has it: without the letter of the escape."""
+    start = found.start
+    if start and text[start - 1 : start] == "\\" and text[start : start + 1] in _ESCAPED:
+        return replace(found, start=start + 1)
+    return found
+
+
 def _exact(findings: Sequence[Finding], text: str) -> list[Finding]:
     """Findings whose span is a value. One of a derived form goes without saying where it holds
-    such a value; whether it held another one, the verdict on the new text tells."""
-    exact = [f for f in findings if not Ledger.derived(f.type, text[f.start : f.end])]
-    values = {text[f.start : f.end] for f in exact}
+    something of such a value; whether it held another one, the verdict on the new text tells."""
+    exact = [f for f in findings if not _is_derived(f, text)]
+    values = {text[f.start : f.end]: f.type for f in exact}
+    remnants: Remnants | None = None
     for found in findings:
         part = text[found.start : found.end]
-        if part not in values and not any(value in part for value in values):
+        if part in values or any(value in part for value in values):
+            continue
+        if _ENCODED.fullmatch(part):
+            continue  # a part of a sign
+        remnants = remnants or Remnants(values)
+        if not remnants.find(part):
             raise Doubt("no_surrogate")
     return exact
 
@@ -250,7 +343,8 @@ def _only_titles(found: Finding, text: str, touched: Sequence[Span]) -> bool:
     ends = [found.start, *(end for _, end in touched)]
     starts = [*(start for start, _ in touched), found.end]
     rest = " ".join(text[a:b] for a, b in zip(ends, starts, strict=True))
-    return all(word.lower().strip(",") in PARTICLES for word in rest.split())
+    words = (word.strip(".,") for word in rest.split())
+    return all(len(word) < 2 or word.lower() in PARTICLES for word in words)  # or an initial
 
 
 def _in_order(listed: Sequence[tuple[bool, str]], masked: Sequence[Masked]) -> list[Sequence[Span]]:
@@ -262,26 +356,3 @@ def _in_order(listed: Sequence[tuple[bool, str]], masked: Sequence[Masked]) -> l
 def _in_place(listed: Sequence[tuple[bool, str]], values: Sequence[str]) -> list[str]:
     rest = iter(values)
     return [next(rest) if is_value else text for is_value, text in listed]
-
-
-def _refuse_left_over(texts: Sequence[str], ledger: Ledger) -> None:
-    """Raises Doubt if an original is still there: in a key, a number, over two strings, in other
-    words, or where the finder did not see it."""
-    lowered = [text.lower() for text in texts]
-    solid = compact("".join(lowered))
-    for original, type_ in ledger.originals.items():
-        if type_ == PERSON:
-            gone = not any(_words(texts, original))
-        else:
-            short = compact(original.lower())
-            gone = (
-                short not in solid
-                if len(short) >= _TELLING
-                else not any(_words(lowered, original.lower()))
-            )
-        if not gone:
-            raise Doubt("left_over")
-
-
-def _words(texts: Sequence[str], word: str) -> Iterator[Span]:
-    return itertools.chain.from_iterable(places(text, word) for text in texts)

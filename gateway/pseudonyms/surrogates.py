@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from random import Random
 from urllib.parse import quote
 
-from gateway.pseudonyms.lists import MAILBOXES, STREETS
+from gateway.pseudonyms.lists import MAILBOXES, SYLLABLES
+from gateway.pseudonyms.numerals import LAST, country_code, phone_forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ _SSN = re.compile(r"\d{3}([ .-]?)\d{2}\1\d{4}", re.ASCII)
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2})(?:\1[0-9A-Fa-f]{2}){4}", re.ASCII)
 _NHS = re.compile(r"\d{3}[ -]?\d{3}[ -]?\d{4}", re.ASCII)
 _NINO = re.compile(r"[A-Za-z]{2} ?(?:\d{2} ?){3}[A-Da-d]?", re.ASCII)
+_HANDLE = re.compile(r"(?P<at>@?)[\w.-]{2,40}")
 _RECORD = re.compile(
     r"(?P<label>[A-Za-z .:#-]{0,40}?)(?P<value>(?:[A-Z]{1,4}-?)?\d{4,12})", re.ASCII
 )
-_ADDRESS = re.compile(r"(?=.*\d)[\w .,'/-]{5,80}")
 
 _AREAS = (
     201,
@@ -75,6 +76,11 @@ _AREAS = (
 _ENDINGS = ("example.com", "example.net", "example.org")
 
 
+def invented(random: Random) -> str:
+    """A name of nobody and no place, where the lists have no more."""
+    return "".join(random.choice(syllables) for syllables in SYLLABLES)
+
+
 def of_value(original: str, surrogate: str) -> Made:
     """The value as it is, without its separators, and as URLs and some JSON writers put it."""
     forms = {surrogate: original}
@@ -95,33 +101,43 @@ def _email(original: str, random: Random) -> Made | None:
     if not _EMAIL.fullmatch(original):
         return None
     box = f"{random.choice(MAILBOXES)}{random.randrange(100, 1000)}"
-    return of_value(original, f"{box}@{random.choice(_ENDINGS)}")
+    made = of_value(original, f"{box}@{random.choice(_ENDINGS)}")
+    return Made(made.text, (*made.forms, (box, original.partition("@")[0])))
 
 
 def _phone(original: str, random: Random) -> Made | None:
     digits = _digits(original)
     if not _PHONE.fullmatch(original) or not 7 <= len(digits) <= 15:
         return None
+    made = of_value(original, _other_phone(original, digits, random))
+    dialled = zip(phone_forms(made.text), phone_forms(original), strict=False)
+    return Made(made.text, tuple({**dict(made.forms), **dict(dialled)}.items()))
+
+
+def _other_phone(original: str, digits: str, random: Random) -> str:
     abroad = "+" in original or original.startswith("00")
-    surrogate = _drama(digits.removeprefix("00"), random) if abroad else _domestic(digits, random)
-    if abroad and "+" not in original:
-        surrogate = "00" + surrogate
-    if len(surrogate) == len(digits):
-        return of_value(original, _in_layout(original, surrogate))
-    if abroad and "+" in original:
-        return of_value(original, f"+{surrogate[:2]} {surrogate[2:]}")
-    return of_value(original, surrogate)
+    dialled = digits.removeprefix("00") if abroad else digits
+    surrogate = _drama(dialled, random) if abroad else _domestic(digits, random)
+    if len(surrogate) != len(dialled):
+        head = country_code(dialled) if abroad else "0"[: digits.startswith("0")]
+        surrogate = _unassigned(head, len(dialled), random)
+    return in_layout(original, "00" + surrogate if dialled != digits else surrogate)
+
+
+def _unassigned(head: str, length: int, random: Random) -> str:
+    """No national number begins with two zeros (ITU-T E.164): they would dial another country."""
+    return head + "00" + _random_digits(length - len(head) - 2, random)
 
 
 def _drama(digits: str, random: Random) -> str:
-    """Numbers kept for film and radio: Ofcom, BNetzA and ARCEP for theirs, 555-01xx for others."""
+    """Numbers kept for film and radio: those of Ofcom, BNetzA and ARCEP, and 555-01xx."""
     if digits.startswith("44"):
         return f"447700900{random.randrange(1000):03}"
     if digits.startswith("49"):
         return f"493023125{random.randrange(1000):03}"
     if digits.startswith("33"):
         return f"3319900{random.randrange(10000):04}"
-    return "1" + _american(random)
+    return "1" + _american(random) if digits.startswith("1") else ""
 
 
 def _american(random: Random) -> str:
@@ -133,9 +149,15 @@ def _domestic(digits: str, random: Random) -> str:
         return f"55501{random.randrange(100):02}"
     if len(digits) == 11 and digits.startswith("07"):
         return f"07700900{random.randrange(1000):03}"
+    if len(digits) == 11 and digits.startswith("02"):
+        return f"02079460{random.randrange(1000):03}"  # Ofcom, London
+    if len(digits) == 10 and digits.startswith("0"):
+        return f"019900{random.randrange(10000):04}"  # ARCEP
+    if digits.startswith("0"):
+        return f"03023125{random.randrange(1000):03}"  # BNetzA, Berlin
     if len(digits) == 11 and digits.startswith("1"):
         return "1" + _american(random)
-    return _american(random)
+    return _american(random) if len(digits) == 10 else ""
 
 
 def _card(original: str, random: Random) -> Made | None:
@@ -143,7 +165,14 @@ def _card(original: str, random: Random) -> Made | None:
         return None
     length = len(_digits(original))
     body = "400000" + _random_digits(length - 7, random)
-    return of_value(original, _in_layout(original, body + _luhn(body)))
+    return _with_last(original, in_layout(original, body + _luhn(body)))
+
+
+def _with_last(original: str, surrogate: str) -> Made:
+    """Also by the four digits at the end, as people call a card."""
+    made = of_value(original, surrogate)
+    last = (_digits(surrogate)[-LAST:], _digits(original)[-LAST:])
+    return Made(made.text, (*made.forms, last))
 
 
 def _luhn(body: str) -> str:
@@ -167,7 +196,7 @@ def _iban(original: str, random: Random) -> Made | None:
     )
     as_number = "".join(str(int(c, 36)) for c in f"{account}{country}00")
     made = f"{country}{98 - int(as_number) % 97:02}{account}"  # ISO 13616, ISO 7064 MOD 97-10
-    return of_value(original, _in_layout(original, made))
+    return _with_last(original, in_layout(original, made))
 
 
 def _bank_of_zeros(c: str) -> str:
@@ -178,7 +207,7 @@ def _social_security(original: str, random: Random) -> Made | None:
     if not _SSN.fullmatch(original):
         return None
     made = f"666{random.randrange(1, 100):02}{random.randrange(1, 10000):04}"
-    return of_value(original, _in_layout(original, made))
+    return _with_last(original, in_layout(original, made))
 
 
 def _ip(original: str, random: Random) -> Made | None:
@@ -208,14 +237,14 @@ def _health_service(original: str, random: Random) -> Made | None:
         body = "999" + _random_digits(6, random)
         check = 11 - sum((10 - at) * int(c) for at, c in enumerate(body)) % 11
         if check != 10:
-            return of_value(original, _in_layout(original, body + str(check % 11)))
+            return of_value(original, in_layout(original, body + str(check % 11)))
 
 
 def _insurance(original: str, random: Random) -> Made | None:
     if not _NINO.fullmatch(original):
         return None
     made = f"QQ{_random_digits(6, random)}{original[-1].upper()}"
-    return of_value(original, _in_layout(original, made[: len(original.replace(" ", ""))]))
+    return of_value(original, in_layout(original, made[: len(original.replace(" ", ""))]))
 
 
 def unlabelled(type_: str, original: str) -> tuple[str, str]:
@@ -231,12 +260,12 @@ def _record(original: str, random: Random) -> Made | None:
     return Made(made, ((made, original),))
 
 
-def _address(original: str, random: Random) -> Made | None:
-    if not _ADDRESS.fullmatch(original):
+def _handle(original: str, random: Random) -> Made | None:
+    match = _HANDLE.fullmatch(original)
+    if match is None:
         return None
-    value = original.rstrip(" ,.")  # the comma behind it parts it from what follows
-    made = of_value(value, f"{random.randrange(11, 100)} {random.choice(STREETS)} Road")
-    return Made(made.text + original[len(value) :], made.forms)
+    made = f"{match['at']}{random.choice(MAILBOXES)}{random.randrange(100, 1000)}"
+    return Made(made, ((made, original),))
 
 
 MAKERS: dict[str, Maker] = {
@@ -247,13 +276,13 @@ MAKERS: dict[str, Maker] = {
     "MAC_ADDRESS": _mac,
     "MEDICAL_RECORD": _record,
     "PHONE_NUMBER": _phone,
-    "STREET_ADDRESS": _address,
     "UK_NHS": _health_service,
     "UK_NINO": _insurance,
     "US_SSN": _social_security,
+    "USERNAME": _handle,
 }
-"""People's names are made of lists, part by part (`ledger`). All other types have no surrogate: a
-secret must not be guessed at, and for most identity numbers nothing is set aside."""
+"""Names of people and of places are made of lists, part by part (`ledger`). All other types have no
+surrogate: a secret must not be guessed at, and for most identity numbers nothing is set aside."""
 
 
 def _digits(text: str) -> str:
@@ -270,7 +299,7 @@ def _alike(c: str, random: Random) -> str:
     return random.choice("ABCDEFGHJKLMNPQRSTUVWXYZ") if c.isalpha() else c
 
 
-def _in_layout(original: str, characters: str) -> str:
+def in_layout(original: str, characters: str) -> str:
     """The characters, grouped as the original's letters and digits are."""
     rest = iter(characters)
     return "".join(next(rest) if c.isalnum() else c for c in original)

@@ -26,8 +26,8 @@ class ServiceTimes:
     """
 
     __slots__ = (
-        "_clock", "_expected_s", "_high_at", "_recent", "_renewed_s", "_size", "_slow_at",
-        "_sorted", "_usual_at", "high_s", "sample", "slow_s", "usual_s",
+        "_clock", "_expected_s", "_high_at", "_outlasted", "_recent", "_renewed_s", "_size",
+        "_slow_at", "_sorted", "_usual_at", "high_s", "sample", "slow_s", "usual_s",
     )  # fmt: skip
 
     def __init__(self, expected_s: float, clock: Clock, size: int = 128) -> None:
@@ -37,25 +37,58 @@ class ServiceTimes:
         self._size = size
         self._recent: deque[float] = deque()
         self._sorted: list[float] = []
+        self._outlasted: list[float] = []  # by answers that nobody awaited any more, since the last
         self._draw()
 
+    def outlasted(self, waited_s: float) -> None:
+        """An answer was awaited for so long and no longer: it would have taken more. It counts once
+        another one shows that the endpoint answers at all."""
+        if waited_s > self.usual_s and len(self._outlasted) < self._size:
+            self._outlasted.append(waited_s)
+
     def observe(self, took_s: float) -> None:
+        if self._outlasted:
+            waited, self._outlasted = self._outlasted, []
+            for waited_s in waited:
+                self._add(waited_s, -waited_s)
+        self._add(took_s, took_s)
+
+    def known_s(self, q: float, least: int) -> float:
+        """A quantile by the answers that came and those that were not awaited any more, which say
+        that they would have taken longer (Edward Kaplan and Paul Meier, "Nonparametric Estimation
+        from Incomplete Observations", 1958). Infinite where nobody knows: of fewer than `least`
+        answers, and where too few were awaited for so long."""
+        left, share = len(self._recent), 1.0
+        came = sum(1 for took_s in self._recent if took_s >= 0.0)
+        if came < least:
+            return math.inf
+        for took_s, cut in sorted((abs(took_s), took_s < 0.0) for took_s in self._recent):
+            if not cut:
+                share *= (left - 1) / left
+                if share <= 1.0 - q:
+                    return took_s
+            left -= 1
+        return math.inf
+
+    def _add(self, took_s: float, signed_s: float) -> None:
+        """`signed_s`: negative for what was not awaited."""
         recent, ordered = self._recent, self._sorted
         self._renewed_s = self._clock()
-        recent.append(took_s)
+        recent.append(signed_s)
         insort(ordered, took_s)
         if self.sample < self._size:
             self._draw()
             return
-        del ordered[bisect_left(ordered, recent.popleft())]
+        del ordered[bisect_left(ordered, abs(recent.popleft()))]
         self.usual_s = ordered[self._usual_at]
         self.slow_s = ordered[self._slow_at]
         self.high_s = ordered[self._high_at]
 
     def forget_over(self, took_s: float) -> None:
         """What took longer was of a spell that is over."""
-        self._recent = deque(took for took in self._recent if took <= took_s)
-        self._sorted = sorted(self._recent)
+        self._outlasted.clear()
+        self._recent = deque(took for took in self._recent if abs(took) <= took_s)
+        self._sorted = sorted(map(abs, self._recent))
         self._draw()
 
     def _draw(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.routing.fit import speaks
+from gateway.routing.needs import lacking
 from gateway.types import (
     CLOUD,
     EVERYWHERE,
@@ -44,6 +45,9 @@ def cannot_serve(
         return "stateful"
     if not speaks(request, endpoint):
         return "protocol"
+    # a call that needs what the endpoint has not gets the same answer whatever the load
+    if tensors is None and lacking(request, endpoint, state.served) is not None:
+        return "capability"
     # a caller who names a version gets that one or none: where the settings pin another one for
     # an endpoint, neither is put in the place of the other
     if tensors is not None and not state.served.grants(tensors.version):

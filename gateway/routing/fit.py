@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gateway.routing.needs import lacking
 from gateway.types import DocumentCall, Endpoint, InferenceRequest, TensorCall
 
 
@@ -19,6 +20,7 @@ def asked_version(request: InferenceRequest) -> str:
 
 def able(request: InferenceRequest, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
     for endpoint in endpoints:
-        granted = endpoint.models[request.model].grants(asked_version(request))
-        if granted and speaks(request, endpoint):
+        served = endpoint.models[request.model]
+        granted = served.grants(asked_version(request))
+        if granted and speaks(request, endpoint) and lacking(request, endpoint, served) is None:
             yield endpoint

@@ -10,11 +10,13 @@ from gateway.errors import (
     CloudFull,
     DeadlineExceeded,
     GatewayError,
+    Incapable,
     NoEligibleEndpoint,
     OnpremUnavailable,
     Saturated,
 )
 from gateway.routing.filters import FILTERS, Filter, keeps_restricted_onprem
+from gateway.routing.needs import Need, lacking
 from gateway.routing.scorers import expected_cost_usd, late_probability
 from gateway.types import (
     CLOUD,
@@ -28,11 +30,14 @@ from gateway.types import (
 )
 
 _LIKELY = 0.5
+_NO_PLACE = frozenset({"protocol", "placement", "capability"})  # it never was one for the call
+_LASTING = _NO_PLACE | {"restricted", "spill_off", "stateful", "version"}
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the decision weighs. `filters` are vetoes beside the built-in one."""
+    """What the decision weighs. `filters` are vetoes beside the built-in one; without `spill` no
+    call may leave, by no way."""
 
     filters: tuple[Filter, ...] = FILTERS
     spill: bool = True
@@ -54,7 +59,7 @@ class Policy:
             raise DeadlineExceeded("the latency budget was used up before the call was placed")
         onprem, cloud, vetoes = self._filter(request, found, states)
         if not (onprem or cloud):
-            refused = self._nowhere(found, vetoes, states)
+            refused = self._nowhere(request, found, vetoes, states)
             refused.vetoes = vetoes
             raise refused
         critical = bool(onprem and cloud) and all(
@@ -67,7 +72,7 @@ class Policy:
         return Decision(
             attempts=tuple([state.endpoint for state in onprem + cloud]),
             reason=self._reason(found, onprem, cloud, critical, vetoes),
-            zones=ONPREM_ONLY if found.restricted else request.zones,
+            zones=ONPREM_ONLY if found.restricted or not self.spill else request.zones,
             vetoes=vetoes,
             latency_critical=critical,
             tries=self.max_attempts,
@@ -123,16 +128,22 @@ class Policy:
             if not cloud:
                 return "onprem_only"
             return "latency_critical" if critical else "onprem_room"
-        if any(why not in ("protocol", "placement") for _, why in vetoes):
+        if any(why not in _NO_PLACE for _, why in vetoes):
             return "spill_unavailable"
         return "cloud_only"
 
     def _nowhere(
         self,
+        request: InferenceRequest,
         found: Classification,
         vetoes: tuple[tuple[str, str], ...],
         states: Sequence[EndpointState],
     ) -> GatewayError:
+        if all(why in _LASTING for _, why in vetoes):
+            for state in states:
+                need = lacking(request, state.endpoint, state.served)
+                if need is not None and (state.endpoint.name, "capability") in vetoes:
+                    return _incapable(need)
         waits_s = [s.predicted_s for s in states if s.endpoint.zone is Zone.ONPREM and not s.room]
         waits_s += [
             s.back_in_s
@@ -160,6 +171,14 @@ class Policy:
 
 def _predicted_s(state: EndpointState) -> float:
     return state.predicted_s
+
+
+def _incapable(need: Need) -> Incapable:
+    refused = Incapable(
+        f"{need.field}: no endpoint that this call may go to offers {need.capability}; leave it out"
+    )
+    refused.field = need.field
+    return refused
 
 
 def leaving(decision: Decision, why: str) -> Decision:

@@ -25,6 +25,9 @@ _FADE = 0.98  # per batch: the last 50 count
 _WINDOW = 64  # batches over which the median is taken
 _COLD = 8  # fewer batches than this prove nothing
 _COLD_CAUTION = 1.3
+_LONGER = 1.5  # times as long as it has lasted is what a batch is taken to last that nobody awaited
+_MOST_SLOWER = 64.0
+_SPREADS = 3.0  # sigmas over what is predicted: so long some batches of a server as usual last
 _SIGMA_OF_MAD = 1.4826  # of a normal distribution
 _FIXED, _PER_WORK = slice(0, 1), slice(1, 2)  # of an array: numpy is slower to take a number
 
@@ -55,6 +58,9 @@ class BatchModel:
         self._told: deque[tuple[float, float]] = deque(maxlen=_WINDOW)  # predicted, measured
         self._sigma_s: float | None = 0.0  # None: nobody has asked since the last batch
         self._mean_s, self._middle = 0.0, 1.0  # of the last batches' times; of their ratios
+        self.slower = 1.0
+        """Times as long as batches usually take is what they are taken to last now: raised by those
+        that nobody awaited any more, until one is answered again."""
         self.fixed_s = fixed_s * _COLD_CAUTION
         self.per_work_s = per_work_s * _COLD_CAUTION
 
@@ -94,11 +100,28 @@ class BatchModel:
         return self._sigma_s
 
     def predict_s(self, work: float) -> float:
-        return self.fixed_s + self.per_work_s * work
+        return (self.fixed_s + self.per_work_s * work) * self.slower
+
+    def at_least(self, work: float, lasted_s: float) -> bool:
+        """A batch had lasted so long when nobody awaited it any more: it takes longer. False where
+        that is no news of a server that is as usual."""
+        usual_s = self.fixed_s + self.per_work_s * work
+        if lasted_s <= usual_s + _SPREADS * self.sigma_s:
+            return False
+        if lasted_s > usual_s * self.slower:
+            self.slower = min(lasted_s / usual_s * _LONGER, _MOST_SLOWER)
+        return True
+
+    def as_usual(self) -> None:
+        """What made it slower is over."""
+        self.slower = 1.0
 
     def observe(self, work: float, took_s: float) -> None:
         if not (work > 0 and 0 < took_s < math.inf):
             return
+        if self.slower > 1.0:
+            now = took_s / (self.fixed_s + self.per_work_s * work)
+            self.slower = max(1.0, min(self.slower, now))
         self._told.append((self.fixed_s + self.per_work_s * work, took_s))
         self._seen = seen = self._seen + 1
         self._recent.add(work, took_s)

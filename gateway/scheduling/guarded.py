@@ -1,9 +1,10 @@
-"""A scheduler that fails is replaced by a simple rule, and nobody who waits is forgotten.
+"""The safe mode of a queue: a scheduler that fails is replaced by a simple rule, for a while.
 
 What decides on every waiting call of a model must not take them all with it when it has a bug: an
 event that raised would leave them to their deadlines, restricted ones first. So its books are kept
-here once more: who waits, who is with which server, which servers are up. When it raises, a
-`OnArrival` with these books goes on in its place for as long as the process lives.
+here once more: who waits, who is with which server, which servers are up. When it raises, the rule
+with priorities goes on with these books. After a dwell a new scheduler gets them and decides again;
+one that fails soon after doubles the dwell.
 """
 
 from __future__ import annotations
@@ -11,30 +12,39 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from gateway.scheduling.arrival import OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Scheduling, Spill
+from gateway.scheduling.priorities import ByPriority
 from gateway.scheduling.scheduler import Scheduler
 
 T = TypeVar("T")
+DWELL_S: Final = 10.0  # for which the rule decides at the least
+LONGEST_DWELL_S: Final = 600.0
+RELAPSE_S: Final = 60.0  # failing again so soon doubles the dwell
 
 
 class Guarded:
-    """A `Scheduling`: the scheduler's own, or the rule's once that has raised."""
+    """A `Scheduling`: the scheduler's own, or the rule's while that has failed."""
 
     def __init__(
         self,
         scheduler: Scheduler,
-        rule: Callable[[], OnArrival],
+        rule: Callable[[], ByPriority],
         failed: Callable[[Exception], None],
+        again: Callable[[], Scheduler] | None = None,
+        resumed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`failed` is told the error, once."""
+        """`failed` is told each error; `again` makes a scheduler like the one that failed, which
+        decides from `resumed` on. Without it the rule goes on."""
         self._own: Scheduling = scheduler
         self._scheduler: Scheduler | None = scheduler
+        self._retired = scheduler  # that failed last
         self._rule = rule
-        self._failed = failed
+        self._failed, self._again, self._resumed = failed, again, resumed
+        self._dwell_s, self._since_s = DWELL_S, -math.inf  # since when it is as it is
+        self._failures, self._error = 0, ""
         self._waiting: dict[int | str, Call] = {}  # in the order in which they came
         self._sent: dict[int | str, tuple[str, Call]] = {}
         self._up: dict[str, bool] = {}
@@ -44,6 +54,17 @@ class Guarded:
     @property
     def replaced(self) -> bool:
         return self._scheduler is None
+
+    def report(self, now_s: float) -> dict[str, object]:
+        """For /status: whether a rule decides, why, and for how long at the least."""
+        told: dict[str, object] = {"safe_mode": self.replaced, "failures": self._failures}
+        if self._failures:
+            told["last_error"] = self._error
+        if self.replaced:
+            told["for_s"] = round(now_s - self._since_s, 3)
+            if self._again is not None:
+                told["back_in_s"] = round(max(0.0, self._since_s + self._dwell_s - now_s), 3)
+        return told
 
     @property
     def deciding(self) -> Scheduling:
@@ -153,6 +174,10 @@ class Guarded:
         """The event, and what is decided at it noted in the books."""
         if self._scheduler is None:
             actions = event(of, now_s)
+            if self._again is not None and now_s - self._since_s >= self._dwell_s:
+                for action in actions:
+                    self._note(action)
+                return [*actions, *self._resume(self._again, now_s)]
         else:
             try:
                 actions = event(of, now_s)
@@ -196,18 +221,53 @@ class Guarded:
         failed, self._scheduler = self._scheduler, None
         assert failed is not None
         rule = self._rule()
-        rule.cloud_room, rule.max_batch = failed.cloud_room, failed.max_batch
-        for name, instances in self._instances.items():
-            rule.grow(name, instances, now_s)
-        for name, calls in self._limits.items():
-            rule.limit(name, calls, now_s)
-        for name, up in self._up.items():
-            (rule.server_up if up else rule.server_down)(name, now_s)
+        self._inform(rule, now_s)
         with contextlib.suppress(Exception):  # the other models of its GPU do not wait for it
             failed.retire(now_s)
-        self._own = rule
-        self._failed(exc)
+        self._own, self._retired = rule, failed
+        relapsed = now_s - self._since_s < RELAPSE_S
+        self._dwell_s = min(2 * self._dwell_s, LONGEST_DWELL_S) if relapsed else DWELL_S
+        self._count(exc, now_s)
         return rule.take_over(self._sent.values(), self._waiting.values(), now_s)
+
+    def _resume(self, again: Callable[[], Scheduler], now_s: float) -> list[Action]:
+        """A new scheduler decides from here on, unless it fails at once."""
+        try:
+            self._retired.leave()
+            scheduler = self._retired = again()
+            self._inform(scheduler, now_s)
+            actions = scheduler.take_over(
+                tuple(self._sent.values()), tuple(self._waiting.values()), now_s
+            )
+            self._check(actions)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the rule goes on
+            with contextlib.suppress(Exception):
+                self._retired.retire(now_s)
+            self._dwell_s = min(2 * self._dwell_s, LONGEST_DWELL_S)
+            self._count(exc, now_s)
+            return []
+        self._own = self._scheduler = scheduler
+        self._since_s = now_s
+        for action in actions:
+            self._note(action)
+        self._resumed()
+        return actions
+
+    def _inform(self, other: Scheduler | ByPriority, now_s: float) -> None:
+        """What the one who decides now knows of servers and the cloud, and who does next must."""
+        other.cloud_room, other.max_batch = self._own.cloud_room, self._own.max_batch
+        for name, instances in self._instances.items():
+            other.grow(name, instances, now_s)
+        for name, calls in self._limits.items():
+            other.limit(name, calls, now_s)
+        for name, up in self._up.items():
+            (other.server_up if up else other.server_down)(name, now_s)
+
+    def _count(self, exc: Exception, now_s: float) -> None:
+        self._since_s = now_s
+        self._failures += 1
+        self._error = type(exc).__name__
+        self._failed(exc)
 
 
 class UnknownCall(Exception):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.scheduling.batcher import Batcher
 from gateway.scheduling.batches import BatchModel
@@ -353,6 +353,20 @@ class Scheduler:
     def retire(self, now_s: float) -> None:
         """It has failed, and decides no more."""
         self._servers.retire(now_s)
+
+    def leave(self) -> None:
+        """Another one takes its place, and its numbers on the GPUs."""
+        self._servers.leave()
+
+    def take_over(
+        self, sent: Iterable[tuple[str, Call]], waiting: Iterable[Call], now_s: float
+    ) -> list[Action]:
+        """The calls of another that decided until now: those with a server, and those that wait."""
+        for name, call in sent:
+            self._servers.adopt(name, call, now_s)
+        for call in tuple(waiting):
+            self._join(call, self._place_of(call, now_s))
+        return self._decide(now_s)
 
     def _stand(self, name: str, up: bool, now_s: float) -> list[Action]:
         self._servers.stand(name, up)

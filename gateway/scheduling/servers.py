@@ -28,6 +28,7 @@ _LONGER, _SHORTER = (
     0.995,
 )  # the lead, after a burst that was split and after one that was not
 _SPLIT = 0.5  # of a batch of one call: two answers so far from one another are of two batches
+_TRIED_S = 1.0  # a server that seems slower is tried again after so long, whatever it seems
 _OVERDUE = 0.1  # of its time: how much longer than now a batch is taken to last that should be done
 _LEAST_LOOK_S = 1e-3  # a batch of half a millisecond that hangs is no reason to do nothing else
 
@@ -80,7 +81,7 @@ class Burst:
 
     __slots__ = (
         *("ahead", "apart_s", "calls", "earliest_s", "last_end_s", "late"),
-        *("left", "whole", "work"),
+        *("answered_s", "left", "whole", "work"),
     )
 
     def __init__(
@@ -94,6 +95,7 @@ class Burst:
         self.last_end_s = math.inf
         self.apart_s = 0.0  # the longest time between an answer and the next
         self.whole = True  # every call was answered: its time can be learnt from
+        self.answered_s = -math.inf  # when the last of them was
 
 
 @dataclass(slots=True)
@@ -134,7 +136,8 @@ class Instance:
     def least_s(self, work: float, now_s: float) -> float:
         """What a batch takes for certain: nothing, while the figures are few or old. What seems
         too slow for every call would otherwise be sent none, and never show that it is not (D6)."""
-        sure = not self.model.cold and now_s - self.renewed_s <= _STALE_S
+        sure_s = _STALE_S if self.model.slower == 1.0 else _TRIED_S
+        sure = not self.model.cold and now_s - self.renewed_s <= sure_s
         return self.model.predict_s(work) if sure else 0.0
 
     def send_one(self, call: Call, now_s: float) -> None:
@@ -226,7 +229,9 @@ class Instance:
             left = burst.left
             if call_id in left:
                 left.discard(call_id)
-                if not answered:
+                if answered:
+                    burst.answered_s = now_s
+                else:
                     burst.whole = False
                 if now_s - burst.last_end_s > burst.apart_s:
                     burst.apart_s = now_s - burst.last_end_s
@@ -247,6 +252,8 @@ class Instance:
                 self.overtaken |= earlier.left
         elif burst.whole:
             self._learn(burst, now_s)
+        else:
+            self._learn_of_cut(burst, now_s)
         del bursts[: at + 1]
         if bursts:
             self._begin(max(now_s, bursts[0].earliest_s), now_s)
@@ -257,6 +264,19 @@ class Instance:
         heapq.heappush(standing.idle, self.number)
         if standing.gpu.shared and not standing.running:
             standing.gpu.idle(standing.number, now_s)
+
+    def _learn_of_cut(self, burst: Burst, now_s: float) -> None:
+        """Not all were awaited to the end. Where some were answered it had ended by then; else it
+        lasted longer than until now."""
+        if self.standing.gpu.shared:
+            return
+        model, lasted_s = self.model, now_s - self.began_s
+        if burst.answered_s > self.began_s:
+            if model.slower > 1.0 or burst.answered_s - self.began_s > model.predict_s(burst.work):
+                self.renewed_s = now_s
+                model.observe(burst.work, burst.answered_s - self.began_s)
+        elif model.at_least(burst.work, lasted_s):
+            self.renewed_s = now_s
 
     def _learn(self, burst: Burst, now_s: float) -> None:
         self.renewed_s = now_s
@@ -305,6 +325,7 @@ class Servers:
         self._standings = {name: Standing(round_trip_s=round_trip_s) for name in models}
         self.on_gpus = bool(gpus)
         """Whether any has other models as well, or may have."""
+        self._joined = tuple(gpus or ())
         for name, gpu in (gpus or {}).items():
             self._standings[name].gpu, self._standings[name].number = gpu, gpu.join()
         self._instances: list[Instance] = []
@@ -334,6 +355,10 @@ class Servers:
         """A server that goes down gets no more batches; the calls that it has stay its own until
         they are told of."""
         self._standings[name].up = up
+        if up:
+            for instance in self._instances:
+                if instance.server == name:
+                    instance.model.as_usual()
         self._find_up()
 
     def grow(self, name: str, instances: int) -> None:
@@ -413,6 +438,13 @@ class Servers:
         for standing in self._standings.values():
             standing.gpu.wants(standing.number, math.inf)
             standing.gpu.idle(standing.number, now_s)
+
+    def leave(self) -> None:
+        """Give the numbers on the GPUs back: the next to join each gets the same."""
+        joined, self._joined = self._joined, ()
+        for name in joined:
+            standing = self._standings[name]
+            standing.gpu.leave(standing.number)
 
     def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """A call ended, with a server or anywhere else. True: a batch has ended with it."""

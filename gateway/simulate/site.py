@@ -51,7 +51,7 @@ class Site:
         if not here[name]:
             raise TraceError(f"model {name!r} has no on-prem endpoint, so no queue")
         clouds = sorted(away[name], key=lambda e: price_usd(_served(catalog, e, name), None))
-        cloud = clouds[0] if clouds and settings.routing.spill else None
+        cloud = clouds[0] if clouds and not settings.routing.closes_cloud else None
         return cls(settings, name, tuple(here[name]), cloud)
 
     @classmethod
@@ -75,7 +75,7 @@ class Site:
         if servers == len(self.servers):
             return self
         added = (f"{self.servers[0]}-{n}" for n in range(2, 2 + servers))
-        free = (name for name in added if name not in self.settings.endpoints)
+        free = (name for name in added if name not in self.settings.places())
         names = (*self.servers[:servers], *islice(free, max(0, servers - len(self.servers))))
         old, model = self.settings.endpoints, self.settings.models[self.model]
         first = next(s for s in model.served_by if s.endpoint == self.servers[0])
@@ -93,7 +93,9 @@ class Site:
     def following(self, policy: str) -> Site:
         """The same with one of the rules in the place of its policy."""
         routing = self.settings.routing.model_copy(update={"policy": policy})
-        return replace(self, settings=self.settings.model_copy(update={"routing": routing}))
+        cloud = None if routing.closes_cloud else self.cloud
+        settings = self.settings.model_copy(update={"routing": routing})
+        return replace(self, settings=settings, cloud=cloud)
 
     def fleet(self, clock: Clock, mode: Mode) -> Fleet:
         """Everything of the live gateway that decides, with nothing behind it. Its servers have
@@ -101,7 +103,7 @@ class Site:
         settings = self.settings
         fleet = Fleet(
             Catalog.of(settings),
-            {name: _place(settings.endpoints[name]) for name in settings.endpoints},
+            {name: _place(its) for name, its in settings.places().items()},
             Metrics(),
             clock,
             self.weights,
@@ -128,7 +130,7 @@ class Site:
         alone = any(execution.one_by_one for execution in told)
         if alone or "max_batch" in model.model_fields_set:
             mode = replace(mode, max_batch=max(e.rows for e in told), alone=alone)
-        onprem = self.settings.endpoints[self.servers[0]]
+        onprem = self.settings.places()[self.servers[0]]
         if "expected_ms" in onprem.model_fields_set:
             believed = fleet.groups.of(self.model, self.servers).scheduling.model(self.servers[0])
             fixed = believed.fixed_s / believed.predict_s(1.0)
@@ -140,7 +142,7 @@ class Site:
         """The stated time, divided between way and service as in the mode."""
         if self.cloud is None:
             return {}
-        endpoint = self.settings.endpoints[self.cloud]
+        endpoint = self.settings.places()[self.cloud]
         if "expected_ms" not in endpoint.model_fields_set:
             return {}
         factor = endpoint.expected_ms / 1000 / (base.rtt_s + base.cloud_s)

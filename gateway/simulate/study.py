@@ -14,6 +14,7 @@ from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning
 from gateway.simulate.abroad import Abroad, Counts
@@ -34,7 +35,7 @@ from gateway.simulate.workload import Workload
 Bools = NDArray[np.bool_]
 
 POLICY: Final = "policy"  # the gateway's own, among the baselines
-NAMES: Final = (POLICY, *RULES)
+NAMES: Final = (POLICY, *RULES, PRIORITIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,8 @@ def _scheduler(name: str, models: Mapping[str, BatchModel], max_batch: int, run:
         return Scheduler(
             models, max_batch, run.tuning, run.lead_s, round_trip_s=2 * run.world.network_s
         )
+    if name == PRIORITIES:
+        return ByPriority(models, max_batch)
     return OnArrival(models, max_batch, RULES[name])
 
 
@@ -170,7 +173,7 @@ def _stated(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
     world = replace(run.world, aging_s=site.weights.aging_s)
     if site.cloud is None:
         return _Made(scheduler, site.servers, CloudLatency(1.0), None, world)
-    cloud = CloudLatency(site.settings.endpoints[site.cloud].expected_ms / 1000)
+    cloud = CloudLatency(site.settings.places()[site.cloud].expected_ms / 1000)
     return _Made(scheduler, site.servers, cloud, Abroad(site, fleet, run.weather, clock), world)
 
 

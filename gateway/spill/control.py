@@ -13,12 +13,25 @@ from gateway.spill.budget import Leased, Reservation, SpillBudgets
 from gateway.spill.stop import SpillStop
 
 _RETRY_S = 2.0  # the cloud may stay closed for the day, but on-prem may have room by then
-_LEASE_S = 1.0  # for the ledger's answer; a call that waits longer is better off elsewhere
+LEASE_WAIT_S = 0.05
+"""For the ledger's answer. Leases are taken ahead, so a call seldom waits; each one would while the
+ledger does not answer."""
 
 
 class SpillControl:
-    def __init__(self, stop: SpillStop, budgets: SpillBudgets) -> None:
+    def __init__(
+        self,
+        stop: SpillStop,
+        budgets: SpillBudgets,
+        allowed: bool = True,
+        lease_wait_s: float = LEASE_WAIT_S,
+    ) -> None:
+        """`allowed`: whether the settings let calls leave. Only the door asks that: for decisions
+        it is their policy's matter, and a shadow has another one. `lease_wait_s`: how long a call
+        may wait for the ledger's answer."""
         self._stop = stop
+        self._allowed = allowed
+        self._lease_wait_s = lease_wait_s
         self.budgets = budgets
         self.leases: Leased | None = None  # without a ledger this process is alone
 
@@ -30,13 +43,19 @@ class SpillControl:
     def stop(self) -> SpillStop:
         return self._stop
 
-    def follow(self, stop: SpillStop, limits: Mapping[str, Limits]) -> None:
+    def follow(self, stop: SpillStop, limits: Mapping[str, Limits], allowed: bool = True) -> None:
         """Another switch, and other amounts for those who have a budget: for calls under way too,
         as it is the operator who closes the cloud and not the policy of a call."""
         self._stop = stop
+        self._allowed = allowed
         self.budgets.allow(limits)
         if self.leases is not None:
             self.leases.allow(limits)
+
+    @property
+    def open(self) -> bool:
+        """Whether calls of anybody may leave now."""
+        return self._allowed and not self.closed("")
 
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave now; empty when one may."""
@@ -56,7 +75,7 @@ class SpillControl:
     def reserve(self, tenant: str, expected: int) -> Reservation:
         """Asked when a call is about to leave: much may have happened since it was decided on. One
         that is not `leased` has to wait for that. Raises SpillClosed."""
-        why = self._stopped()
+        why = self._stopped() if self._allowed else "spill_off"
         if not why and not self.budgets.limited:
             return self.budgets.unlimited
         reserved = None if why else self.budgets.reserve(tenant, expected)
@@ -85,7 +104,7 @@ class SpillControl:
 
     async def _leased(self, leases: Leased, tenant: str, expected: int, deadline: Deadline) -> str:
         try:
-            async with asyncio.timeout(max(0.0, min(_LEASE_S, deadline.remaining_s()))):
+            async with asyncio.timeout(max(0.0, min(self._lease_wait_s, deadline.remaining_s()))):
                 short = await leases.take(tenant, expected)
         except (TimeoutError, LedgerDown):
             return "ledger_down"
@@ -96,8 +115,8 @@ class SpillControl:
 
 def _closed(why: str) -> SpillClosed:
     return SpillClosed(
-        "the cloud is closed to this call: its budget is used up, it was stopped, or the ledger "
-        "cannot be written",
+        "the cloud is closed to this call: its budget is used up, it was stopped or the settings "
+        "let nothing leave, or the ledger cannot be written",
         reason=why,
         retry_after_s=_RETRY_S,
     )

@@ -192,10 +192,10 @@ def _queues(last: Reading) -> list[QueueNow]:
     found = []
     for have, waiting in last.values.get("spillway_queue_waiting", {}).items():
         labels = dict(have)
-        servers, model = labels["endpoint"].split("+"), labels["model"]
+        servers, model = labels["endpoint"], labels["model"]
         there = sum(
             value for other, value in with_server.items()
-            if dict(other)["model"] == model and dict(other)["endpoint"] in servers
+            if dict(other)["model"] == model and f"+{dict(other)['endpoint']}+" in f"+{servers}+"
         )  # fmt: skip
-        found.append(QueueNow("+".join(servers), model, int(waiting), int(there)))
+        found.append(QueueNow(servers, model, int(waiting), int(there)))
     return sorted(found, key=lambda q: (-q.waiting - q.with_servers, q.model))

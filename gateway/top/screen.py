@@ -54,7 +54,7 @@ def _endpoints(now: Now) -> Table:
         table.add_column(name, justify="right")
     for its in now.endpoints:
         table.add_row(
-            its.name,
+            Text(its.name),
             _ZONES.get(its.zone, its.zone),
             Text(its.state, "" if its.state == "up" else "bold red"),
             str(its.in_flight),
@@ -73,7 +73,8 @@ def _queues(now: Now) -> Table:
     table.add_column("waiting", justify="right")
     table.add_column("with servers", justify="right")
     for its in now.queues[:_MOST_ROWS]:
-        table.add_row(its.model, its.servers, str(its.waiting), str(its.with_servers))
+        names = (Text(its.model), Text(its.servers))
+        table.add_row(*names, str(its.waiting), str(its.with_servers))
     if len(now.queues) > _MOST_ROWS:
         table.add_row(f"and {len(now.queues) - _MOST_ROWS} more", "", "", "")
     return table

@@ -12,10 +12,12 @@ from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.elsewhere import CloudsElsewhere
 from gateway.cluster.turns import Asking, Granting, Queues
+from gateway.console.feed import EVERY_S
+from gateway.console.shares import Shares
 from gateway.fleet import Fleet
 from gateway.workers.exposition import together
 from gateway.workers.frames import Words
-from gateway.workers.peers import Listening, OwnersLine, ask_all
+from gateway.workers.peers import Listening, OwnersLine, ask, ask_all
 from gateway.workers.worker import Worker
 
 
@@ -28,6 +30,8 @@ class Told(Protocol):
 
     def of_worker(self, number: int) -> dict[str, Any]: ...
     def render_metrics(self, tenants: bool) -> bytes: ...
+    def console_part(self, question: Words) -> Words: ...
+    def explained(self, seq: int) -> Words | None: ...
 
 
 class WorkerBeside:
@@ -92,6 +96,16 @@ class WorkerBeside:
         pages[number] = own.decode()
         return together(pages).encode()
 
+    def shares(self) -> Shares:
+        """The other workers' parts of the console."""
+        place = self._worker.place
+        others = [n for n in range(1, place.count + 1) if n != place.number]
+
+        async def ask_one(number: int, words: Words) -> Words | None:
+            return await ask(place, number, words)
+
+        return Shares(others, ask_one, EVERY_S)
+
     async def workers(self) -> list[dict[str, Any]]:
         number = self._worker.place.number
         others = await ask_all(self._worker.place, {"status": True})
@@ -103,6 +117,10 @@ class WorkerBeside:
         if "metrics" in asked:
             page = self._gateway.render_metrics(asked["metrics"] is True).decode()
             return {"metrics": page}
+        if "console" in asked:
+            return {"console": self._gateway.console_part(asked["console"])}
+        if "explain" in asked:
+            return {"explanation": self._gateway.explained(asked["explain"])}
         if "drain" in asked:
             self._drain(asked["drain"], asked["drained"] is True)
         return {"status": self._gateway.of_worker(self._worker.place.number)}

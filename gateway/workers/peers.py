@@ -164,11 +164,11 @@ class OwnersLine:
 async def ask_all(place: Place, words: Words) -> Mapping[int, Words]:
     """Every other worker, by number; those that do not answer are left out."""
     others = [n for n in range(1, place.count + 1) if n != place.number]
-    answers = await asyncio.gather(*(_ask(place, n, words) for n in others))
+    answers = await asyncio.gather(*(ask(place, n, words) for n in others))
     return {n: told for n, told in zip(others, answers, strict=True) if told is not None}
 
 
-async def _ask(place: Place, number: int, words: Words) -> Words | None:
+async def ask(place: Place, number: int, words: Words) -> Words | None:
     told: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
 
     def heard(frames: Frames, answer: Words) -> None:

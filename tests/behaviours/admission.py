@@ -213,7 +213,7 @@ A3 = Behaviour(
             "unit/http/test_exchange.py::test_a_stream_for_one_who_has_left_is_closed_unread",
         ),
         guard(
-            "a gRPC caller who leaves", "http2/server.py",
+            "a gRPC caller who leaves", "http2/exchange.py",
             "            self.task.cancel()\n", "            pass\n",
             "unit/fronts/test_grpc_front.py::test_a_caller_that_leaves_is_noticed_at_once",
         ),

@@ -102,6 +102,27 @@ _RECORDED = (
         'journal.note("gap", **work.gap)', 'journal.note("start")', _FULL,
     ),
     guard(
+        "a place for one record is no room", "audit/keeper.py",
+        "                    journal.check_room()\n", "",
+        _WRITER + "test_a_disk_with_room_for_a_gap_and_for_no_call_stays_refused",
+    ),
+    guard(
+        "nor for what is in the spool", "audit/journal.py",
+        "not (self._has_room() and self._drained())", "not self._drained()",
+        _WRITER + "test_a_spool_is_left_when_there_is_room_for_more_than_what_is_in_it",
+    ),
+    guard(
+        "nor in a spool that is full", "audit/journal.py",
+        "            self._spool.check_room()\n", "",
+        _WRITER + "test_a_full_spool_with_room_for_a_gap_stays_refused",
+    ),
+    guard(
+        "what fails again is tried less", "audit/writer.py",
+        "        return min(2 * self._dwell_s, _LONGEST_RETRY * self._retry_s)\n",
+        "        return self._retry_s\n",
+        _WRITER + "test_a_disk_that_fails_again_and_again_is_tried_less_and_less",
+    ),
+    guard(
         "an operator is told of a disk that fails", "audit/writer.py",
         '            log.error("the audit cannot be written: %s. '
         'No call is answered until it can", why)\n', "", _FULL,

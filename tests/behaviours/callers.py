@@ -251,7 +251,8 @@ B6 = Behaviour(
         ),
         guard(
             "over gRPC, too, a head that comes again is asked for its key", "fronts/grpc_calls.py",
-            "        if same and services.callers.lasting:\n", "        if same:\n",
+            "    if services is opening.services and services.callers.lasting:\n",
+            "    if services is opening.services:\n",
             _GRPC_OPENINGS + "test_an_issued_key_is_looked_at_for_each_call",
             _GRPC_OPENINGS + "test_a_caller_that_has_become_another_has_its_own_terms",
         ),
@@ -269,15 +270,23 @@ B6 = Behaviour(
         ),
         guard(
             "what is known of a gRPC head ends with the settings", "fronts/grpc_calls.py",
-            "        if opening is None or opening.services is not services:\n",
-            "        if opening is None:\n",
+            "    if opening is None or opening.services is not services:\n",
+            "    if opening is None:\n",
             _GRPC_OPENINGS + "test_what_is_known_of_a_head_ends_with_the_settings",
         ),
         guard(
             "also for the stream that it opened", "fronts/grpc_calls.py",
-            "        same = services is opening.services\n", "        same = True\n",
+            "        if services is opening.services and opening.caller is not None:\n",
+            "        if opening.caller is not None:\n",
             "unit/fronts/test_grpc_stream.py::"
             "test_a_key_that_is_taken_out_is_refused_within_the_stream_that_it_opened",
+        ),
+        guard(
+            "and for a call whose message came later", "fronts/grpc_calls.py",
+            "        if admitted is not None and admitted[0] is services:\n",
+            "        if admitted is not None:\n",
+            "unit/fronts/test_grpc_front.py::"
+            "test_a_call_comes_to_the_settings_of_the_moment_when_it_is_whole",
         ),
         guard(
             "what was seen counts for five seconds", "callers/issued.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.behaviours import Behaviour, guard
+from tests.behaviours.taint import C18
 
 _JSON = "unit/test_strictjson.py::"
 _ALIKE = "properties/test_alike_bodies.py::"
@@ -296,4 +297,4 @@ C17 = Behaviour(
     also=(_SHORT + "test_the_usual_chat_is_read_as_the_walk_reads_it",),
 )
 
-CLASSIFICATION = (C13, C14, C15, C16, C17)
+CLASSIFICATION = (C13, C14, C15, C16, C17, C18)

@@ -87,9 +87,34 @@ B1 = Behaviour(
             _BUDGETS + "test_what_another_process_spends_closes_the_cloud_here_too",
         ),
         guard(
+            "a place for one row is no room", "ledger/ledger.py",
+            "            if self.leases.down:  # which nothing may have been written since\n"
+            "                await self._run(self._store.check_room)\n", "",
+            _BUDGETS + "test_a_disk_with_room_for_little_keeps_the_cloud_closed",
+        ),
+        guard(
             "while the ledger cannot be written nothing leaves", "spill/control.py",
             "if self.leases is not None and self.leases.down:", "if False:",
             _BUDGETS + "test_while_the_disk_is_full_nothing_leaves_and_nothing_is_lost",
+        ),
+        guard(
+            "a database that does not answer is given up", "ledger/watchdog.py",
+            "                    self._socket.shutdown(socket.SHUT_RDWR)\n",
+            "                    pass\n",
+            "unit/ledger/test_frozen_postgres.py::"
+            "test_a_watchdog_ends_an_overdue_operation_and_no_other",
+        ),
+        guard(
+            "no call waits longer for a lease than the settings say", "spill/control.py",
+            "min(self._lease_wait_s, deadline.remaining_s())", "deadline.remaining_s()",
+            "unit/ledger/test_frozen_postgres.py::"
+            "test_a_call_waits_no_longer_for_a_lease_than_the_settings_say",
+        ),
+        guard(
+            "an answer that is late for one call is there for the next", "ledger/leases.py",
+            "await asyncio.shield(self._question())", "await self._question()",
+            "unit/ledger/test_frozen_postgres.py::"
+            "test_an_answer_that_comes_too_late_for_one_call_is_there_for_the_next",
         ),
     ),
     also=(
@@ -141,8 +166,10 @@ B2 = Behaviour(
         ),
         guard(
             "a closed cloud closes nothing else", "fleet.py",
-            "            why = unavailable_why(place, lane)\n            if way.onprem:\n",
-            "            why = unavailable_why(place, lane) or self._spill.closed(request.tenant)\n"
+            "            why = refused_why(place, lane, request.tenant)\n"
+            "            if way.onprem:\n",
+            "            why = refused_why(place, lane, request.tenant)"
+            " or self._spill.closed(request.tenant)\n"
             "            if way.onprem:\n",
             _ATTEMPTS + "test_a_used_up_budget_never_blocks_the_premises",
             _ATTEMPTS + "test_while_the_ledger_is_down_all_calls_are_served_on_the_premises",
@@ -164,8 +191,13 @@ B3 = Behaviour(
             "with what it cost, whether it was answered or not", "attempt.py",
             "        if self.epoch is not None:\n            usage",
             "        if self.epoch is not None and self.answered:\n            usage",
-            _ATTEMPTS + "test_an_attempt_in_the_cloud_is_paid_for_however_it_ends",
+            _ATTEMPTS + "test_an_attempt_in_the_cloud_is_paid_for_where_it_may_have_been_served",
             _ATTEMPTS + "test_who_leaves_in_the_middle_has_used_the_cloud",
+        ),
+        guard(
+            "what was not served costs nothing", "attempt.py",
+            "            elif told is not None or not unserved:\n", "            else:\n",
+            _ATTEMPTS + "test_what_was_not_served_costs_nothing_and_closes_no_budget",
         ),
         guard(
             "an answer that never began counts as a whole one", "pricing/tariff.py",

@@ -13,6 +13,7 @@ _BURSTS = "unit/test_bursts.py::"
 _RECOVERY = "unit/test_recovery.py::"
 _GRPC = "unit/backends/test_oip_grpc.py::"
 _FRONT = "unit/fronts/test_http.py::"
+_SLOWER = "unit/test_slower_server.py::"
 _HEDGE = "unit/test_hedge.py::"
 
 D1 = Behaviour(
@@ -126,8 +127,8 @@ D3 = Behaviour(
     (
         guard(
             "`grpc-timeout`", "backends/grpc_wire.py",
-            "connection.call(head, _timeout(timeout_s) + own, message)",
-            "connection.call(head, own, message)",
+            "connection.call(head, _timeout(timeout_s) + own, message, held)",
+            "connection.call(head, own, message, held)",
             _GRPC + "test_triton_gets_the_remaining_time_twice",
         ),
         guard(
@@ -282,7 +283,8 @@ D6 = Behaviour(
     "D6",
     "Where little has been seen the gateway is careful: an endpoint that nobody knows counts with "
     "what the settings expect, neither best nor excluded, and nothing is concluded from old "
-    "figures. No call is sent anywhere only to find out.",
+    "figures. No call is sent anywhere only to find out. What a caller's budget cut short would "
+    "have taken longer: that counts until an answer says how long.",
     (
         guard(
             "what the settings expect", "routing/estimate.py",
@@ -299,7 +301,7 @@ D6 = Behaviour(
         ),
         guard(
             "nobody is refused by few or old figures", "scheduling/servers.py",
-            "sure = not self.model.cold and now_s - self.renewed_s <= _STALE_S", "sure = True",
+            "sure = not self.model.cold and now_s - self.renewed_s <= sure_s", "sure = True",
             "unit/test_fleet.py::test_a_slow_spell_does_not_have_restricted_calls_refused_for_ever",
         ),
         guard(
@@ -320,6 +322,22 @@ D6 = Behaviour(
             "slow = found.sample >= self.settings.least_sample and took_s >", "slow = took_s >",
             "unit/health/test_lane.py::"
             "test_slow_is_many_times_the_usual_of_a_sufficient_sample",
+        ),
+        guard(
+            "what was cut teaches that it lasts longer", "scheduling/servers.py",
+            "            self._learn_of_cut(burst, now_s)\n", "            pass\n",
+            _SLOWER + "test_restricted_calls_are_served_as_far_as_it_goes_others_told_early",
+            _SLOWER + "test_clear_calls_leave_in_time",
+        ),
+        guard(
+            "until one is answered", "scheduling/batches.py",
+            "            self.slower = max(1.0, min(self.slower, now))\n", "            pass\n",
+            _SLOWER + "test_a_batch_that_was_cut_lasts_longer_than_it_had_lasted",
+        ),
+        guard(
+            "and for a second at the most", "scheduling/servers.py",
+            "_STALE_S if self.model.slower == 1.0 else _TRIED_S", "_STALE_S",
+            _SLOWER + "test_what_was_cut_is_certain_for_a_second",
         ),
     ),
     also=("unit/scheduling/test_latency.py::test_until_something_was_seen_the_expectation_stands",),

@@ -12,6 +12,7 @@ from tests.behaviours.costs import COSTS
 from tests.behaviours.deadlines import DEADLINES
 from tests.behaviours.execution import EXECUTION
 from tests.behaviours.failover import FAILOVER
+from tests.behaviours.held import HELD
 from tests.behaviours.http2 import HTTP2
 from tests.behaviours.models import MODELS
 from tests.behaviours.operations import OPERATIONS
@@ -25,7 +26,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Reading calls", CLASSIFICATION),
     ("Deadlines", DEADLINES),
     ("Spilling and queueing", SPILL),
-    ("Admission, failover and streams", (*ADMISSION, *FAILOVER, *HTTP2)),
+    ("Admission, failover and streams", (*ADMISSION, *FAILOVER, *HTTP2, *HELD)),
     ("Costs and budgets", COSTS),
     ("The audit", AUDIT),
     ("Callers, what operators do, and what leaves", (CALLERS[0], *PROOF, *SEEING, *CALLERS[1:])),

@@ -76,4 +76,94 @@ E3 = Behaviour(
     ("models/test_sessions.py::test_no_model_of_the_server_has_its_answers_kept",),
 )  # fmt: skip
 
-EXECUTION = (E1, E2, E3)
+_TRIAL = "unit/models/test_row_trial.py::"
+_FOUND = _TRIAL + "test_rows_that_influence_each_other_are_found"
+_MODELS = "unit/models/test_batching.py::"
+_SERVERS = "unit/test_row_trials.py::"
+_ONE = "unit/test_groups.py::test_calls_whose_rows_may_not_share_a_batch_go_one_at_a_time"
+
+E4 = Behaviour(
+    "E4",
+    "Rows of several callers share a batch only where rows of the gateway's own had, in one, the "
+    "answers that they have alone; else one call at a time goes to the model, and that is told.",
+    (
+        guard(
+            "batches of two", "models/row_trial.py", "        (1, 0),\n", "", _FOUND,
+        ),
+        guard(
+            "a row twice in a batch", "models/row_trial.py",
+            "        (0, 0, *upwards[1:3]),\n", "",
+            _TRIAL + "test_they_are_found_in_batches_of_two",
+            _TRIAL + "test_batches_have_several_sizes_and_orders_and_no_more_rows_than_may_be",
+        ),
+        guard(
+            "the largest batch", "models/row_trial.py",
+            "        tuple(at % rows for at in range(largest)),\n", "", _FOUND,
+        ),
+        guard(
+            "answers that are all alike say nothing", "models/row_trial.py",
+            "    if not telling:\n", "    if False:\n",
+            _TRIAL + "test_a_model_with_the_same_answer_for_all_says_nothing",
+        ),
+        guard(
+            "a new model is tried", "models/adopt.py",
+            "        declared, unbatched = _with_batching(made, declared)\n",
+            "        unbatched = None\n",
+            _MODELS + "test_a_model_whose_rows_influence_each_other_is_served_unbatched",
+        ),
+        guard(
+            "texts of unequal length are tried", "models/batching.py",
+            "    return verdict if of_texts.rows is Rows.UNTRIED else of_texts",
+            "    return verdict",
+            _MODELS + "test_padding_that_counts_is_an_influence",
+        ),
+        guard(
+            "no config with batches is written without a trial", "commands/models/config.py",
+            "            _check_batching(directory, declared)\n", "            pass\n",
+            _MODELS + "test_no_config_with_batching_is_written_for_it",
+        ),
+        guard(
+            "a version from a registry is tried", "models/registry/graph.py",
+            "        _rows_apart(path.name, session, declaration)\n", "",
+            _MODELS + "test_a_version_from_a_registry_is_tried_where_the_model_here_batches",
+        ),
+        guard(
+            "until a server was tried it has one call at a time", "census.py",
+            "        self._hold_apart(name, place)\n        if place.inspector is None:",
+            "        if place.inspector is None:",
+            _SERVERS + "test_a_server_that_tells_nothing_has_one_call_at_a_time",
+        ),
+        guard(
+            "no trial beside callers' calls", "row_trials.py",
+            "        if place.lanes[declared.name].in_flight:\n", "        if False:\n",
+            _SERVERS + "test_a_trial_does_not_run_beside_callers_calls",
+        ),
+        guard(
+            "nothing is sent where nothing may be", "row_trials.py",
+            "        if not declared.canary:\n", "        if False:\n",
+            _SERVERS + "test_where_no_inference_of_our_own_may_be_sent_none_is",
+        ),
+        guard(
+            "another version is tried anew", "row_trials.py",
+            "        if before is not None and before.version == version:\n",
+            "        if before is not None:\n",
+            _SERVERS + "test_what_was_tried_counts_until_the_model_is_another",
+        ),
+        guard(
+            "none is sent ahead", "groups.py",
+            "            ahead=not (alone or apart),\n", "            ahead=not alone,\n", _ONE,
+        ),
+        guard(
+            "nor beside another", "groups.py",
+            "        if found.apart:\n            return 1\n", "", _ONE,
+        ),
+    ),
+    (
+        "scenarios/test_row_trials.py::test_a_row_has_one_answer_whoever_calls_beside_it",
+        "scenarios/test_row_trials.py::test_calls_to_a_model_whose_rows_are_independent_are_joined",
+        "scenarios/test_row_trials.py::"
+        "test_an_operator_sees_which_models_are_unbatched_and_why",
+    ),
+)  # fmt: skip
+
+EXECUTION = (E1, E2, E3, E4)

@@ -10,6 +10,12 @@ _FRONT = "unit/fronts/test_http.py::"
 _BREAKER = "unit/test_breaker.py::"
 _HEDGE = "unit/test_hedge.py::"
 _CLOSED = "unit/test_closed_cloud.py::"
+_HEALTHY = (
+    "properties/test_healthy_cloud.py::"
+    "test_a_healthy_cloud_is_never_closed_by_its_callers_deadlines"
+)
+_CALLER = "unit/test_one_caller.py::"
+_AGAIN = "unit/test_retry_in_place.py::"
 _TENDING = "unit/test_tending.py::"
 
 _BROKEN = "            failed, closing = Kept(exc), attempt.end(exc)\n"
@@ -86,12 +92,13 @@ A5 = Behaviour(
     "A5",
     "Another endpoint is tried when one cannot be reached, answers 429 or 5xx, or falls silent; "
     "not after a 4xx or a refusal, and never more often than the settings and the second tries in "
-    "hand allow.",
+    "hand allow. Where there is no other, the same one is, after a pause, if its failure may be "
+    "over in a moment; what the gateway has not tried its caller may.",
     (
         guard(
             "a refusal is final", "dispatch.py",
-            "isinstance(error, UpstreamRefused | DeadlineExceeded)",
-            "isinstance(error, DeadlineExceeded)",
+            "isinstance(error, UpstreamRefused | DeadlineExceeded | AnswersFull)",
+            "isinstance(error, DeadlineExceeded | AnswersFull)",
             _DISPATCH + "test_what_another_endpoint_could_not_mend_does_not_fail_over",
         ),
         guard(
@@ -131,6 +138,43 @@ A5 = Behaviour(
             + "test_under_total_failure_the_tries_are_at_most_a_tenth_more_than_the_calls",
         ),
         guard(
+            "the only endpoint is tried again", "dispatch.py",
+            " or await self._recovered(route)", "",
+            _AGAIN + "test_the_only_endpoint_is_tried_again",
+        ),
+        guard(
+            "not with a call of a sequence", "dispatch.py",
+            " or has_state(request):\n            return False\n        pauses",
+            ":\n            return False\n        pauses",
+            _AGAIN + "test_a_call_of_a_sequence_is_never_sent_twice",
+        ),
+        guard(
+            "not before it said", "retries.py", ", retry_after_s or 0.0)", ", 0.0)",
+            _AGAIN + "test_it_waits_as_long_as_the_endpoint_said",
+        ),
+        guard(
+            "not where that is too long", "dispatch.py",
+            "if wait_s > LONGEST_PAUSE_S or not request.deadline.allows(wait_s + usual_s):",
+            "if False:",
+            _AGAIN + "test_where_that_is_too_long_the_caller_is_told",
+        ),
+        guard(
+            "not without a second try in hand", "dispatch.py",
+            "        if not self._retries.take():\n            return False\n        route.paid",
+            "        route.paid",
+            _AGAIN + "test_a_provider_that_fails_all_calls_is_not_doubled_in_load",
+        ),
+        guard(
+            "what is out is not tried again", "dispatch.py",
+            "            if not fleet.refuses_call(endpoint, request)\n", "",
+            _AGAIN + "test_an_endpoint_that_went_out_meanwhile_is_not_tried_again",
+        ),
+        guard(
+            "who may try again is told", "dispatch.py",
+            "last.may_retry = route.sent < route.decision.tries", "pass",
+            _AGAIN + "test_while_no_second_try_is_in_hand_the_caller_may_try_again",
+        ),
+        guard(
             "429 is busy", "backends/openai_failures.py",
             "    if status == 429:\n", "    if False:\n",
             "unit/backends/test_openai_connector.py::test_a_status_has_its_class",
@@ -158,7 +202,8 @@ A5 = Behaviour(
 A6 = Behaviour(
     "A6",
     "An endpoint that fails too often is left alone, for all calls, those included that wait for "
-    "it; one call or canary at a time finds out whether it is back. Where nothing is left calls "
+    "it, or, where only one caller meets that, for that caller; what one prompt provokes counts "
+    "once; one call or canary at a time finds out whether it is back. Where nothing is left calls "
     "fail at once.",
     (
         guard(
@@ -189,13 +234,60 @@ A6 = Behaviour(
             + "test_calls_from_before_the_opening_neither_close_it_nor_pass_for_the_probe",
         ),
         guard(
+            "one caller's failures are that caller's", "fleet.py",
+            "        if not everybodys and request is not None:\n",
+            "        if False and request is not None:\n",
+            _CALLER + "test_what_one_caller_provokes_is_out_for_that_caller_alone",
+            _CALLER + "test_a_probe_that_one_caller_spoils_keeps_it_from_nobody",
+        ),
+        guard(
+            "it is out for that caller", "place.py",
+            "    if not why and lane.suspects.suspended and lane.suspects.refuses(tenant):\n",
+            "    if False:\n",
+            _CALLER + "test_what_one_caller_provokes_is_out_for_that_caller_alone",
+        ),
+        guard(
+            "the same prompt counts once", "health/suspects.py",
+            "        if content in suspect.contents and suspect.breaker.closed:\n"
+            "            return False\n",
+            "",
+            _CALLER + "test_one_prompt_takes_it_from_nobody_whoever_sends_it",
+        ),
+        guard(
+            "several callers' are the endpoint's", "health/suspects.py",
+            "        return few or sum(", "        return False and sum(",
+            _CALLER + "test_failures_that_several_callers_meet_take_it_out_for_all",
+        ),
+        guard(
+            "a connection that cannot be made is nobody's", "fleet.py",
+            "gray or silent or (isinstance(error, UpstreamError) and error.any_call)",
+            "gray or silent",
+            _CALLER + "test_a_connection_that_cannot_be_made_is_nobodys_call",
+        ),
+        guard(
+            "a deadline says nothing unless answers usually come much sooner", "fleet.py",
+            "        if high_s == math.inf or took_s < usual_s + _SPREADS * (high_s - usual_s):\n"
+            "            return False\n",
+            "",
+            _HEALTHY, "unit/test_cloud_room.py::test_a_deadline_in_the_cloud_tells_of_the_cloud_"
+            "when_it_was_a_fair_one",
+        ),
+        guard(
+            "by those too that were not awaited", "attempt.py",
+            "            fleet.outlasted(endpoint, self.request, self.clock() - sent_s)\n",
+            "            pass\n",
+            "unit/test_cloud_room.py::"
+            "test_a_cloud_of_quick_and_long_answers_is_not_out_because_only_the_quick_are_awaited",
+        ),
+        guard(
             "what is out is not asked", "routing/filters.py",
             "    if not state.available:\n", "    if False:\n",
             "unit/test_filters.py::test_what_is_out_is_not_asked",
         ),
         guard(
             "who waits when it goes out goes elsewhere", "attempt.py",
-            "        why = unavailable_why(self.place, lane)\n", '        why = ""\n',
+            "        why = refused_why(self.place, lane, self.request.tenant)\n",
+            '        why = ""\n',
             "unit/test_door_and_turns.py::"
             "test_a_call_that_is_at_the_door_when_its_cloud_goes_out_is_not_sent_there",
         ),

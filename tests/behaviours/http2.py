@@ -8,7 +8,254 @@ _SERVER = "unit/http2/test_server.py::"
 _CONNECTION = "unit/http2/test_connection.py::"
 _CLIENT = "unit/http2/test_client.py::"
 _HPACK = "unit/http2/test_hpack.py::"
+_COSTS = "unit/http2/test_costs.py::"
+_PIECES = "unit/test_pieces.py::"
+_ADMISSION = "unit/fronts/test_grpc_admission.py::"
+_BOUNDS = "unit/oip/test_grpc_bounds.py::"
 _STREAM = "unit/fronts/test_grpc_stream.py::"
+
+_COST_GUARDS = (
+    guard(
+        "the last value of a setting counts",
+        "http2/frames.py",
+        "    values = dict(pairs)\n",
+        "    values = dict(reversed(pairs))\n",
+        _COSTS + "test_only_the_last_value_of_a_setting_counts",
+    ),
+    guard(
+        "but a table is as small as it was",
+        "http2/frames.py",
+        "    if HEADER_TABLE_SIZE in values:\n",
+        "    if False:\n",
+        _COSTS + "test_a_table_is_as_small_as_it_was_for_a_moment",
+    ),
+    guard(
+        "SETTINGS are as many as there are",
+        "http2/bounds.py",
+        "    elif kind == frames.SETTINGS:\n",
+        "    elif False:\n",
+        _COSTS + "test_more_settings_than_there_are_end_the_connection_before_they_come",
+    ),
+    guard(
+        "frames without data are no larger than a header block",
+        "http2/bounds.py",
+        "    elif size > BLOCK_BYTES:\n",
+        "    elif False:\n",
+        _COSTS + "test_heads_without_measure_end_the_connection_at_once",
+    ),
+    guard(
+        "windows that SETTINGS change are counted",
+        "http2/connection.py",
+        "                self._controls += len(self._streams) // _WINDOWS_OF_CONTROL\n",
+        "",
+        _COSTS + "test_settings_that_change_many_windows_count_as_many_frames",
+    ),
+    guard(
+        "others get their turn",
+        "http2/connection.py",
+        "            if steps <= 0 and at < end and not self._lost:\n",
+        "            if False:\n",
+        _COSTS + "test_what_costs_much_leaves_others_their_turn",
+    ),
+    guard(
+        "data of ended streams is counted",
+        "http2/connection.py",
+        "        self._controls += size // _DISCARDED_BYTES\n        self._count()\n",
+        "",
+        _COSTS + "test_data_of_streams_that_have_ended_earn_nothing",
+    ),
+    guard(
+        "so is a window that opens by an octet",
+        "http2/sender.py",
+        "        if (last or size >= _WORTH_BYTES) and self._controls > MOST_IN_ADVANCE:\n",
+        "        if self._controls > MOST_IN_ADVANCE:\n",
+        _COSTS + "test_windows_that_open_by_an_octet_are_a_flood",
+    ),
+    guard(
+        "a list of fields has an end",
+        "http2/hpack.py",
+        "            elif left < least:\n",
+        "            elif False:\n",
+        _HPACK + "test_a_list_without_measure_is_not_read_to_its_end",
+    ),
+    guard(
+        "small pieces are joined",
+        "pieces.py",
+        "        if size < _SMALL_BYTES and pieces and len(pieces[-1]) < _JOINED_BYTES:\n",
+        "        if False:\n",
+        _PIECES + "test_octets_that_come_one_by_one_are_joined",
+        _COSTS + "test_small_frames_are_held_in_little_more_than_they_say",
+    ),
+    guard(
+        "small messages do not copy large pieces",
+        "pieces.py",
+        "        if self._at + count > len(self._pieces[0]):\n",
+        "        if True:\n",
+        _PIECES + "test_small_messages_are_cut_off_a_large_piece_without_copying_it",
+    ),
+)
+_HEAD_GUARDS = (
+    guard(
+        "a body is as long as its head says",
+        "http2/server.py",
+        "            if left < 0 or (ended and left):\n",
+        "            if False:\n",
+        _COSTS + "test_heads_that_contradict_themselves_or_their_data_are_malformed",
+    ),
+    guard(
+        "also one that does not come",
+        "http2/server.py",
+        "            if exchange.length_left:\n",
+        "            if False:\n",
+        _COSTS + "test_no_data_where_the_head_says_that_there_is_some_is_malformed",
+    ),
+    guard(
+        "what stands once does not stand twice",
+        "http2/request.py",
+        "                if name in given and name in _ONCE:\n",
+        "                if False:\n",
+        _COSTS + "test_heads_that_contradict_themselves_or_their_data_are_malformed",
+    ),
+    guard(
+        "a request goes to one place",
+        "http2/request.py",
+        "    if authority and host.lower() != authority.lower():\n",
+        "    if False:\n",
+        _COSTS + "test_heads_that_contradict_themselves_or_their_data_are_malformed",
+    ),
+    guard(
+        "and its path is one",
+        "http2/request.py",
+        '        and _PATH.fullmatch(pseudo[b":path"])\n',
+        "",
+        _COSTS + "test_a_target_that_is_none_is_malformed",
+    ),
+    guard(
+        "trailers are no head",
+        "http2/server.py",
+        "        if not head.trailers:\n",
+        "        if False:\n",
+        _COSTS + "test_trailers_have_none_of_what_a_head_has",
+    ),
+    guard(
+        "nor are those of an answer",
+        "http2/client.py",
+        "        elif head.http and call.answering:\n",
+        "        elif False:\n",
+        _CLIENT + "test_what_is_no_answer_is_a_failure_of_the_endpoint",
+    ),
+    guard(
+        "an answer is as long as it says",
+        "http2/client.py",
+        "        elif call.length not in (None, size):\n",
+        "        elif False:\n",
+        _CLIENT + "test_what_is_no_answer_is_a_failure_of_the_endpoint",
+    ),
+    guard(
+        "interim answers are counted",
+        "http2/client.py",
+        "            self._count()  # of interim answers there may be many\n",
+        "",
+        _CLIENT + "test_interim_answers_without_end_are_a_flood",
+    ),
+)
+_ADMISSION_GUARDS = (
+    guard(
+        "who calls is asked by the head", "fronts/grpc_server.py",
+        "            self._doorkeeper.admit(exchange)\n", "            pass\n",
+        _ADMISSION + "test_nothing_is_held_of_somebody_unknown",
+    ),
+    guard(
+        "what is refused is not held", "http2/server.py",
+        "        if serving.refuses:\n            exchange.discards = True\n",
+        "        if serving.refuses:\n",
+        _ADMISSION + "test_nothing_is_held_of_somebody_unknown",
+    ),
+    guard(
+        "and is counted", "http2/server.py",
+        "            exchange.discards = True\n            self._count_reset()\n",
+        "            exchange.discards = True\n",
+        _ADMISSION + "test_refusals_without_end_end_the_connection",
+    ),
+    guard(
+        "nobody known has little room", "http2/connection.py",
+        "                if word & 0xFF == _DATA and self._received + size > self._room:\n",
+        "                if False:\n",
+        _ADMISSION + "test_a_connection_has_little_room_until_somebody_known_has_called",
+    ),
+    guard(
+        "and a few calls at once", "http2/server.py",
+        "max(calls, len(self.running)) >= _UNKNOWN_CALLS:\n", "False:\n",
+        _ADMISSION + "test_somebody_unknown_has_a_few_calls_at_once",
+    ),
+    guard(
+        "what anybody may ask is small", "fronts/grpc_server.py",
+        "at_once, False, False, min(max_message_bytes, _UNKNOWN_BYTES))",
+        "at_once, False, False, max_message_bytes)",
+        _ADMISSION + "test_what_anybody_may_ask_is_small",
+    ),
+    guard(
+        "all connections have one budget", "http2/server.py",
+        "        if not self.host.held.take(size):\n",
+        "        if self.host.held.take(size) is None:\n",
+        _ADMISSION + "test_what_all_connections_hold_together_is_bounded",
+    ),
+    guard(
+        "a refused stream ends its task", "http2/exchange.py",
+        "        self.end(*self.connection.host.refusal(self, error))\n        self._stop()\n",
+        "        self.end(*self.connection.host.refusal(self, error))\n",
+        _ADMISSION + "test_a_stream_that_is_refused_for_want_of_room_ends",
+    ),
+    guard(
+        "what is inflated is of that budget", "fronts/compression.py",
+        "            if share is not None and not share.take(len(piece)):\n",
+        "            if False:\n",
+        _ADMISSION + "test_what_is_inflated_takes_its_share_and_no_more",
+        _ADMISSION + "test_what_is_inflated_is_of_the_same_budget_until_it_is_answered",
+    ),
+    guard(
+        "and bounded by what came", "fronts/compression.py",
+        "    if size > _FREE_BYTES and size > came * _MOST_RATIO:\n", "    if False:\n",
+        _ADMISSION + "test_what_inflates_beyond_measure_is_refused",
+    ),
+    guard(
+        "a message comes in time", "http2/server.py",
+        "            if exchange.is_late(now_s):\n", "            if False:\n",
+        _ADMISSION + "test_a_message_that_does_not_come_whole_is_not_waited_for",
+    ),
+    guard(
+        "a stream's too", "http2/exchange.py",
+        "            if self.pieces.size and self.part_since_s is None:\n",
+        "            if False:\n",
+        _ADMISSION + "test_a_stream_may_be_silent_between_its_messages",
+        _ADMISSION + "test_a_message_that_does_not_come_whole_is_not_waited_for",
+    ),
+    guard(
+        "a message has as many parts as a call needs", "oip/grpc_bounds.py",
+        "        if self._tensors < 0 or self._fields < 0:\n", "        if False:\n",
+        _BOUNDS + "test_what_no_call_needs_is_refused_unread",
+    ),
+    guard(
+        "and as many numbers", "oip/grpc_bounds.py",
+        "            if self._elements < 0:\n", "            if False:\n",
+        _BOUNDS + "test_what_no_call_needs_is_refused_unread",
+    ),
+    guard(
+        "and as many dimensions", "oip/grpc_bounds.py",
+        "            if ends - begins > _MOST_SHAPE:\n", "            if False:\n",
+        _BOUNDS + "test_a_shape_without_measure_is_refused_unread",
+    ),
+    guard(
+        "and as many strings", "oip/datatypes.py",
+        "    if not datatype.size and count > MAX_STRINGS:\n", "    if False:\n",
+        _BOUNDS + "test_strings_are_counted_by_the_shape_too",
+    ),
+    guard(
+        "messages that are there give way", "http2/exchange.py",
+        "        if self._given > _MESSAGES_AT_ONCE:\n", "        if False:\n",
+        _ADMISSION + "test_messages_that_are_all_there_leave_others_their_turn",
+    ),
+)  # fmt: skip
 
 A8 = Behaviour(
     "A8",
@@ -18,7 +265,7 @@ A8 = Behaviour(
     (
         guard(
             "a head in pieces has an end", "http2/connection.py",
-            "        if self._block_bytes > _BLOCK_BYTES or len(self._block) > _BLOCK_FRAMES:\n",
+            "        if self._block.size > BLOCK_BYTES or self._block_frames > BLOCK_FRAMES:\n",
             "        if False:\n",
             _SERVER + "test_a_head_without_end_ends_its_connection",
         ),
@@ -29,7 +276,7 @@ A8 = Behaviour(
         ),
         guard(
             "but windows may grow with what is sent", "http2/connection.py",
-            "        if data or ended:\n            if self._controls > _MOST_IN_ADVANCE:\n",
+            "        if data or ended:\n            if self._controls > MOST_IN_ADVANCE:\n",
             "        if data or ended:\n            if False:\n",
             _SERVER + "test_windows_that_grow_with_what_is_sent_are_no_flood",
         ),
@@ -40,15 +287,15 @@ A8 = Behaviour(
             _SERVER + "test_a_call_that_was_reset_has_its_place_until_it_has_stopped",
         ),
         guard(
-            "but one that was reset before its task began is none", "http2/server.py",
+            "but one that was reset before its task began is none", "http2/exchange.py",
             "            if not self.begun:", "            if False:",
             _SERVER + "test_calls_that_are_reset_before_they_begin_leave_their_places_to_others",
         ),
         guard(
             "what calls bring is not saved up for a flood", "http2/connection.py",
-            "            if self._controls > _MOST_IN_ADVANCE:\n"
-            "                self._controls -= _CONTROLS_PER_FRAME\n        else:\n",
-            "            self._controls -= _CONTROLS_PER_FRAME\n        else:\n",
+            "            if self._controls > MOST_IN_ADVANCE:\n"
+            "                self._controls -= CONTROLS_PER_FRAME\n        else:\n",
+            "            self._controls -= CONTROLS_PER_FRAME\n        else:\n",
             _CONNECTION + "test_what_calls_bring_is_not_saved_up_for_a_flood",
         ),
         guard(
@@ -63,7 +310,7 @@ A8 = Behaviour(
         ),
         guard(
             "and each of them", "http2/server.py",
-            "            if exchange.got > most or declared + PREFIX_BYTES > most:\n",
+            "            if pieces.size > most + PREFIX_BYTES or declared > most:\n",
             "            if False:\n",
             _SERVER + "test_a_message_that_says_that_it_is_too_large_is_refused_before_it_comes",
         ),
@@ -75,12 +322,12 @@ A8 = Behaviour(
         ),
         guard(
             "fields that count too much are not kept", "http2/hpack.py",
-            "        return fields if left >= 0 else None\n", "        return fields\n",
+            "        return fields if self._left >= 0 else None\n", "        return fields\n",
             _HPACK + "test_fields_that_count_too_much_are_not_kept_but_their_table_is",
         ),
         guard(
             "a frame is bounded by its head", "http2/connection.py",
-            "            if size > FRAME_BYTES:\n", "            if False:\n",
+            "            if size > SMALL_BYTES:\n", "            if False:\n",
             _SERVER + "test_what_is_not_http2_ends_the_connection_with_its_code",
             _CONNECTION + "test_a_frame_is_too_long_by_its_head",
         ),
@@ -93,7 +340,7 @@ A8 = Behaviour(
         ),
         guard(
             "an answer is bounded", "http2/client.py",
-            "        if call.got > self._most_bytes + PREFIX_BYTES:\n", "        if False:\n",
+            "        if pieces.size > self._most_bytes + PREFIX_BYTES:\n", "        if False:\n",
             _CLIENT + "test_what_is_no_answer_is_a_failure_of_the_endpoint",
         ),
         guard(
@@ -126,8 +373,8 @@ A8 = Behaviour(
         ),
         guard(
             "what is known of blocks is forgotten when the table changes", "http2/hpack.py",
-            "            self.known.clear()\n            return self._read(fields)\n",
-            "            return self._read(fields)\n",
+            "            self.known.clear()\n            self._known_bytes = 0\n",
+            "            self._known_bytes = 0\n",
             _HPACK + "test_a_block_means_something_else_when_the_table_has_changed",
         ),
         guard(
@@ -137,8 +384,15 @@ A8 = Behaviour(
             _HPACK
             + "test_fields_are_put_into_a_table_once_and_named_by_their_place_from_then_on",
         ),
+        *_COST_GUARDS,
+        *_HEAD_GUARDS,
+        *_ADMISSION_GUARDS,
     ),
     also=(
+        _ADMISSION + "test_who_calls_is_asked_before_any_of_the_message_is_taken",
+        _ADMISSION + "test_a_client_that_has_much_to_say_learns_that_it_is_unknown",
+        _PIECES + "test_pieces_are_what_came",
+        _COSTS + "test_frames_of_the_corpus_end_what_is_wrong_and_nothing_else",
         _SERVER + "test_any_frames_at_all_leave_nothing_behind",
         _CLIENT + "test_any_frames_at_all_end_a_call",
         _HPACK + "test_any_bytes_are_read_or_refused",

@@ -298,4 +298,52 @@ O7 = Behaviour(
     ),
 )
 
-OPERATIONS = (O2, O3, O7)
+O8 = Behaviour(
+    "O8",
+    "The gateway is ready while any call has a place; whether restricted calls have one is told "
+    "apart, on every front.",
+    (
+        guard(
+            "a cloud that is up makes it ready",
+            "fleet.py",
+            "return self.onprem_up() or (self._spill.open and self._any_up(Zone.CLOUD))",
+            "return self.onprem_up()",
+            "unit/test_fleet.py::test_the_gateway_is_ready_while_any_call_has_a_place",
+        ),
+        guard(
+            "one that is closed does not",
+            "fleet.py",
+            "self.onprem_up() or (self._spill.open and self._any_up(Zone.CLOUD))",
+            "self.onprem_up() or self._any_up(Zone.CLOUD)",
+            "unit/test_fleet.py::test_a_cloud_that_is_closed_makes_nobody_ready",
+        ),
+        guard(
+            "a drained endpoint is no place",
+            "fleet.py",
+            "any(p.up and not p.drained for p",
+            "any(p.up for p",
+            "unit/test_fleet.py::test_the_gateway_is_ready_while_any_call_has_a_place",
+        ),
+        guard(
+            "the signal of its own over HTTP",
+            "fronts/ops.py",
+            "inspection.ready() and inspection.onprem_up()",
+            "inspection.ready()",
+            "unit/fronts/test_ops.py::"
+            "test_ready_is_one_thing_and_a_place_for_restricted_calls_another",
+        ),
+        guard(
+            "and over gRPC",
+            "fronts/grpc.py",
+            "and (service != ONPREM_SERVICE or self._onprem_up())",
+            "",
+            "unit/fronts/test_grpc_inspection.py::test_health_follows_readiness",
+        ),
+    ),
+    also=(
+        "scenarios/test_readiness.py::test_it_is_ready_on_every_front",
+        "scenarios/test_readiness.py::test_clear_calls_are_served_and_restricted_ones_refused",
+    ),
+)
+
+OPERATIONS = (O2, O3, O7, O8)

@@ -14,6 +14,9 @@ _BURSTS = "unit/test_bursts.py::"
 _SCRAPING = "unit/test_scraping.py::"
 _DOOR = "unit/test_door_and_turns.py::"
 _CLOSED = "unit/test_closed_cloud.py::"
+_GUARDED = "unit/scheduling/test_guarded.py::"
+_PRIORITIES = "unit/scheduling/test_priorities.py::"
+_NEVER = "unit/test_never_leaves.py::"
 _BUDGET = "unit/spill/test_budget.py::"
 _PIPELINE = "unit/test_pipeline.py::"
 _CALLERS = "unit/test_callers.py::"
@@ -257,6 +260,27 @@ S5 = Behaviour(
             "unit/test_policy.py::test_the_kill_switch_keeps_every_call_in",
         ),
         guard(
+            "`routing.policy: onprem_only`", "config/routing.py",
+            'return not self.spill or self.policy == "onprem_only"', "return not self.spill",
+            _NEVER + "test_an_overloaded_or_failing_server_sends_nothing_away",
+            _NEVER + "test_which_settings_close_the_cloud",
+        ),
+        guard(
+            "no zone to leave to", "routing/policy.py",
+            "if found.restricted or not self.spill else", "if found.restricted else",
+            _NEVER + "test_the_decision_has_no_zone_to_leave_to",
+        ),
+        guard(
+            "settings that close it hold for calls under way", "spill/control.py",
+            'why = self._stopped() if self._allowed else "spill_off"', "why = self._stopped()",
+            _NEVER + "test_settings_that_close_the_cloud_hold_for_calls_under_way",
+        ),
+        guard(
+            "a reload closes the door", "core.py",
+            "            not settings.routing.closes_cloud,\n", "",
+            "scenarios/test_reload.py::test_the_door_closes_for_calls_of_the_settings_before",
+        ),
+        guard(
             "money is put aside before it is spent", "spill/budget.py",
             "return self.opens(now_s) and nano_usd <= self.left_now", "return self.opens(now_s)",
             _BUDGET + "test_no_24_hours_cost_more_than_the_budget",
@@ -291,6 +315,43 @@ S5 = Behaviour(
             _CLOSED + "test_with_nowhere_else_to_go_a_call_is_refused_and_told_why",
         ),
     ),
+)  # fmt: skip
+
+_NEEDS = "unit/test_needs.py::"
+
+S10 = Behaviour(
+    "S10",
+    "What a call asks for is honoured where it goes, or it does not go there: the same call has "
+    "the same answer at any load, and nothing of it is dropped in silence.",
+    (
+        guard(
+            "a filter", "routing/filters.py",
+            '        return "capability"\n', "        pass\n",
+            _NEEDS + "test_what_the_premises_cannot_goes_to_the_cloud_at_any_load",
+            _NEEDS + "test_explain_says_it",
+        ),
+        guard(
+            "no queue of a server that cannot", "routing/fit.py",
+            " and lacking(request, endpoint, served) is None", "",
+            _NEEDS + "test_what_an_endpoint_lacks_by_the_settings_is_not_asked_of_it",
+        ),
+        guard(
+            "no decision of calls that need less", "fleet.py",
+            "        if standing is not None and alike:\n", "        if standing is not None:\n",
+            _NEEDS + "test_the_answer_is_the_same_whatever_the_load",
+        ),
+        guard(
+            "who can go nowhere is told the field", "routing/policy.py",
+            "                    return _incapable(need)\n", "                    pass\n",
+            _NEEDS + "test_a_restricted_call_that_no_server_can_serve_is_told_which_field",
+        ),
+        guard(
+            "a field that nobody knows", "routing/needs.py",
+            '                yield Need("other", key)\n', "                pass\n",
+            _NEEDS + "test_what_the_premises_cannot_goes_to_the_cloud_at_any_load",
+        ),
+    ),
+    also=(_NEEDS + "test_a_call_without_needs_is_refused_by_no_text_model",),
 )  # fmt: skip
 
 S6 = Behaviour(
@@ -411,4 +472,57 @@ S8 = Behaviour(
     also=("scenarios/test_healing.py::test_a_model_that_executes_nothing_is_a_stall_that_is_told",),
 )  # fmt: skip
 
-SPILL = (S1, S2, S3, S4, S5, S6, S7, S8)
+S9 = Behaviour(
+    "S9",
+    "A scheduler that fails takes no call with it: the best simple rule goes on with its books, "
+    "and after a dwell that grows with every relapse a new scheduler does.",
+    (
+        guard(
+            "what raises is replaced", "scheduling/guarded.py",
+            "                actions = self._replace(exc, now_s)\n", "                raise\n",
+            _GUARDED + "test_those_who_wait_and_those_with_a_server_are_known_to_the_rule",
+        ),
+        guard(
+            "what decides on a call twice is, too", "scheduling/guarded.py",
+            "return actions\n                self._check(actions)\n", "return actions\n",
+            _GUARDED + "test_those_who_wait_and_those_with_a_server_are_known_to_the_rule",
+        ),
+        guard(
+            "it comes back", "scheduling/guarded.py",
+            "now_s - self._since_s >= self._dwell_s:", "False:",
+            _GUARDED + "test_a_scheduler_that_failed_for_a_while_decides_again_with_all_calls",
+        ),
+        guard(
+            "not before its dwell is over", "scheduling/guarded.py",
+            "now_s - self._since_s >= self._dwell_s:", "True:",
+            _GUARDED + "test_a_scheduler_that_failed_for_a_while_decides_again_with_all_calls",
+        ),
+        guard(
+            "which doubles with a relapse", "scheduling/guarded.py",
+            "        relapsed = now_s - self._since_s < RELAPSE_S\n", "        relapsed = False\n",
+            _GUARDED + "test_one_that_was_well_for_long_is_back_after_the_first_dwell",
+        ),
+        guard(
+            "and with a failure to come back", "scheduling/guarded.py",
+            "            self._dwell_s = min(2 * self._dwell_s, LONGEST_DWELL_S)\n", "",
+            _GUARDED + "test_one_that_fails_again_and_again_is_tried_less_and_less",
+        ),
+        guard(
+            "its numbers on the GPUs", "scheduling/guarded.py",
+            "            self._retired.leave()\n", "",
+            _GUARDED + "test_it_has_the_same_numbers_on_its_gpus_as_before",
+        ),
+        guard(
+            "what only the premises can serve goes first", "scheduling/priorities.py",
+            "return _FIRST if critical else _OTHERS,", "return _OTHERS,",
+            _PRIORITIES + "test_what_only_the_premises_can_serve_goes_first",
+        ),
+        guard(
+            "a batch takes nobody who makes it late", "scheduling/priorities.py",
+            "                and end_s <= min(due_s, call.deadline_s)\n", "",
+            _PRIORITIES + "test_what_cannot_be_served_in_time_holds_up_nobody",
+        ),
+    ),
+)  # fmt: skip
+
+SPILL = (S1, S2, S3, S4, S5, S6, S7, S8, S9, S10)

@@ -89,11 +89,11 @@ O5 = Behaviour(
             _MARKS + "test_the_next_turn_is_restricted_wherever_it_comes_to",
         ),
         guard(
-            "a mark that made room leaves a doubt",
+            "a mark that made room fades",
             "workers/marks.py",
-            "            self._raise(self._doubts + 8 * of, good_s)\n",
-            "            pass\n",
-            _MARKS + "test_a_mark_that_made_room_leaves_its_tenant_in_doubt_everywhere",
+            "                faded_s = self._faded.add(lost, good_s)\n",
+            "                faded_s = 0.0\n",
+            _MARKS + "test_a_mark_that_made_room_is_known_everywhere_and_no_other_is",
         ),
         guard(
             "and so does one that cannot be written",

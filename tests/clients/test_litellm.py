@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.imports.test_litellm import AS_LITELLM
+
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 litellm = pytest.importorskip("litellm")
 
@@ -44,3 +46,9 @@ def test_texts_are_embedded(to_gateway: dict[str, Any]) -> None:
 def test_an_unknown_model_is_not_found(to_gateway: dict[str, Any]) -> None:
     with pytest.raises(litellm.NotFoundError):
         litellm.completion("openai/gpt-9", HELLO, **to_gateway)
+
+
+@pytest.mark.parametrize(("model", "stated"), AS_LITELLM)
+def test_the_import_reads_names_of_models_as_litellm_does(model: str, stated: str | None) -> None:
+    found = litellm.get_llm_provider(model, stated, api_base="http://127.0.0.1:1/v1")
+    assert (found[1], found[0]) == AS_LITELLM[model, stated]

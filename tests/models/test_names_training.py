@@ -6,6 +6,7 @@ import importlib
 import json
 import random
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from gateway.classify.names.card import WEIGHTS
+from gateway.classify.names.lexicon import Lexicon
 
 from .serving import MODELS
 
@@ -51,6 +55,22 @@ def test_there_is_text_in_every_language_that_the_gateway_reads() -> None:
         "hard_positives",
         "tweets",
     }
+
+
+def test_the_lexicon_that_ships_knows_the_given_names_beside_those_of_faker(
+    training: Any, tmp_path: Path
+) -> None:
+    given, shipped = training("given"), WEIGHTS / "lexicon.npz"
+    lexicon, names = Lexicon.load(shipped), list(given.names())
+    assert [n for n in names if lexicon.find(n).given < given.KNOWN_AS_GIVEN] == []
+    copied = Path(shutil.copy(shipped, tmp_path / "lexicon.npz"))
+    assert given.add(copied) == 0
+    with np.load(copied) as found:  # and what is added is found
+        steps, facts = found["steps"], found["facts"]
+    np.savez_compressed(copied, steps=steps[:1], facts=facts[:1])
+    assert given.add(copied) == len(set(names))
+    again = Lexicon.load(copied)
+    assert {again.find(n).given for n in names} == {given.KNOWN_AS_GIVEN}
 
 
 def test_every_line_of_text_is_a_template(training: Any) -> None:

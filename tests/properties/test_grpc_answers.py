@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.fronts import grpc_calls, intake
 from gateway.fronts.intake import Arrival
+from gateway.http2.exchange import ANSWER
 from gateway.http2.hpack import TABLE_BYTES, Encoder
-from gateway.http2.server import ANSWER
 from gateway.types import Placement, Sensitivity, Zone
 
 words = st.text("abc-_.0", min_size=1, max_size=40)

@@ -40,7 +40,7 @@ FILTER = Guard(
 )
 ZONES = Guard(
     "routing/policy.py",
-    "zones=ONPREM_ONLY if found.restricted else request.zones",
+    "zones=ONPREM_ONLY if found.restricted or not self.spill else request.zones",
     "zones=request.zones",
 )
 DISPATCH = Guard("dispatch.py", "if zone not in decision.zones:", "if False:")

@@ -99,7 +99,8 @@ def test_a_record_like_the_one_before_says_what_it_would_by_itself(
             account = accounts.open(InferenceRequest(
                 str(number), protocol, tenant, model, payload, Deadline(now_s + budget_s),
                 priority, zones, traceparent=f"00-{number:032x}-{number:016x}-00",
-                received_s=now_s - read_s,
+                received_s=now_s - read_s, recorded_id=f"alias-{number}",
+                recorded_trace=f"{number + 7:032x}",
             ))  # fmt: skip
             account.classified(Classification(str(number), **clear))
             account.decided(decision)

@@ -114,12 +114,12 @@ class Gateways:
                              "expected_ms": 150},
             },
             "models": {
-                "timed": {"tensors": "clear", "served_by": [
+                "timed": {"tensors": "clear", "rows_independent": True, "served_by": [
                     place,
                     {"endpoint": "away", "model": "simple", "substitute": False,
                      "price_usd": 0.001},
                 ]},
-                "crawling": {"tensors": "clear", "served_by": [
+                "crawling": {"tensors": "clear", "rows_independent": True, "served_by": [
                     place,
                     {"endpoint": "away", "model": "simple", "substitute": False,
                      "price_usd": 0.001},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,6 +16,7 @@ import orjson
 class RepeatingCloud:
     url: str
     bodies: list[bytes] = field(default_factory=list)
+    says: Callable[[str], str] = str  # what it makes of what it was told
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.cloud.bodies.append(body)
         asked = orjson.loads(body)
-        said: str = asked["messages"][-1]["content"]
+        said = self.cloud.says(asked["messages"][-1]["content"])
         if not asked.get("stream"):
             message = {"role": "assistant", "content": said}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}

@@ -36,7 +36,7 @@ RESTRICTED = {"x-spillway-sensitivity": "restricted"}
 
 @dataclass
 class Disk:
-    """A file system of 256 KiB."""
+    """A file system of 4 MiB, of which the ledger beside the audit takes its part."""
 
     at: Path
 
@@ -44,6 +44,11 @@ class Disk:
         with contextlib.suppress(OSError), (self.at / "filler").open("wb", buffering=0) as filler:
             while filler.write(b"x" * 512):
                 pass
+
+    def leave(self, free: int) -> None:
+        """Give so many bytes back."""
+        filler = self.at / "filler"
+        os.truncate(filler, filler.stat().st_size - free)
 
     def empty(self) -> None:
         (self.at / "filler").unlink()
@@ -53,7 +58,7 @@ class Disk:
 def disk(tmp_path: Path) -> Iterator[Disk]:
     at = tmp_path / "disk"
     at.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(at)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(at)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root may mount the file system that is to be full")
     try:
@@ -117,9 +122,15 @@ def test_with_a_full_disk_no_call_is_answered_and_when_there_is_room_all_are(
         assert attempts(gateway) == sent, "once it is known, nothing is sent anywhere"
         assert "spillway_audit_failing 1.0" in gateway.metrics()
         assert gateway.client.get("/readyz").status_code == 503
+        disk.leave(2 * 4096)  # a page has room for a gap's record, and for calls' for a while
+        looks = gateway.log_path.read_text().count("the audit cannot be written")
+        for _ in range(300):  # it is tried again meanwhile, twice a second
+            assert gateway.client.get("/readyz").status_code == 503
+            assert infer(gateway).status_code == 503
         disk.empty()
         wait_until(lambda: infer(gateway).status_code == 200, 20)
         assert gateway.client.get("/readyz").status_code == 200
+        assert looks == gateway.log_path.read_text().count("the audit cannot be written") == 1
         (gap,) = [r for r in map(json.loads, gateway.audited().splitlines()) if r["kind"] == "gap"]
         assert gap["records"] >= 3
         assert gap["why"] == "No space left on device"
@@ -202,7 +213,9 @@ def test_a_call_that_a_cloud_has_and_a_killed_gateway_never_settled_is_found(
     with holding_cloud() as (url, got):
         settings = document(tmp_path)
         settings["endpoints"] = {"cloud": {"kind": "kserve", "zone": "cloud", "url": url}}
-        settings["models"]["simple"]["served_by"] = [{"endpoint": "cloud"}]
+        simple = settings["models"]["simple"]
+        simple["served_by"] = [{"endpoint": "cloud"}]
+        simple["inputs"] = [tensor["name"] for tensor in BODY["inputs"]]  # which it does not tell
         with contextlib.suppress(httpx.TransportError), serving(settings, tmp_path) as gateway:
             path = f"{gateway.http_url}/v2/models/simple/infer"
 

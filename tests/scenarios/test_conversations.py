@@ -124,6 +124,52 @@ def test_a_conversation_that_was_never_restricted_may_leave_at_every_turn(
         turns += [turn("assistant", "Water."), turn("user", "And then?")]
 
 
+def test_a_field_beside_its_input_hides_no_conversation(
+    house: LiveGateway, outside: SimulatedCloud, loop_thread: LoopThread
+) -> None:
+    turns = [turn("user", f"Which bed is it? {MARKER}")]
+
+    def respond_to(given: Any, **more: Any) -> httpx.Response:
+        document = {"model": "scribe", "input": given, **more}
+        return house.client.post("/v1/responses", json=document, headers=key("clinic"))
+
+    decoy = [turn("user", "Hello.")]
+    first = respond_to(turns, metadata={"note": f"card {CARD}"})
+    assert verdict(house, first) == ("entities", "onprem")
+    turns += [turn("assistant", "Seven."), turn("user", "And the room?")]
+    assert verdict(house, respond_to(json.dumps(turns))) == ("tainted", "onprem")
+    assert verdict(house, respond_to(turns, messages=None)) == ("tainted", "onprem")
+    # the text model on the premises takes none of these, and they have no other place
+    for hiding in (
+        respond_to(turns, messages=decoy),
+        respond_to(turns, messages=[]),
+        respond_to(decoy, history=turns),
+        chat(house, decoy, input=turns),
+    ):
+        assert (hiding.status_code, hiding.headers["x-spillway-reason"]) == (400, "capability")
+        record = house.record(hiding.headers["x-request-id"])
+        assert (record["classify_reason"], record["attempts"]) == ("tainted", [])
+    assert verdict(house, respond_to(decoy, messages=decoy)) == ("clear", "cloud")
+    assert not loop_thread.run(outside.search([CARD, MARKER]))
+
+
+@pytest.mark.parametrize(
+    "headers", [{"x-spillway-placement": "onprem"}, {"x-spillway-spill": "never"}]
+)
+def test_a_wish_for_one_turn_s_place_says_nothing_about_the_next(
+    house: LiveGateway, headers: dict[str, str]
+) -> None:
+    """It is about where one call goes, and the label about what it holds."""
+    turns = [turn("user", f"What is hail? {headers}")]
+    assert verdict(house, chat(house, turns, headers=headers)) == ("clear", "onprem")
+    turns += [turn("assistant", "Ice."), turn("user", "And then?")]
+    assert verdict(house, chat(house, turns)) == ("clear", "cloud")
+    labelled = chat(house, turns, headers={**headers, **RESTRICTED})
+    assert verdict(house, labelled) == ("labelled", "onprem")
+    turns += [turn("assistant", "It melts."), turn("user", "And then?")]
+    assert verdict(house, chat(house, turns)) == ("tainted", "onprem")
+
+
 # Labels
 
 
@@ -290,6 +336,6 @@ def test_no_record_shows_what_was_labelled_or_tainted_in_the_cloud(house: LiveGa
     chat(house, [*turns, turn("assistant", "The blue one."), turn("user", "Why?")])
     stayed = [r for r in house.records() if r.get("classify_reason") in ("labelled", "tainted")]
     assert {r["classify_reason"] for r in stayed} == {"labelled", "tainted"}
-    assert all(r["zones"] == ["onprem"] for r in stayed)
+    assert all(r["zones"] in (["onprem"], []) for r in stayed)
     assert not [a for r in stayed for a in r["attempts"] if a["zone"] == "cloud"]
     assert MARKER not in json.dumps(house.records())

@@ -98,7 +98,7 @@ def test_what_runs_finishes_and_nobody_new_gets_in(loop_thread: LoopThread, tmp_
         with serving(document, tmp_path) as gateway:
             host, port = gateway.http_url.removeprefix("http://").split(":")
             kept = socket.create_connection((host, int(port)), timeout=20)
-            kept.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            kept.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert kept.recv(4096).startswith(b"HTTP/1.1 200")
 
             def reload() -> None:

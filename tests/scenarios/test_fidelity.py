@@ -163,7 +163,7 @@ def test_a_model_sees_the_same_call(ways: BothWays, name: str) -> None:
     """All but `timeout`, which tells Triton what is left of the deadline (D3)."""
     given = {"name": "INPUT", "datatype": "INT32", "shape": [1], "data": [3]}
     body = {
-        "id": "mine",
+        "id": f"mine: {name}",  # one that comes again is told apart
         "inputs": [given],
         "parameters": PARAMETERS[name],
         "outputs": [{"name": "SEEN"}],
@@ -175,4 +175,4 @@ def test_a_model_sees_the_same_call(ways: BothWays, name: str) -> None:
     assert seen[0].pop("timeout_us") == 0
     assert 0 < seen[1].pop("timeout_us") <= 60_000_000
     assert seen[0] == seen[1]
-    assert seen[0]["id"] == "mine"
+    assert seen[0]["id"] == f"mine: {name}"

@@ -28,6 +28,7 @@ def document(cloud: SimulatedCloud, scratch: Path) -> dict[str, Any]:
     return {
         "listen": {"http_port": 0, "grpc_port": 0},
         "audit": {"directory": str(scratch / "audit")},
+        "ledger": {"lease_wait_ms": 10_000},
         "endpoints": {"cloud": {"kind": "kserve", "zone": "cloud", "url": cloud.http_url}},
         "models": {"simple": {"tensors": "clear", "served_by": [served]}},
         "routing": {"spill_budget_usd_total": PRICE_USD * CALLS},

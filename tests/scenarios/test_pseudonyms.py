@@ -6,7 +6,7 @@ The on-prem endpoint costs five dollars a call and the cloud next to nothing: wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 
 from gateway.demo.cloud.process import SimulatedCloud
 from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud
+from tests.properties.named_calls import fold
 from tests.scenarios.repeating_cloud import RepeatingCloud, repeating_cloud
 
 EMAIL = "maria.keller@posteo.de"
@@ -77,6 +78,10 @@ def _settings(cloud: SimulatedCloud, repeating: RepeatingCloud, scratch: Path) -
     onprem = {**scribe["served_by"][0], "model": "scribe", "substitute": True}
     parrot = {**scribe, "served_by": [onprem, {"endpoint": "repeating"}]}
     document["models"] |= {"parrot": parrot, "stubborn": {**parrot, "pseudonymise": False}}
+    document["models"]["poems"] = {
+        **{k: v for k, v in parrot.items() if k != "pseudonymise"},
+        "public": True, "public_reason": "a corpus of poems",
+    }  # fmt: skip
     document["keys"] = {}
     for name, allowed in (("allowed", True), ("plain", False)):
         (scratch / name).write_text(name)
@@ -123,6 +128,159 @@ def test_a_name_that_is_found_at_the_door_leaves_as_another(house: House) -> Non
     assert told.json()["choices"][0]["message"]["content"] == text
     assert house.record(told)["pseudonymised"] == {"PERSON": 1}
     assert not house.reached_a_cloud("Thomas", "Becker")
+
+
+TWICE = "Please write a short reply to Thomas Lindenbaum, who asked about his invoice. "
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Mr Lindenbaum waits.", "lindenbaum waits", "Lindenbaums Brief, Lindenbaum's letter",
+        "See https://x.example/in/thomas-lindenbaum and @tlindenbaum7.", "cv_Lindenbaum_2024.pdf",
+        "T. Lindenbaum", "Thomas K. Lindenbaum called, and Lindenbaum calls again",
+        '{"text": "Dear\\nLindenbaum,\\nbye"}', '{"name": "Thomas L\\u0069ndenbaum"}',
+        "Linden\u00adbaum or Linden\u200bbaum", "Lindenbaumowi, Lindenbauma",
+    ],
+)  # fmt: skip
+def test_nothing_of_a_name_stays_elsewhere_in_the_call(house: House, more: str) -> None:
+    before = len(house.repeating.bodies)
+    told = house.chat(TWICE + more)
+    assert told.headers["x-spillway-zone"] == "cloud", house.record(told)
+    assert told.headers["x-spillway-pseudonymised"] in ("1", "2")  # another spelling may count
+    (body,) = house.repeating.bodies[before:]
+    assert not {root for root in ("thomas", "lindenbaum") if root in fold(body.decode())}
+    content = told.json()["choices"][0]["message"]["content"]
+    assert fold(content) == fold(TWICE + more)
+    assert "x-spillway-unrestored" not in told.headers
+
+
+def test_nothing_of_a_name_stays_in_the_arguments_of_a_tool_call(house: House) -> None:
+    before = len(house.repeating.bodies)
+    arguments = json.dumps({"to": "t.lindenbaum", "text": "Dear\nLindenbaum"})
+    call = {"id": "t1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": TWICE},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t1", "content": "sent to lindenbaum"},
+    ]
+    told = house.chat("", messages=messages)
+    left(house, told, 1)
+    (body,) = house.repeating.bodies[before:]
+    assert "lindenbaum" not in fold(body.decode())
+    assert told.json()["choices"][0]["message"]["content"] == "sent to lindenbaum"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"prompt": TWICE + "Lindenbaum waits.", "max_tokens": 8}),
+        ("/v1/responses", {"input": TWICE, "instructions": "Be kind to Lindenbaum."}),
+    ],
+)
+def test_nothing_of_a_name_stays_in_other_operations(
+    house: House, path: str, body: dict[str, Any]
+) -> None:
+    told = house.gateway.client.post(
+        path, json={"model": "scribe", **body}, headers={"authorization": "Bearer allowed"}
+    )
+    left(house, told, 1)
+    assert not house.reached_a_cloud("Lindenbaum", "lindenbaum", "Thomas Linden")
+
+
+def test_a_key_that_holds_a_part_of_a_name_keeps_the_call(house: House) -> None:
+    line = 'spillway_pseudonym_doubts_total{reason="left_over"}'
+    before = house.metric(line)
+    stayed(house, house.chat(TWICE, max_tokens=4, metadata={"lindenbaum_id": "1"}))
+    assert house.metric(line) == before + 1
+    assert not house.reached_a_cloud("lindenbaum_id")
+
+
+ESCAPED = '{"name": "J\\u00fcrgen M\\u00fcller", "note": "asked about his invoice"}'
+ADDRESS = "Ship it to Lindenstra\u00dfe 17, 80331 M\u00fcnchen, please. Is 80331 right?"
+
+
+@pytest.mark.parametrize(
+    ("text", "roots"),
+    [
+        (f"Answer the person in {ESCAPED}", ("muller", "jurgen")),
+        (ADDRESS, ("linden", "80331", "munchen")),
+        ("I live at 221 Barker Street, London NW1 6XE.", ("barker", "nw16xe", "london")),
+    ],
+)
+def test_escaped_names_and_whole_addresses_leave_masked(
+    house: House, text: str, roots: tuple[str, ...]
+) -> None:
+    before = len(house.repeating.bodies)
+    told = house.chat(text)
+    left(house, told, 1)
+    (body,) = house.repeating.bodies[before:]
+    assert not {root for root in roots if root in fold(body.decode())}
+    assert fold(told.json()["choices"][0]["message"]["content"]) == fold(text)
+
+
+def test_a_call_with_many_persons_leaves_masked(house: House) -> None:
+    people = [f"{given} {family}" for given in GIVEN for family in FAMILIES]
+    text = "\n".join(f"- {name} asked about an invoice" for name in people)
+    before = len(house.repeating.bodies)
+    told = house.chat(f"Sort this list:\n{text}")
+    assert told.headers["x-spillway-zone"] == "cloud", house.record(told)
+    assert int(told.headers["x-spillway-pseudonymised"]) >= len(people) - 2
+    (body,) = house.repeating.bodies[before:]
+    sent = fold(body.decode())
+    assert not {name for name in (*GIVEN, *FAMILIES) if name.lower() in sent}
+    assert told.json()["choices"][0]["message"]["content"].endswith(text)
+
+
+GIVEN = ("Thomas", "Helena", "Sebastian", "Katarzyna", "Benedikt", "Isabella", "Konstantin")
+FAMILIES = (
+    "Lindenbaum", "Hoffmann", "Wagenknecht", "Rodrigues", "Petersen", "Castellano", "Whitfield",
+    "Szymanski", "Vandenberg", "Marchetti",
+)  # fmt: skip
+
+
+@pytest.fixture
+def saying(house: House) -> Iterator[RepeatingCloud]:
+    """The cloud, whose words a test may change."""
+    yield house.repeating
+    house.repeating.says = str
+
+
+@pytest.mark.parametrize(
+    ("says", "answer"),
+    [
+        (lambda text: text.replace(" ", "-"), CARD.replace(" ", "-")),
+        (lambda text: text.replace(" ", ""), CARD.replace(" ", "")),
+        (lambda text: f"It ends in {text[-4:]}.", f"It ends in {CARD[-4:]}."),
+        (lambda text: f"Not 9{text[-4:]} 1234-{text[-4:]}", None),
+    ],
+)
+def test_a_reformatted_card_is_put_back(
+    saying: RepeatingCloud, house: House, says: Callable[[str], str], answer: str | None
+) -> None:
+    saying.says = says
+    told = house.chat(CARD)
+    left(house, told, 1)
+    content = told.json()["choices"][0]["message"]["content"]
+    if answer is None:
+        assert CARD[-4:] not in content
+    else:
+        assert content == answer
+    assert "x-spillway-unrestored" not in told.headers
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_cannot_be_put_back_is_told(
+    saying: RepeatingCloud, house: House, stream: bool
+) -> None:
+    before = house.metric("spillway_pseudonyms_unrestored_total")
+    saying.says = lambda text: f"{text[:-5]} and {text}"
+    told = house.chat(CARD, stream=stream)
+    assert told.status_code == 200
+    assert CARD.replace(" ", "")[:12] not in told.text.replace(" ", "").partition("and")[0]
+    assert house.metric("spillway_pseudonyms_unrestored_total") == before + 1
+    if not stream:  # the headers of a stream are gone by then
+        assert told.headers["x-spillway-unrestored"] == "1"
 
 
 def test_the_record_and_the_metrics_count_and_hold_no_content(house: House) -> None:
@@ -207,6 +365,45 @@ def test_a_call_whose_key_or_model_does_not_allow_it_stays(
 ) -> None:
     stayed(house, house.chat(TEXT, key, model=model, max_tokens=4))
     assert not house.reached_a_cloud(EMAIL, CARD, PHONE)
+
+
+NOTE = "nora.vogel@posteo.de"
+
+
+@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("model", ["poems", "stubborn"])
+def test_what_may_leave_with_surrogates_taints_where_there_are_none(
+    house: House, model: str, stays: bool
+) -> None:
+    """Whether the first turn left with them or was served on the premises."""
+    question = f"Where does {NOTE} live? {model} {stays}"
+    headers = {"x-spillway-placement": "onprem"} if stays else {}
+    first = house.chat(question, headers=headers)
+    assert first.headers["x-spillway-zone"] == ("onprem" if stays else "cloud")
+    turns = [{"role": "user", "content": question}, {"role": "assistant", "content": "There."}]
+    turns.append({"role": "user", "content": "Write a poem about it."})
+    stayed(house, house.chat("", messages=turns, model=model), "tainted")
+    stayed(house, house.chat("", messages=turns, key="plain"), "tainted")
+    assert not house.reached_a_cloud(NOTE)
+
+
+def test_turns_with_surrogates_leave_one_after_the_other(house: House) -> None:
+    """The answers bring the originals back, and so does the next turn."""
+    turns = [{"role": "user", "content": f"Write to {NOTE}."}]
+    for _ in range(3):
+        told = house.chat("", messages=turns)
+        left(house, told, 1)
+        answer = told.json()["choices"][0]["message"]["content"]
+        turns += [{"role": "assistant", "content": answer}, {"role": "user", "content": "Again."}]
+    assert not house.reached_a_cloud(NOTE)
+
+
+def test_what_was_found_beside_the_turns_keeps_the_next_one_that_lacks_it(house: House) -> None:
+    turns = [{"role": "user", "content": "Where does she live now?"}]
+    left(house, house.chat("", messages=turns, metadata={"of": NOTE}), 1)
+    turns += [{"role": "assistant", "content": "There."}, {"role": "user", "content": "Since?"}]
+    left(house, house.chat("", messages=turns, metadata={"of": NOTE}), 1)
+    stayed(house, house.chat("", messages=turns), "tainted")
 
 
 def test_a_call_that_may_not_leave_stays_as_it_is(house: House) -> None:

@@ -27,6 +27,7 @@ from gateway.callers import Callers
 from gateway.config import Settings, parse
 from gateway.core import Core
 from gateway.demo.cloud.process import SimulatedCloud
+from gateway.errors import SpillClosed
 from gateway.fleet import Fleet
 from gateway.pipeline import Pipeline
 from gateway.place import Place
@@ -332,6 +333,43 @@ def test_a_model_that_becomes_restricted_is_so_from_the_first_call_on(house: Rel
     assert classes == {open_policy: {"clear"}, closed_policy: {"restricted"}}
     under = [r for r in found if r["policy"] == closed_policy]
     assert all(a["zone"] == "onprem" for r in under for a in r["attempts"])
+
+
+@pytest.mark.parametrize("never", [{"policy": "onprem_only"}, {"spill": False}])
+def test_from_settings_on_that_let_nothing_leave_nothing_does(
+    house: Reloaded, never: dict[str, Any]
+) -> None:
+    assert house.chat().headers["x-spillway-zone"] == "cloud"
+    house.hup(house.changed(routing=never))
+    refused = house.chat()
+    assert refused.status_code == 503
+    assert "spill_off" in refused.text
+    house.hup(house.first)
+    assert house.chat().headers["x-spillway-zone"] == "cloud"
+
+
+@pytest.mark.parametrize("never", [{"policy": "onprem_only"}, {"spill": False}])
+def test_the_door_closes_for_calls_of_the_settings_before(
+    tmp_path: Path, never: dict[str, Any], loop_thread: LoopThread
+) -> None:
+    """In this process, whose door can be asked."""
+    with simulated_cloud(loop_thread) as cloud:
+        document = _cloud_only(settings(cloud, tmp_path))
+
+        async def main() -> None:
+            gateway, ready = Gateway(parse(yaml.safe_dump(document))), asyncio.Event()
+            running = asyncio.create_task(gateway.run(lambda _: ready.set()))
+            await ready.wait()
+            gateway.spill.reserve("t", 0)
+            await gateway.apply(parse(yaml.safe_dump({**document, "routing": never})))
+            with pytest.raises(SpillClosed):
+                gateway.spill.reserve("t", 0)
+            await gateway.apply(parse(yaml.safe_dump(document)))
+            gateway.spill.reserve("t", 0)
+            gateway.stop()
+            await running
+
+        asyncio.run(main())
 
 
 def test_two_hundred_reloads_leave_nothing_behind(loop_thread: LoopThread, tmp_path: Path) -> None:

@@ -102,6 +102,15 @@ def test_explain_tells_of_shadows(
 
     call = tmp_path / "call.json"
     call.write_text(json.dumps(asked))
-    given = Namespace(file=str(call), url=house.http_url, key=None, json=False, config=None)
+    given = Namespace(
+        file=str(call),
+        url=house.http_url,
+        key=None,
+        json=False,
+        config=None,
+        ca_file=None,
+        cert_file=None,
+        key_file=None,
+    )
     assert explain.run(given) == 0
     assert "shadow here: onprem: onprem_only" in capsys.readouterr().err

@@ -20,8 +20,8 @@ from tests.live import LiveGateway, LoopThread
 
 CORPUS = Path(__file__).parents[3] / "shared" / "data" / "corpora" / "http_smuggling_heads.json"
 TARGET = "/v2/repository/index"
-SMUGGLED = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
-OURS = b"GET /v2/health/ready HTTP/1.1\r\nHost: a\r\n\r\n"
+SMUGGLED = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+OURS = b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CHUNK_ENDS_EARLY, LENGTH_ENDS_EARLY = "chunk ends early", "length ends early"
 BODY_IS_A_REQUEST = "body is a request"
 FRAMINGS = (CHUNK_ENDS_EARLY, LENGTH_ENDS_EARLY, BODY_IS_A_REQUEST)
@@ -177,7 +177,7 @@ def test_a_second_request_that_is_one_is_served(
     gateway: LiveGateway, loop_thread: LoopThread
 ) -> None:
     """What the other tests look for is found where it is: two honest requests on one line."""
-    honest = f"POST {TARGET} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+    honest = f"POST {TARGET} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{}}".encode()
     answers = loop_thread.run(talk(gateway, honest, SMUGGLED))
     assert [answer.status for answer in answers] == [200, 200]
     assert was_smuggled(answers)

@@ -174,6 +174,7 @@ def document(onprem: str, cloud: str, scratch: Path) -> dict[str, Any]:
     return {
         "listen": {"http_port": 0, "grpc_port": 0, "workers": WORKERS},
         "audit": {"directory": str(scratch / "audit")},
+        "ledger": {"lease_wait_ms": 10_000},
         "classify": {"names": "off", "budget_ms": 20_000},
         "keys": keys,
         "tenants": {"spending": {"spill_budget_usd_total": PRICE_USD * BUDGET_CALLS}},
@@ -349,6 +350,53 @@ def test_what_is_drained_at_one_worker_is_at_all(house: House) -> None:
     finally:
         drain(False)
     assert house.ask_often(8, "open", "here") == Counter({200: 8})
+
+
+def picture_of(client: httpx.Client, headers: dict[str, str]) -> dict[str, Any]:
+    """The first event of the console's stream."""
+    with client.stream("GET", "/console/events", headers=headers) as answer:
+        assert answer.status_code == 200
+        text = ""
+        for part in answer.iter_text():
+            text += part
+            if "\n\n" in text:
+                break
+    (data,) = re.findall(r"^data: (.+)$", text.split("\n\n")[0], re.MULTILINE)
+    return dict(json.loads(data))
+
+
+def test_the_console_shows_the_calls_of_all_workers_and_explains_each(house: House) -> None:
+    operator = {"authorization": "Bearer operator-key-0123456789"}
+    ids = {house.ask("open", "here").headers["x-request-id"] for _ in range(40)}
+
+    def whole() -> bool:
+        with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+            picture = picture_of(client, operator)
+        counted = sum(c["calls"] for c in picture["counts"])
+        return (
+            counted >= 40 and len({d["decision"].split("-")[0] for d in picture["decisions"]}) == 2
+        )
+
+    wait_until(whole, 20)
+    with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+        picture = picture_of(client, operator)
+    shown = picture["decisions"]
+    assert len({d["decision"] for d in shown}) == len(shown)
+    assert [d["time"] for d in shown] == sorted(d["time"] for d in shown)
+    explained = set()
+    for decision in shown[-40:]:  # each over a connection of its own, to either worker
+        with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+            found = client.get(f"/console/decisions/{decision['decision']}", headers=operator)
+        assert found.status_code == 200
+        assert {k: found.json()[k] for k in ("time", "model", "tenant")} == {
+            k: decision[k] for k in ("time", "model", "tenant")
+        }
+        explained.add(found.json()["id"])
+    assert explained == ids
+    with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+        for unknown in ("3-1", "1-999999", "x-1", "1-", "-1", "1-1-1"):
+            found = client.get(f"/console/decisions/{unknown}", headers=operator)
+            assert found.status_code == 404, unknown
 
 
 # Other settings

@@ -107,7 +107,8 @@ class Composed:
                 group.create_task(self.tending.run())
 
     def reload(self) -> None:
-        self.policy = replace(self.policy, spill=not self.policy.spill)
+        spill = not self.policy.spill and self.plan.policy != "onprem_only"
+        self.policy = replace(self.policy, spill=spill)
         self.pipelines.append(self.pipeline(self.policy))
 
     async def drain(self, drain_s: float) -> None:
@@ -194,7 +195,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
             told = Execution(plan.max_batch, plan.instances, plan.one_by_one)
             fleet.learnt(name, model, told)
     policy = Policy(
-        spill=plan.spill,
+        spill=plan.spill and plan.policy != "onprem_only",
         margin=plan.margin,
         miss_penalty_usd=plan.miss_penalty_usd,
         max_attempts=plan.max_attempts,
@@ -231,8 +232,8 @@ async def _canary(name: str, place: Place, model: str) -> Payload:
     return CANARY
 
 
-async def _learn_nothing(name: str, place: Place) -> None:
-    return None
+async def _learn_nothing(name: str, place: Place) -> bool:
+    return True
 
 
 def _endpoint(plan: EndpointPlan) -> Endpoint:

@@ -14,6 +14,7 @@ from random import Random
 from gateway.errors import (
     ModelDead,
     ModelFailed,
+    Unconnected,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamRefused,
@@ -35,7 +36,7 @@ _FOREVER_S = 1e6
 _SLOW = 12  # times slower
 
 _ERRORS: dict[Mood, Callable[[], Exception]] = {
-    Mood.UNREACHABLE: lambda: UpstreamUnreachable("it cannot be connected to"),
+    Mood.UNREACHABLE: lambda: Unconnected("it cannot be connected to"),
     Mood.FAILS: lambda: UpstreamFailed("it answered 500"),
     Mood.BUSY: lambda: UpstreamBusy("it answered 429", retry_after_s=0.05),
     Mood.REFUSES: lambda: UpstreamRefused("it answered 422", http_status=422),
@@ -43,6 +44,8 @@ _ERRORS: dict[Mood, Callable[[], Exception]] = {
     Mood.MODEL_DEAD: lambda: ModelDead("the model's process has died"),
     Mood.BUG: lambda: ValueError("a connector's bug"),
 }
+_SERVES_NOTHING = frozenset({Mood.UNREACHABLE, Mood.BUSY, Mood.REFUSES})
+"""How it turns a call away without serving any of it, and charges nothing."""
 
 
 CANARY = DocumentCall(Operation.CHAT, {"user": -1})
@@ -75,7 +78,7 @@ class SimulatedEndpoint:
             reply.ran("cancelled")
             raise
         except Exception:
-            reply.ran("failed")
+            reply.ran("unserved" if reply.mood in _SERVES_NOTHING else "failed")
             raise
         return reply
 
@@ -106,7 +109,7 @@ class SimulatedReply:
     def __init__(
         self, endpoint: SimulatedEndpoint, request: InferenceRequest, mood: Mood, lot: float
     ) -> None:
-        self._endpoint, self._request, self._mood = endpoint, request, mood
+        self._endpoint, self._request, self.mood = endpoint, request, mood
         self._number = number_of(request)
         self._frames = 1 + int(lot * 5) if request.streamed else 1
         self._breaks_at = int(lot * 7) % (self._frames + 1)
@@ -124,9 +127,9 @@ class SimulatedReply:
 
     async def begin(self) -> None:
         """Up to where a connector hands the stream on, whose first frame is still to come."""
-        if self._mood is Mood.HANGS:
+        if self.mood is Mood.HANGS:
             await asyncio.sleep(_FOREVER_S)
-        if self._mood is Mood.LATE:
+        if self.mood is Mood.LATE:
             await asyncio.sleep(max(0.0, self._request.deadline.remaining_s()) + 0.001)
         if self._each_s > 0.004:
             await asyncio.sleep(self._each_s / 2)
@@ -134,10 +137,10 @@ class SimulatedReply:
             self._fail()
 
     def _fail(self) -> None:
-        error = _ERRORS.get(self._mood)
+        error = _ERRORS.get(self.mood)
         if error is not None:
             if self._story is not None:
-                self._story.bug_met |= self._mood is Mood.BUG
+                self._story.bug_met |= self.mood is Mood.BUG
             raise error()
 
     def __aiter__(self) -> AsyncIterator[Frame]:
@@ -162,7 +165,7 @@ class SimulatedReply:
         await asyncio.sleep(self._each_s)
         if self._given == self._breaks_at:
             await self._break()
-        if self._given == self._frames or self._mood is Mood.EMPTY:
+        if self._given == self._frames or self.mood is Mood.EMPTY:
             return None
         name = self._endpoint.plan.name
         frame = JsonBody(b"%d/%s/%d" % (self._number, name.encode(), self._given))
@@ -173,9 +176,9 @@ class SimulatedReply:
 
     async def _break(self) -> None:
         self._fail()
-        if self._mood is Mood.CUTS:
+        if self.mood is Mood.CUTS:
             raise UpstreamUnreachable("the stream broke")
-        if self._mood is Mood.STALLS:
+        if self.mood is Mood.STALLS:
             await asyncio.sleep(_FOREVER_S)
 
     async def aclose(self) -> None:

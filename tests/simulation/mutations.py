@@ -58,8 +58,8 @@ _FILTER = Change(
 )
 _ZONES = Change(
     "routing/policy.py",
-    "zones=ONPREM_ONLY if found.restricted else request.zones,",
-    "zones=request.zones,",
+    "zones=ONPREM_ONLY if found.restricted or not self.spill else request.zones,",
+    "zones=request.zones if self.spill else ONPREM_ONLY,",
 )
 _DOOR = Change(
     "pipeline.py",

@@ -12,6 +12,7 @@ from gateway.types import (
     Frame,
     InferenceReply,
     InferenceRequest,
+    OneFrame,
     ReplyStream,
     Sensitivity,
 )
@@ -52,6 +53,10 @@ class SimulatedInstead:
 
     def restored(self, reply: InferenceReply) -> InferenceReply:
         return replace(reply, frames=_Restored(reply.frames, self))
+
+    async def restored_whole(self, frames: OneFrame) -> tuple[OneFrame, int]:
+        self.forget()
+        return frames, 0
 
     def forget(self) -> None:
         if self._known:

@@ -46,6 +46,7 @@ class CallStory:
     spill: bool  # what the policy said when it came
     cleared: bool = False  # somebody looked for everything and found nothing
     opened: list[str] = field(default_factory=list)  # endpoints, in order
+    unserved: list[str] = field(default_factory=list)  # endpoints that turned it away
     running: int = 0  # at endpoints, now
     bug_met: bool = False
     given_whole: set[str] = field(default_factory=set)  # by endpoints, to the end
@@ -178,6 +179,8 @@ class Witness:
         story = self.calls[number]
         if how == "whole":
             story.given_whole.add(endpoint.name)
+        if how == "unserved":
+            story.unserved.append(endpoint.name)
         story.running -= 1
         self._at_endpoint[endpoint.name, model] -= 1
         if self._at_endpoint[endpoint.name, model] < 0:
@@ -318,9 +321,12 @@ class Witness:
                 self.broken("B2", f"{endpoint.name}: {used_s} s are charged")
 
     def _is_charged(self, endpoint: EndpointPlan, kept: int) -> None:
-        opened = sum(story.opened.count(endpoint.name) for story in self.calls.values())
-        if kept != opened * round(endpoint.price_usd * 1e9):
-            self.broken("B3", f"{endpoint.name}: {opened} calls came, and the ledger has {kept}")
+        served = sum(
+            story.opened.count(endpoint.name) - story.unserved.count(endpoint.name)
+            for story in self.calls.values()
+        )
+        if kept != served * round(endpoint.price_usd * 1e9):
+            self.broken("B3", f"{endpoint.name}: {served} calls count, and the ledger has {kept}")
 
     def _busy_s(self, endpoint: EndpointPlan) -> float:
         """At most, with rounding: since the world began."""

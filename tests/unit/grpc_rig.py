@@ -111,6 +111,7 @@ class FakeInspector:
 class FakeInspection:
     inspector: FakeInspector = field(default_factory=FakeInspector)
     is_ready: bool = True
+    onprem: bool = True
     names: Mapping[str, str] = field(default_factory=dict)
 
     def of_server(self) -> Inspector:
@@ -124,6 +125,9 @@ class FakeInspection:
 
     def ready(self) -> bool:
         return self.is_ready
+
+    def onprem_up(self) -> bool:
+        return self.onprem
 
     def model_ready(self, model: str) -> bool:
         return self.is_ready

@@ -512,12 +512,13 @@ def request(
     **changes: Any,
 ) -> InferenceRequest:
     """One call; `kind` (clear or restricted) is what the scripted classifier will find."""
+    call = f"{kind}-{next(_ids)}"
     made = InferenceRequest(
-        id=f"{kind}-{next(_ids)}",
+        id=call,
         protocol=WireProtocol.OPENAI,
         tenant="t",
         model=MODEL,
-        payload=payload or DocumentCall(Operation.CHAT, {"messages": [], "user": kind}, streamed),
+        payload=payload or DocumentCall(Operation.CHAT, {"messages": [], "user": call}, streamed),
         deadline=Deadline.after(budget_s, now_s),
         zones=EVERYWHERE,
         received_s=now_s(),

@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "together",
                 "values",
             },  # clocks, chance, the collector; values of every call
-            {"deadline", "patience", "tracing"},
+            {"aliases", "deadline", "held_bytes", "patience", "pieces", "tracing"},
             {"types"},
             {"errors", "tokens"},
             {"configfile", "coredumps", "http", "http2", "premises", "repository"},
@@ -54,7 +54,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             },
             {"health", "groups", "audit", "models"},
             {"place", "priors", "schedulers"},
-            {"clouds", "shadows", "ways"},
+            {"clouds", "row_trials", "shadows", "ways"},
             {"standing"},
             {"fleet", "pseudonyms", "status"},
             {"attempt", "watch", "census", "canaries", "tending", "scraping", "folding", "otlp"},
@@ -109,8 +109,18 @@ ACROSS = {
 
 DOORS = {
     "backends": {"", "egress", "kinds", "wire"},
-    "classify": {"", "classifier", "names", "spans", "taint"},
-    "routing": {"estimate", "fit", "policy", "work"},
+    "classify": {
+        "",
+        "classifier",
+        "faded",
+        "names",
+        "names.card",
+        "names.lexicon",
+        "normalise",
+        "spans",
+        "taint",
+    },
+    "routing": {"estimate", "fit", "needs", "policy", "work"},
 }
 """What the rest of the gateway may import of a family; commands may look deeper."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.errors import Unconnected, UpstreamFailed
 from gateway.ledger.entry import Entry
 from gateway.ledger.limits import Limits
 from gateway.pricing import nano
@@ -15,10 +16,12 @@ from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.types import ServedModel, Usage, Zone
 from tests.unit.harness import (
     ANSWERS,
+    BUSY,
     FAILS,
+    GARBAGE,
     HANGS,
     MODEL,
-    UNREACHABLE,
+    REFUSES,
     Plan,
     Rig,
     Setup,
@@ -61,14 +64,13 @@ def kept(*sites: Site, setup: Setup | None = None) -> tuple[Rig, list[Entry]]:
     [
         (ANSWERS, False, "served"),
         (STREAMED, True, "served"),
-        (FAILS, False, "upstream_failed"),
-        (UNREACHABLE, False, "upstream_unreachable"),
+        (GARBAGE, False, "upstream_failed"),
         (cut_after(2), True, "upstream_unreachable"),
         (HANGS, False, "deadline_exceeded"),
     ],
-    ids=["answered", "streamed", "failed", "unreachable", "cut", "late"],
+    ids=["answered", "streamed", "nonsense", "cut", "late"],
 )
-def test_an_attempt_in_the_cloud_is_paid_for_however_it_ends(
+def test_an_attempt_in_the_cloud_is_paid_for_where_it_may_have_been_served(
     plan: Plan, streamed: bool, result: str
 ) -> None:
     async def main() -> None:
@@ -79,6 +81,61 @@ def test_an_attempt_in_the_cloud_is_paid_for_however_it_ends(
         assert (entry.result, entry.nano_usd) == (result, nano(0.001))
         assert (entry.call, entry.zone, entry.model) == (call.id, Zone.CLOUD.value, MODEL)
         assert entry.reason == "cloud_only"
+
+    run(main())
+
+
+REFUSED_503 = Plan(error=lambda: UpstreamFailed("503", unserved=True))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [BUSY, REFUSED_503, REFUSES, Plan(error=lambda: Unconnected("connect error"))],
+    ids=["429", "503", "422", "no-connection"],
+)
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_what_was_not_served_costs_nothing_and_closes_no_budget(plan: Plan, streamed: bool) -> None:
+    """By tokens: without any that were counted the most that the call could cost would be due."""
+
+    async def main() -> None:
+        spill = SpillControl(SpillStop(None, now_s), SpillBudgets(Limits.usd(1.0), {}, now_s))
+        rig, entries = kept(cloud(plan), setup=Setup(spill=spill))
+        models: Any = rig.catalog.endpoints["cloud"].models
+        models[MODEL] = ServedModel(MODEL, price_usd_per_1k_tokens=0.03)
+        for _ in range(4):
+            await rig.call(request("clear", streamed=streamed))
+            await asyncio.sleep(60)
+        assert len(entries) >= 4
+        assert {e.nano_usd for e in entries} == {0}
+        assert spill.budgets.left() == nano(1.0)
+        assert spill.budgets.reserved() == 0
+
+    run(main())
+
+
+def test_what_the_endpoint_counted_of_a_refused_call_is_paid() -> None:
+    """Tokens that it says are on its bill."""
+
+    async def main() -> None:
+        plan = Plan(error=REFUSED_503.error, fails_at=0, usage=Usage(1000, 0))
+        rig, entries = kept(cloud(plan))
+        models: Any = rig.catalog.endpoints["cloud"].models
+        models[MODEL] = ServedModel(MODEL, price_usd_per_1k_tokens=0.001)
+        await rig.call(request("clear"))
+        assert [e.nano_usd for e in entries] == [nano(0.001)]
+
+    run(main())
+
+
+def test_a_stream_that_breaks_after_some_tokens_costs_what_came() -> None:
+    async def main() -> None:
+        rig, entries = kept(cloud(cut_after(7)))
+        models: Any = rig.catalog.endpoints["cloud"].models
+        models[MODEL] = ServedModel(
+            MODEL, price_usd_per_1k_input_tokens=0.0, price_usd_per_1k_output_tokens=1.0
+        )
+        await rig.call(request("clear", streamed=True))
+        assert [e.nano_usd for e in entries] == [nano(0.007)]
 
     run(main())
 

@@ -17,16 +17,16 @@ from tests.behaviours.removal import copied, without
 from tests.simulation.mutations import ROOT
 
 RANGES = {
-    "C": range(13, 18),
+    "C": range(13, 19),
     "D": range(1, 7),
-    "S": range(1, 9),
-    "A": range(1, 9),
+    "S": range(1, 11),
+    "A": range(1, 10),
     "B": range(1, 10),
     "M": range(5, 6),
     "V": range(1, 4),
-    "E": range(1, 4),
+    "E": range(1, 5),
     "R": range(1, 5),
-    "O": (2, 3, 7, 5, 4),
+    "O": (2, 3, 7, 8, 5, 4),
     "P": range(1, 5),
     "T": range(1, 5),
 }

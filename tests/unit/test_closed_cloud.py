@@ -154,7 +154,7 @@ def test_under_total_failure_the_tries_are_at_most_a_tenth_more_than_the_calls(p
 
 def test_calls_that_wait_for_a_second_place_together_take_no_more_than_are_in_hand() -> None:
     async def main() -> None:
-        retries = RetryBudget(now_s, share=0.0, reserve=3.0)
+        retries = RetryBudget(now_s, share=0.0, reserve=2.0)
         slow_failure = Plan(open_s=0.1, error=lambda: UpstreamFailed("it answered 500"))
         rig = Rig(
             onprem(*[slow_failure] * 10),
@@ -163,8 +163,9 @@ def test_calls_that_wait_for_a_second_place_together_take_no_more_than_are_in_ha
         )
         calls = [rig.call(request(f"restricted{i}", budget_s=5.0)) for i in range(12)]
         ended = await asyncio.gather(*calls)
-        second = [line for line in rig.log.lines if len(line["attempts"]) == 2]
-        assert 0 < len(second) <= 3
+        sent = [[a for a in line["attempts"] if a["took_s"]] for line in rig.log.lines]
+        second = [attempts for attempts in sent if len(attempts) == 2]
+        assert 0 < len(second) <= 2
         assert any(e.error is not None for e in ended)
         assert rig.leftovers() == {}
 

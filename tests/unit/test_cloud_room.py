@@ -191,3 +191,15 @@ def test_deadlines_that_nobody_could_have_met_take_no_cloud_out() -> None:
         assert (await rig.call(request(budget_s=0.5))).error is None
 
     run(main())
+
+
+def test_a_cloud_of_quick_and_long_answers_is_not_out_because_only_the_quick_are_awaited() -> None:
+    async def main() -> None:
+        quick, long = Plan(open_s=0.08), Plan(open_s=0.9)
+        plans = [*[quick] * 12, *[long, quick] * 6, *[long] * 3, quick]
+        rig = harness.Rig(cloud(*plans))
+        ended = [await rig.call(request(budget_s=0.3)) for _ in plans]
+        assert [e.error is None for e in ended] == [plan is quick for plan in plans]
+        assert len(rig.cloud_seen) == len(plans)
+
+    run(main())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway import config
+from gateway.catalog import Catalog
 from gateway.types import Spill, Zone
 from tests.unit.settings_text import GOOD, changed, refusal
 
@@ -120,8 +121,9 @@ def test_what_no_setting_allows_is_refused_where_it_stands(old: str, new: str, w
             "there are: gpu, out", id="dangling-endpoint",
         ),
         pytest.param(
-            "endpoint: out", "endpoint: gpu",
-            "f.yaml:15: models.chat.served_by.1.endpoint: 'gpu' is listed twice", id="twice",
+            "endpoint: out\n        model: gpt-4.1", "endpoint: gpu\n        model: chat",
+            "f.yaml:15: models.chat.served_by.1.endpoint: 'gpu' is listed twice with model 'chat'",
+            id="twice",
         ),
         pytest.param(
             "task: generate", "task: infer",
@@ -196,6 +198,57 @@ def test_settings_that_do_not_go_together_are_refused_where_they_stand(
 def test_names_with_dots_and_slashes_do_not_lead_to_the_wrong_line() -> None:
     text = GOOD.replace("  chat:", "  meta/llama-3.1:").replace("endpoint: gpu", "endpoint: none")
     assert refusal(text).startswith("f.yaml:14: models.meta/llama-3.1.served_by.0.endpoint: ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["llama3.2:3b", "ft:gpt-4o:org::id", "a/b:free", "m@1", "@cf/meta/m", "~a/latest", "a" * 128],
+)
+def test_names_are_those_of_providers(name: str) -> None:
+    text = changed("  chat:", f"  {name!r}:")
+    text = changed("  gpu:", f"  {name!r}:", text.replace("endpoint: gpu", f"endpoint: {name!r}"))
+    settings = config.parse(text)
+    assert name in settings.models
+    assert settings.models[name].served_by[0].endpoint == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../chat", "a/../b", "a/./b", "a//b", "a/", "/a", ".a", ":a", "-a", "a b", "a%2Fb", "a#b",
+     "a\\b", "a\n", "é", "a" * 129],
+)  # fmt: skip
+def test_a_name_that_could_be_read_in_two_ways_is_refused(name: str) -> None:
+    text = changed("  chat:", f'  "{name}":')
+    assert refusal(text).startswith("f.yaml:")
+
+
+@pytest.mark.parametrize("name", ["/models/llama", "accounts/a/m#accounts/a/d", "m[1]", "a" * 256])
+def test_an_endpoint_may_call_a_model_what_it_likes(name: str) -> None:
+    settings = config.parse(changed("model: gpt-4.1", f"model: {name!r}"))
+    assert settings.models["chat"].served_by[1].model == name
+
+
+@pytest.mark.parametrize("name", ["..", "../m", "a/../m", "a/.", "a b", "a\n", "é", "", "a" * 257])
+def test_but_nothing_that_leads_elsewhere(name: str) -> None:
+    text = changed("model: gpt-4.1", f'model: "{name}"')
+    assert refusal(text).startswith("f.yaml:16: models.chat.served_by.1.model: ")
+
+
+def test_an_endpoint_with_several_models_of_one_name_is_a_place_for_each() -> None:
+    more = "      - {endpoint: out, model: 'r1:free', substitute: true, price_usd: 0}\n"
+    settings = config.parse(GOOD + more)
+    assert list(settings.places()) == ["gpu", "out", "out#r1:free"]
+    placed = settings.models["chat"].placed("chat")
+    assert [(at, s.model) for at, s in placed] == [
+        ("gpu", None),
+        ("out", "gpt-4.1"),
+        ("out#r1:free", "r1:free"),
+    ]
+    catalog = Catalog.of(settings)
+    assert catalog.find("chat").endpoints == ("gpu", "out", "out#r1:free")
+    served = {name: its.models["chat"].model for name, its in catalog.endpoints.items()}
+    assert served == {"gpu": "chat", "out": "gpt-4.1", "out#r1:free": "r1:free"}
+    assert catalog.endpoints["out#r1:free"].zone is Zone.CLOUD
 
 
 def test_every_wrong_setting_is_named_at_once() -> None:

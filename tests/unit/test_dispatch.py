@@ -9,6 +9,7 @@ import pytest
 
 from gateway.config import QueueSettings
 from gateway.errors import (
+    AnswersFull,
     DeadlineExceeded,
     NoEligibleEndpoint,
     OnpremUnavailable,
@@ -398,3 +399,12 @@ def test_a_failed_attempt_is_paid_like_a_served_one() -> None:
         return [a["price_usd"] for line in rig.log.lines for a in line["attempts"]]
 
     assert run(main()) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_an_answer_that_finds_no_room_is_asked_for_nowhere_else(streamed: bool) -> None:
+    full = Plan(error=lambda: AnswersFull("as many bytes are held as may be"))
+    done = one(onprem(full), cloud(ANSWERS), streamed=streamed)
+    assert isinstance(done.ended.error, AnswersFull)
+    assert done.tried == ["gpu: answers_full"]
+    assert done.rig.cloud_seen == []

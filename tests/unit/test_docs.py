@@ -52,7 +52,12 @@ from tests.unit.fronts import http_rig
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "SECURITY.md",
+    *sorted(DOCS.rglob("*.md")),
+)
 README = (ROOT / "README.md").read_text()
 SOURCES = {p: ast.parse(p.read_bytes()) for p in sorted((ROOT / "gateway").rglob("*.py"))}
 
@@ -320,7 +325,12 @@ def test_every_veto_is_documented() -> None:
 def test_every_verdict_is_documented() -> None:
     every_module()
     verdicts = {NoScan.reason, *(e.reason for e in descendants(NoScan)), "clear", "entities"}
-    verdicts |= {extract.OVER_CAP, extract.TENSOR_CLASS, extract.UNDECLARED}
+    verdicts |= {
+        extract.OVER_CAP,
+        extract.TENSOR_CLASS,
+        extract.UNDECLARED,
+        extract.UNKNOWN_TENSORS,
+    }
     verdicts |= {taint.LABELLED, taint.TAINTED, taint.TAINT_LOST, PSEUDONYMISED, PUBLIC_MODEL}
     assert codes_of("Verdicts") == verdicts | {"unscannable:<what>"}
 

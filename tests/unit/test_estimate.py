@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from gateway.routing.estimate import ServiceTimes
@@ -54,3 +55,44 @@ def test_the_quantiles_that_every_call_asks_for_are_kept_as_they_would_be_drawn(
         kept = (times.usual_s, times.slow_s, times.high_s)
         assert kept == tuple(times.quantile_s(q) for q in (0.5, 0.95, 0.99))
     assert times.sample == 16
+
+
+def test_who_was_not_awaited_counts_once_another_answer_shows_that_there_are_any() -> None:
+    times = ServiceTimes(0.1, lambda: 0.0)
+    for _ in range(3):
+        times.observe(0.2)
+    times.outlasted(0.5)
+    assert (times.sample, times.high_s) == (3, 0.2)
+    times.observe(0.2)
+    assert (times.sample, times.high_s) == (5, 0.5)
+
+
+def test_who_was_not_awaited_for_as_long_as_answers_take_says_nothing() -> None:
+    times = ServiceTimes(0.1, lambda: 0.0)
+    times.observe(0.2)
+    times.outlasted(0.19)
+    times.observe(0.2)
+    assert times.sample == 2
+
+
+def test_a_quantile_is_known_where_enough_was_awaited_for_so_long() -> None:
+    times = ServiceTimes(0.1, lambda: 0.0)
+    for took in range(1, 20):
+        times.observe(took / 10)
+    assert times.known_s(0.5, 10) == 1.0
+    assert times.known_s(0.5, 30) == math.inf, "of too few answers"
+    for _ in range(20):
+        times.outlasted(1.9)
+    times.observe(0.1)
+    assert times.known_s(0.21, 10) == 0.8  # half of the calls took longer than anybody knows
+    assert times.known_s(0.9, 10) == math.inf
+
+
+def test_what_was_not_awaited_is_forgotten_in_its_turn() -> None:
+    times = ServiceTimes(0.1, lambda: 0.0, size=4)
+    times.observe(0.2)
+    times.outlasted(3.0)
+    for _ in range(4):
+        times.observe(0.3)
+    assert (times.sample, times.high_s) == (4, 0.3)
+    assert times.known_s(0.99, 4) == 0.3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +13,16 @@ from gateway.errors import (
     ModelDead,
     ModelFailed,
     NoEligibleEndpoint,
+    OnpremUnavailable,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamUnreachable,
 )
 from gateway.groups import Execution
+from gateway.ledger.limits import Limits
 from gateway.place import Place
 from gateway.scheduling.batches import BatchModel
+from gateway.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.types import EndpointState, ServedModel
 from gateway.watch import Watch
 from gateway.ways import price_usd
@@ -44,8 +48,8 @@ def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointState:
     return next(s for s in states if s.endpoint.name == name)
 
 
-async def learned_nothing(name: str, place: Place) -> None:
-    return None
+async def learned_nothing(name: str, place: Place) -> bool:
+    return True
 
 
 # The snapshot
@@ -97,6 +101,32 @@ def test_a_cloud_endpoint_takes_as_many_as_its_settings_say() -> None:
         assert not state_of(rig, "cloud").room
         await asyncio.gather(*calls)
         assert state_of(rig, "cloud").room
+
+    run(main())
+
+
+def test_an_endpoint_is_drained_with_its_further_places() -> None:
+    async def main() -> None:
+        rig = Rig(onprem(), onprem(name="gpu#m:2"), onprem(name="gpu2"), cloud())
+
+        def drained() -> set[str]:
+            return {name for name, place in rig.fleet.places.items() if place.drained}
+
+        rig.fleet.drain("gpu", True)
+        assert drained() == {"gpu", "gpu#m:2"}
+        rig.fleet.drain("gpu#m:2", False)
+        assert drained() == {"gpu"}
+        rig.fleet.drain("gpu", False)
+        assert drained() == set()
+
+    run(main())
+
+
+def test_all_places_of_an_endpoint_are_on_its_gpus() -> None:
+    async def main() -> None:
+        rig = Rig(onprem(), onprem(name="gpu#m:2"), onprem(name="gpu2"))
+        times = {name: place.gpu_time for name, place in rig.fleet.places.items()}
+        assert times["gpu"] is times["gpu#m:2"] is not times["gpu2"]
 
     run(main())
 
@@ -170,18 +200,59 @@ def test_a_server_whose_model_has_died_is_ejected_at_once_and_its_keeper_is_told
     run(main())
 
 
+def test_a_server_that_cannot_serve_the_call_is_no_queue_and_no_bug() -> None:
+    """A document, and only a KServe service on the premises: it leaves, or is refused."""
+
+    async def main() -> None:
+        rig = Rig(replace(onprem(), kind="kserve"), replace(cloud(), kind="openai"))
+        ended = await rig.call(request("clear"))
+        assert ended.placement is not None
+        assert ended.placement.endpoint == "cloud"
+        refused = await rig.call(request("restricted"))
+        assert isinstance(refused.error, OnpremUnavailable)
+
+    run(main())
+
+
 # Readiness
 
 
-def test_the_gateway_is_ready_while_an_onprem_endpoint_is_up() -> None:
+def test_the_gateway_is_ready_while_any_call_has_a_place() -> None:
     async def main() -> None:
         rig = Rig(onprem(), onprem(name="gpu2"), cloud())
+
+        def seen() -> tuple[bool, bool]:
+            return rig.fleet.ready(), rig.fleet.onprem_up()
+
         rig.fleet.place("gpu").up = False
-        assert rig.fleet.ready()
-        rig.fleet.place("gpu2").up = False
-        assert not rig.fleet.ready(), "the cloud alone has no place for restricted calls"
+        assert seen() == (True, True)
+        rig.fleet.place("gpu2").drained = True
+        assert seen() == (True, False), "clear calls are served in the cloud"
+        rig.fleet.place("cloud").up = False
+        assert seen() == (False, False)
+        rig.fleet.place("gpu").up = True
+        assert seen() == (True, True)
         only_cloud = Rig(cloud())
-        assert only_cloud.fleet.ready()
+        assert (only_cloud.fleet.ready(), only_cloud.fleet.onprem_up()) == (True, False)
+
+    run(main())
+
+
+@pytest.mark.parametrize("closed", ["settings", "file", "budget"])
+def test_a_cloud_that_is_closed_makes_nobody_ready(closed: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        limits = Limits.usd(0.0) if closed == "budget" else Limits()
+        file = tmp_path / "stop"
+        if closed == "file":
+            file.touch()
+        spill = SpillControl(
+            SpillStop(file, now_s), SpillBudgets(limits, {}, now_s), closed != "settings"
+        )
+        rig = Rig(onprem(), cloud(), setup=Setup(spill=spill))
+        assert rig.fleet.ready()
+        rig.fleet.place("gpu").up = False
+        assert not rig.fleet.ready()
+        assert not rig.fleet.model_ready(MODEL)
 
     run(main())
 
@@ -257,7 +328,7 @@ def test_a_health_probe_never_brings_back_what_fails_inferences() -> None:
 
 
 def test_a_server_that_answers_nonsense_when_it_comes_up_does_not_end_the_watch() -> None:
-    async def nonsense(name: str, place: Place) -> None:
+    async def nonsense(name: str, place: Place) -> bool:
         raise ValueError("not a message of the protocol")
 
     async def main() -> None:

@@ -146,6 +146,51 @@ def test_calls_that_turn_out_to_end_one_by_one_have_a_new_queue_and_the_old_one_
     run(main())
 
 
+def test_calls_whose_rows_may_not_share_a_batch_go_one_at_a_time() -> None:
+    """None is sent ahead either: what waits in a server's queue it may join."""
+
+    async def main() -> None:
+        rig = Rig(gpu=Execution(rows=8, instances=2, apart=True), other=Execution(rows=8))
+        group = rig.groups.of(MODEL, ("gpu",))
+        assert (rig.made[0].rows, rig.made[0].ahead) == (1, False)
+        assert rig.groups.window(MODEL, "gpu") == 1
+        calls = [rig.groups.call(asked(id=f"{i}"), True, ()) for i in range(3)]
+        turn = await group.enter(calls[0], asked().deadline)
+        waiting = [asyncio.ensure_future(group.enter(c, asked().deadline)) for c in calls[1:]]
+        await asyncio.sleep(0.01)
+        assert rig.groups.in_flight(MODEL, "gpu") == 1
+        turn.release(answered=True)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert rig.groups.in_flight(MODEL, "gpu") == 1
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        rig.groups.of(MODEL, ("gpu", "other"))
+        assert (rig.made[1].rows, rig.made[1].ahead) == (1, False)
+        rig.groups.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_rows_that_turn_out_to_be_independent_have_a_new_queue_with_batches(alone: bool) -> None:
+    async def main() -> None:
+        rig = Rig(gpu=Execution(rows=1, one_by_one=alone))
+        rig.groups.learn(MODEL, "gpu", Execution(apart=True))
+        group = rig.groups.of(MODEL, ("gpu",))
+        assert (rig.made[0].rows, rig.groups.window(MODEL, "gpu")) == (1, 1)
+        rig.groups.learn(MODEL, "gpu", Execution(rows=8, instances=2))
+        assert rig.groups.of(MODEL, ("gpu",)) is not group
+        assert rig.made[1].rows == (1 if alone else 8)
+        assert rig.groups.window(MODEL, "gpu") == 32
+        rig.groups.learn(MODEL, "gpu", Execution(rows=8, instances=2, apart=True))
+        rig.groups.of(MODEL, ("gpu",))
+        assert (rig.made[2].rows, rig.made[2].ahead) == (1, False)
+        rig.groups.close()
+
+    run(main())
+
+
 # Calls
 
 

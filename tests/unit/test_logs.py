@@ -40,6 +40,29 @@ def fail_with(text: str) -> None:
         raise ValueError(text) from exc
 
 
+def fail_far(text: str) -> None:
+    try:
+        fail_with(text)
+    except ValueError as exc:
+        raise RuntimeError(text) from exc
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_what_an_exception_came_from_is_logged_the_nearest_first(
+    stream: type[io.StringIO],
+) -> None:
+    out = stream()
+    logs.configure("info", stream=out)
+    try:
+        fail_far(MARKER)
+    except RuntimeError:
+        logging.getLogger("gateway.somewhere").exception("it failed")
+    text = out.getvalue()
+    assert text.index("RuntimeError") < text.index("ValueError at ") < text.index("KeyError at ")
+    assert MARKER not in text
+    assert text.count("\n") == 1
+
+
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 @pytest.mark.parametrize("level", LEVELS)
 def test_an_exception_is_logged_by_its_type_and_place(
@@ -157,7 +180,7 @@ def test_the_settings_say_how_lines_look(form: str, is_json: bool) -> None:
 def test_a_line_about_a_call_leads_to_its_record_and_trace(stream: type[io.StringIO]) -> None:
     out = stream()
     logs.configure("info", stream=out)
-    told = logs.of("the-id", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    told = logs.of("the-id", "0af7651916cd43dd8448eb211c80319c")
     logging.getLogger("gateway.x").info("said", extra=told)
     assert "the-id" in out.getvalue()
     if stream is io.StringIO:

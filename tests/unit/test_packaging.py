@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gateway import __version__, config
-from gateway.commands import healthcheck
+from gateway.commands import gateway_url
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -126,6 +126,13 @@ def test_there_are_the_locked_sets_that_the_lock_script_makes() -> None:
     assert set(re.findall(r"^lock requirements/(\w+)\.txt", script, re.MULTILINE)) == set(LOCKS)
 
 
+@pytest.mark.parametrize("extra", ["otel", "postgres"])
+def test_the_image_has_the_packages_that_its_settings_offer(extra: str) -> None:
+    names = required(PROJECT["project"]["optional-dependencies"][extra])
+    assert names
+    assert names <= set(locked("gateway"))
+
+
 @pytest.mark.parametrize("name", sorted(LOCKS))
 def test_a_locked_set_names_no_host(name: str) -> None:
     assert not re.search(
@@ -154,7 +161,7 @@ def test_what_trains_the_names_model_has_the_tested_versions_of_what_it_shares()
 
 
 @pytest.mark.parametrize(
-    ("part", "whole"), [("run", "dev"), ("gateway", "run"), ("models", "run"), ("compile", "dev")]
+    ("part", "whole"), [("run", "dev"), ("gateway", "dev"), ("models", "run"), ("compile", "dev")]
 )
 def test_what_is_shipped_is_what_was_tested(part: str, whole: str) -> None:
     tested = locked(whole)
@@ -265,7 +272,7 @@ def test_the_images_ports_are_the_settings_own() -> None:
     (exposed,) = re.findall(r"^EXPOSE (.+)$", DOCKERFILE, re.MULTILINE)
     assert exposed.split() == [str(listen.http_port), str(listen.grpc_port)]
     own = f"http://127.0.0.1:{listen.http_port}"
-    assert own == healthcheck.DEFAULT_URL
+    assert own == gateway_url.DEFAULT_URL
 
 
 def test_the_image_serves_a_python_that_is_tested() -> None:

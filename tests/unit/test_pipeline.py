@@ -203,7 +203,7 @@ def test_a_scan_that_uses_up_the_budget_ends_the_call_at_its_deadline() -> None:
 @pytest.mark.parametrize(
     ("plan", "outcome", "reason"),
     [
-        (STREAM, "served", None),
+        (STREAM, "served", "onprem_only"),
         (FAILS, "failed", "upstream_failed"),
         (REFUSES, "rejected", "upstream_refused"),
         (HANGS, "expired", "deadline_exceeded"),
@@ -212,22 +212,21 @@ def test_a_scan_that_uses_up_the_budget_ends_the_call_at_its_deadline() -> None:
     ids=["served", "failed", "rejected", "expired", "bug"],
 )
 def test_every_call_ends_once_in_record_metrics_and_gauges(
-    plan: Plan, outcome: str, reason: str | None, streamed: bool
+    plan: Plan, outcome: str, reason: str, streamed: bool
 ) -> None:
     async def main() -> None:
         rig = Rig(onprem(plan))
         await rig.call(request("clear", streamed=streamed))
         (ends,) = rig.log.ends().values()
         assert ends == [outcome]
-        if reason is not None:
-            assert rig.log.lines[-1]["end_reason"] == reason
+        assert rig.log.lines[-1]["end_reason"] == reason
         counted = [
-            (sample.labels["outcome"], sample.value)
+            (sample.labels["outcome"], sample.labels["reason"], sample.value)
             for metric in rig.metrics.registry.collect()
             for sample in metric.samples
             if sample.name == "spillway_calls_total"
         ]
-        assert counted == [(outcome, 1.0)]
+        assert counted == [(outcome, reason, 1.0)]
         assert rig.leftovers() == {}
 
     run(main())

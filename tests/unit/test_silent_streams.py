@@ -123,6 +123,9 @@ def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
         rig = Rig(onprem(Plan(frames=9, hangs_at=2, flows=FLOWING["flows"])), cloud())
         calls = [rig.call(request("clear", FAR_S, streamed=True)) for _ in range(3)]
         await asyncio.gather(*calls)
-        assert not rig.fleet.lane("gpu", MODEL).breaker.closed
+        gpu = rig.fleet.endpoint("gpu")
+        assert rig.fleet.refuses_call(gpu, request("clear")) == "ejected", "for their caller"
+        await rig.call(request("clear", FAR_S, streamed=True, tenant="another"))
+        assert not rig.fleet.lane("gpu", MODEL).breaker.closed, "for everybody"
 
     run(main())

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import strictjson
-from gateway.errors import MalformedBody
+from gateway.errors import BodyTooLarge, MalformedBody
 
 MARKER = "MARKER"
 
@@ -239,3 +239,49 @@ def test_the_fast_way_reads_what_the_wary_one_reads(text: str, depth: int) -> No
 def test_the_fast_way_refuses_what_the_wary_one_refuses(body: bytes, at: int, put: bytes) -> None:
     broken = body[:at] + put + body[at + 1 :]
     assert outcome(strictjson.loads, broken) == outcome(strictjson.read_warily, broken)
+
+
+FEW = strictjson.Bounds(members=100, values=1000, size=100_000)
+
+
+@pytest.mark.parametrize(
+    ("body", "bound"),
+    [
+        (b"[" + b",".join([b"[]"] * 100) + b"]", "max_json_members"),
+        (b"[" + b",".join([b"{}"] * 100) + b"]", "max_json_members"),
+        (b"{" + b",".join(b'"%d":1' % n for n in range(100)) + b"}", "max_json_members"),
+        (b"[" + b",".join([b"1"] * 1001) + b"]", "max_json_values"),
+        (b'["' + b"a" * 100_000 + b'"]', "max_json_bytes"),
+    ],
+)
+def test_a_body_with_more_than_the_bounds_is_refused_by_their_name(body: bytes, bound: str) -> None:
+    with pytest.raises(BodyTooLarge, match=bound):
+        strictjson.loads(body, 64, FEW)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["[{:,}]" * 1000],
+        ['a"[\\"{:,' * 1000, "\\", '"'],
+        {"[" * 400: ":" * 400},
+        [[]] * 99,
+        {str(n): n for n in range(99)},
+        list(range(1000)),
+    ],
+)
+def test_punctuation_within_strings_is_no_member(value: object) -> None:
+    assert strictjson.loads(json.dumps(value).encode(), 64, FEW) == value
+    assert strictjson.loads(json.dumps(value, separators=(",", ":")).encode(), 64, FEW) == value
+
+
+@pytest.mark.parametrize(
+    "end",
+    [b'"a":1,"a":2}', b'"a":%d}' % 10**25, b'"a":NaN}', b'"a":', b'"a":"' + rb"\ud800" + b'"}'],
+)
+def test_a_large_body_that_needs_the_wary_reader_is_refused(end: bytes) -> None:
+    """It takes its time by the size of the body, and nothing else runs meanwhile."""
+    body = b'{"text":"' + b"a" * strictjson._WARY_BYTES + b'",' + end
+    with pytest.raises(MalformedBody, match=r"^the body (has|is)") as refusal:
+        strictjson.loads(body)
+    assert len(refusal.value.message) < 100

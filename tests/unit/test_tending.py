@@ -220,8 +220,8 @@ def test_callers_who_make_a_model_fail_do_not_take_it_from_others() -> None:
 
 
 def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
-    async def nothing(name: str, place: Place) -> None:
-        return None
+    async def nothing(name: str, place: Place) -> bool:
+        return True
 
     async def main() -> None:
         async with Ward().open() as ward:

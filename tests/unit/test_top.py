@@ -123,6 +123,20 @@ def test_the_page_has_everything_at_any_width(width: int) -> None:
         assert part in shown, part
 
 
+def test_names_are_shown_as_they_are() -> None:
+    """Between colons stands no picture, and between brackets no style."""
+
+    def happens(metrics: Metrics) -> None:
+        metrics.queue_waiting.labels("gpu+gpu#a+b[red]", "ft:gpt-4o:acme:cat:id").set(7)
+        metrics.queue_in_flight.labels("gpu#a+b[red]", "ft:gpt-4o:acme:cat:id").set(41)
+        metrics.queue_in_flight.labels("gp", "ft:gpt-4o:acme:cat:id").set(1)
+
+    shown = text_of(screen.page("u", between(Metrics(), happens)), 200)
+    assert "ft:gpt-4o:acme:cat:id" in shown
+    assert "gpu#a+b[red]" in shown
+    assert "41" in shown
+
+
 def test_old_figures_are_said_to_be_old() -> None:
     shown = text_of(screen.page("u", between(Metrics(), burst), 4.2, "cannot be reached"))
     assert "NO ANSWER for 4 s (cannot be reached): what follows is old" in shown

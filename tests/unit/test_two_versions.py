@@ -137,6 +137,16 @@ def test_a_drained_endpoint_stays_drained_whatever_else_is_said_of_it() -> None:
     run(main())
 
 
+def test_a_place_that_is_new_at_a_drained_endpoint_is_drained() -> None:
+    async def main() -> None:
+        first = Rig(onprem(), cloud())
+        first.fleet.drain("gpu", True)
+        second = Rig(onprem(), onprem(name="gpu#other"), cloud(), before=first)
+        assert second.fleet.refuses(second.fleet.endpoint("gpu#other"), MODEL) == "drained"
+
+    run(main())
+
+
 def test_what_both_have_is_closed_with_the_last_of_them() -> None:
     async def main() -> None:
         class Closing(ScriptedConnector):

@@ -8,6 +8,7 @@ sign of it is; what needs a digit, or a longer number, only where there is one.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterator, Set
 
@@ -18,12 +19,14 @@ from gateway.classify.gate import plan, triggers
 from gateway.classify.gate.database import Hits, scan_all
 from gateway.classify.gate.necessary import GAP_CHARS
 from gateway.classify.gate.needs import Needs
-from gateway.classify.gate.plan import LIST, NUMBER, Compiled
+from gateway.classify.gate.plan import NUMBER, Compiled
 from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.syntax import NotUnderstood
 
 MOST_FOLDED = 16_384
 """Characters. Folding a longer text takes too long to do it here."""
+MOST_FORMS = 16
+"""Numbers in another form, of which each costs a look."""
 _LONGEST_RUN = 2048
 _LIST_CHARS = triggers.LIST_GAP_CHARS + "0123456789"
 _NUMBER_CHARS = GAP_CHARS + "0123456789"
@@ -60,11 +63,16 @@ class Gate:
             return looks is not None
         if len(text) > MOST_FOLDED:
             return False
-        form = folding.fold(text) if Look.FOLD in looks else folding.collapsed(plain)
-        return self._look(form) is not None
+        if Look.FOLD not in looks:
+            return self._look(folding.collapsed(plain)) is not None
+        decoded = folding.decoded(text)
+        if decoded != text and decoding.says_something(decoded):
+            return False
+        return self._look(folding.fold(text)) is not None
 
-    def _look(self, text: str) -> Set[Look] | None:
-        """The kinds of triggers in it; None if it must be scanned."""
+    def _look(self, text: str, numbers_too: bool = True) -> Set[Look] | None:
+        """The kinds of triggers in it; None if it must be scanned. `numbers_too`: whether what its
+        numbers say in another form counts."""
         if text.isascii():
             signs, encoded = self.compiled.ascii, text.encode()
         else:
@@ -73,9 +81,11 @@ class Gate:
         if not hits:
             return None if hits is None else _NOTHING
         asked = signs.asked(hits, encoded)
-        return None if asked is None else self._ask(asked, text, encoded)
+        return None if asked is None else self._ask(asked, text, encoded, numbers_too)
 
-    def _ask(self, asked: Collection[int], text: str, encoded: bytes) -> Set[Look] | None:
+    def _ask(
+        self, asked: Collection[int], text: str, encoded: bytes, numbers_too: bool
+    ) -> Set[Look] | None:
         """The expressions proper that these signs stand for."""
         looks: set[Look] = set()
         runs: Hits = []
@@ -93,16 +103,23 @@ class Gate:
                     runs.append(hit)
         if runs and any(map(decoding.says_something, _parts(text, runs, triggers.RUN_CHARS))):
             return None
-        if Look.NUMBER in looks and (self.compiled.phones or self._is_number(text, encoded)):
+        if Look.LINES in looks and decoding.says_something_in_lines(text):
+            return None
+        if Look.NUMBER in looks and (
+            self.compiled.phones or self._is_number(text, encoded, numbers_too)
+        ):
             return None
         return looks
 
-    def _is_number(self, text: str, encoded: bytes) -> bool:
+    def _is_number(self, text: str, encoded: bytes, numbers_too: bool) -> bool:
         hits = self.compiled.rows.scan(encoded)
         if hits is None:
             return True
-        lists = [hit for hit in hits if hit[0] == LIST]
-        if any(map(_is_regrouped, _parts(text, lists, _LIST_CHARS))):
+        lists = [hit for hit in hits if hit[0] != NUMBER] if numbers_too else []
+        parts = list(_parts(text, lists, _LIST_CHARS))
+        if any(map(decoding.has_codes, parts)):
+            return True
+        if any(map(numbers.says_more, parts)) and self._is_another_number(text):
             return True
         most = _most_digits(text, hits)
         return any(
@@ -110,6 +127,13 @@ class Gate:
             for numbers in reversed(self.compiled.numbers)  # long ones are rarely harmless
             if numbers.least_digits <= most
         )
+
+    def _is_another_number(self, text: str) -> bool:
+        """Whether one of them must be scanned in its usual form, behind the words before it."""
+        forms = list(itertools.islice(numbers.forms(text), MOST_FORMS + 1))
+        if len(forms) > MOST_FORMS or any(form.is_card for form in forms):
+            return True
+        return any(self._look(form.text, numbers_too=False) is None for form in forms)
 
 
 def _most_digits(text: str, hits: Hits) -> float:
@@ -139,11 +163,3 @@ def _parts(text: str, hits: Hits, chars: str) -> Iterator[str]:
 
 def _end(hit: tuple[int, int]) -> int:
     return hit[1]
-
-
-def _is_regrouped(part: str) -> bool:
-    return (
-        any(True for _ in numbers.cards(part))
-        or any(True for _ in numbers.regrouped(part))
-        or decoding.has_codes(part)
-    )

@@ -79,7 +79,7 @@ class Compiled:
     beyond: Signs  # all
     questions: tuple[Question, ...]
     numbers: tuple[Numbers, ...]  # few digits first; asked where there is a number
-    rows: Database  # each end of a NUMBER and of a LIST, in this order
+    rows: Database  # each end of a NUMBER, of a LIST and of numbers over lines, in this order
     phones: bool  # whether any number may be one of phonenumbers'
 
 
@@ -126,7 +126,7 @@ def compiled(needs: Needs) -> Compiled:
     in_ascii, beyond = _signs(asked, bytes_of)
     rows = [
         Sought(name, _parsed(trigger), each=True)
-        for name in (triggers.NUMBER, triggers.LIST)
+        for name in (triggers.NUMBER, triggers.LIST, triggers.OVER_LINES)
         for trigger in listed
         if trigger.name == name
     ]

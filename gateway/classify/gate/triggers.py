@@ -2,7 +2,8 @@
 
 `FIRE` sends the text to the scanner. The other kinds ask for a second look, in this process: `MARK`
 at the text without its marks, `DOUBLED` with single separators, `FOLD` at all of it folded, `RUN`
-at what a run of base64 or hex says, `NUMBER` at the numbers.
+at what a run of base64 or hex says, `LINES` at one that is broken over lines, `NUMBER` at the
+numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 import regex
 
+from gateway.classify import decoding
 from gateway.classify.gate.necessary import GAP_CHARS
 
 DIGITS = 6
@@ -33,6 +35,7 @@ class Look(enum.IntEnum):
     FOLD = 3
     MARK = 4
     DOUBLED = 5
+    LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,13 @@ class Trigger:
 
 
 _GAP = "[" + "".join(f"\\x{ord(c):02x}" for c in GAP_CHARS) + "]"
-LIST_GAP_CHARS = " ,\t\r\n-./_|·•"  # as in numbers.py
-_LIST_GAP = r"[ ,\t\r\n\-./_|\U000000b7\U00002022]"
+LIST_GAP_CHARS = " ,\t\r\n-./_|·•>;()\"'ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Between the digits of a number or a list, as in numbers.py, and between codes."""
+_LIST_GAP = r"[ ,\t\r\n\-./_|\U000000b7\U00002022>;()\"'A-Z]"
 RUN_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _RUN = "[A-Za-z0-9+/_-]"
-_SHORTEST_RUN = 16  # of decoding.py
+_SHORTEST_RUN = 16  # of decoding.py; shorter ones are read where they have digits
+_APART = r"[\s:,;-]"  # between octets and codes there
 
 _HEX = "[0-9A-Fa-f]"
 
@@ -88,6 +93,7 @@ _FOLDED = (
     r"\U0001f100-\U0001f16f\U0001f190\U0001fbf0-\U0001fbf9\U0001ccd6-\U0001ccf9"
 )
 _ALIKE = r"\U00000370-\U000003ff\U00000400-\U0000052f"  # Greek, Cyrillic
+_CAPITALS = "АВЕКМНОРСТУХІЈΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"  # of folding.py  # noqa: RUF001
 
 _NUMBER_WORDS = (
     "zero one two three four five six seven eight nine oh null eins zwei drei vier f.nf sechs"
@@ -99,7 +105,7 @@ _NUMBER_WORDS = (
 _ONE = "(?:" + "|".join(dict.fromkeys(_NUMBER_WORDS.split())) + ")"
 _AT = "(?:at|arroba|arobase|chiocciola|ma.pa|собака)"
 _DOT = r"(?:[\[({<]\s*(?:dot|\.|punkt)\s*[\])}>]|\s\.\s|\s(?:dot|punkt|punto|kropka|точка)\s)"
-_IN_BRACKETS = r"[\[({<]\s*(?:at|ät|dot|\.|punkt)"
+_IN_BRACKETS = r"[\[({<]\s*(?:at|ät|@|dot|\.|punkt)"
 # \W around the words, of which Hyperscan makes fewer strings than of \s.
 _DOTS = (_IN_BRACKETS, r"\s\.\s", r"\W(?:dot|punkt|punto|kropka|точка)\W")
 _LABEL = r"[\w+-]{1,63}"  # as in spelled.py
@@ -121,11 +127,12 @@ _TWO_NUMBERS = tuple(
     rf"[\s,.;-]{word}[\s,.;-]{{1,3}}{_ONE}[\s,.;-]" for word in dict.fromkeys(_NUMBER_WORDS.split())
 )
 _PAIR = f"{_HEX}{{2}}"
-_OF_PAIRS = ("[0-9A-Fa-f :,]{23}",)  # as long as eight pairs, and of one set of characters
+_OF_PAIRS = (r"[0-9A-Fa-f\s:,;-]{23}",)  # as long as eight pairs, and of one set of characters
 _LONG_WORD = (f"{_RUN}{{{_SHORTEST_RUN}}}",)
-_DOUBLED = (r"--|\.\.|  |//|__|\+\+",)
-_ENCODED = (r"%[0-9A-Fa-f]|&[#A-Za-z]|\\[ux]|=[0-7C-F][0-9A-F]|<[/A-Za-z!]",)
-_BEYOND = (rf"[{_FOLDED}{_SEPARATORS}{_ALIKE}\U00000300-\U0000036f]",)
+_DOUBLED = (r"--|\.\.|  |//|__|\+\+|~~",)
+_ENCODED = (r"%[0-9A-Fa-fu]|&[#A-Za-z]|\\[uUx0-3nr._/@+-]|=[0-7A-F][0-9A-F]|<[/A-Za-z!]",)
+_SOFT = (r"=\s",)
+_BEYOND = (rf"[{_FOLDED}{_SEPARATORS}{_ALIKE}]",)
 
 _ALWAYS = (
     Trigger(
@@ -138,7 +145,7 @@ _ALWAYS = (
     Trigger(
         "bracketed at",
         Look.FIRE,
-        r"[\[({<]\s*(?:at|ät)\s*[\])}>]",
+        r"[\[({<]\s*(?:at|ät|@)\s*[\])}>]",
         caseless=True,
         signs=(_IN_BRACKETS,),
     ),
@@ -159,9 +166,23 @@ _ALWAYS = (
     Trigger(
         "pairs of hex",
         Look.FIRE,
-        f"{_PAIR}(?:[ :,]{_PAIR}){{7}}",
+        f"{_PAIR}(?:{_APART}{{1,8}}{_PAIR}){{7}}",
         signs=_OF_PAIRS,
         family=CHARACTERS,
+    ),
+    Trigger(
+        "octets in hex",
+        Look.FIRE,
+        f"(?:0x{_PAIR}{_APART}{{1,9}}){{7}}0x{_PAIR}",
+        caseless=True,
+        signs=(f"0x{_PAIR}{_APART}",),
+    ),
+    Trigger(
+        "code points",
+        Look.FIRE,
+        rf"(?:U\+{_HEX}{{4,6}}[\s,;]{{0,3}}){{7}}",
+        caseless=True,
+        signs=(rf"U\+{_HEX}{{4}}",),
     ),
     # Over 1,024 characters, as in decoding.py.
     Trigger(
@@ -179,25 +200,46 @@ _ALWAYS = (
         signs=_LONG_WORD,
         family=CHARACTERS,
     ),
+    Trigger("digits in base64", Look.RUN, decoding.DIGITS_IN_BASE64),
     Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}", family=NUMBERS),
-    Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,2}}\d){{8}}", family=NUMBERS),
-    Trigger("percent", Look.FOLD, "%[0-9A-Fa-f]{2}", signs=_ENCODED),
+    Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,14}}\d){{6}}", family=NUMBERS),
+    Trigger(
+        "numbers over lines",
+        Look.NUMBER,
+        rf"\d{_LIST_GAP}{{0,12}}\n{_LIST_GAP}{{0,20}}\d",
+        family=NUMBERS,
+    ),
+    Trigger("percent", Look.FOLD, "%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})", signs=_ENCODED),
     Trigger(
         "entity",
         Look.FOLD,
         r"&(?:#[0-9xX]|[A-Za-z]{2,6}|[A-Za-z][A-Za-z0-9]{1,31};)",
         signs=_ENCODED,
     ),
-    Trigger("escape", Look.FOLD, r"\\(?:u[{(]?[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})", signs=_ENCODED),
     Trigger(
-        "quoted-printable",
+        "escape",
         Look.FOLD,
-        "=[0-7][0-9A-F]|=[C-F][0-9A-F]=[89AB][0-9A-F]",
+        r"\\(?:u[0-9A-Fa-f]{4}|[uUx][{(][0-9A-Fa-f]|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2})",
         signs=_ENCODED,
     ),
-    Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,80}>|<!--", signs=_ENCODED),
+    Trigger(
+        "escaped sign",
+        Look.FOLD,
+        r"\\[-._/@+]|[0-9A-Z][-./ ]{0,2}(?:\\{1,2}r)?\\{1,2}n[ \t]{0,12}[-./]?[0-9A-Z]",
+        signs=_ENCODED,
+    ),
+    Trigger("quoted-printable", Look.FOLD, "=[0-7A-F][0-9A-F]", signs=_ENCODED),
+    Trigger("soft break", Look.FIRE, r"[^=]=[ \t]{0,8}\r?\n[ \t]?\S", signs=_SOFT),
+    Trigger(
+        "run over lines",
+        Look.LINES,
+        rf"{_RUN}{{20}}[ \t>|\"']{{0,12}}(?:\r?\n|(?:\\r)?\\n)[ \t>|\"']{{0,12}}{_RUN}",
+        signs=_LONG_WORD,
+        family=CHARACTERS,
+    ),
+    Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,400}>|<!--", signs=_ENCODED),
     Trigger("mark", Look.MARK, r"[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", family=CHARACTERS),
-    Trigger("underscores", Look.MARK, "__", signs=_DOUBLED, family=CHARACTERS),
+    Trigger("underscores", Look.MARK, "__|~~", signs=_DOUBLED, family=CHARACTERS),
     Trigger(
         "doubled separator",
         Look.DOUBLED,
@@ -214,26 +256,33 @@ _ALWAYS = (
         rf"[\w!-~] ?[{_SEPARATORS}]+ ?[\w!-~]|[{_SEPARATORS}]+\w|\w[{_SEPARATORS}]",
         signs=_BEYOND,
     ),
-    Trigger("composed", Look.FOLD, r"[A-Za-z][\U00000300-\U0000036f]", signs=_BEYOND),
     Trigger(
         "look-alike",
         Look.FOLD,
-        rf"[{_ALIKE}][\w.+@-]*[A-Za-z@]|[A-Za-z@](?:[0-9.+@_-]|[\U00000080-\U0000ffff])*[{_ALIKE}]",
+        rf"[{_ALIKE}][\w.+@-]*[A-Za-z0-9@]"
+        rf"|[A-Za-z0-9@](?:[0-9.+@_-]|[\U00000080-\U0000ffff])*[{_ALIKE}]"
+        rf"|(?<!\w)[{_CAPITALS}]{{1,4}}(?!\w)",
         signs=_BEYOND,
     ),
 )
 
 
-NUMBER, LIST = "number", "list of numbers"
+NUMBER, LIST, OVER_LINES = "number", "list of numbers", "numbers over lines"
 
 
 @functools.cache
 def all_of_them() -> tuple[Trigger, ...]:
-    digits = Trigger("digit of another script", Look.FOLD, f"[{_digits_beyond_ascii()}]")
-    return (*_ALWAYS, digits)
+    digits = Trigger("digit of another script", Look.FOLD, f"[{_beyond_ascii(_DIGIT)}]")
+    latin = r"[ -~\U000000a0-\U0000024f\U00001e00-\U00001eff]"
+    marks = rf"[{_beyond_ascii(_MARK)}\U0000ff9e\U0000ff9f]"
+    return (*_ALWAYS, digits, Trigger("marked", Look.FOLD, latin + marks))
 
 
-def _digits_beyond_ascii() -> str:
+_DIGIT = r"(?:\d|(?=\p{No})[" + "".join(rf"\p{{nv={n}}}" for n in range(10)) + "])+"
+_MARK = r"[\p{Mn}\p{Me}]+"
+
+
+def _beyond_ascii(expression: str) -> str:
     characters = "".join(map(chr, range(0x80, sys.maxunicode + 1)))
-    found = regex.finditer(r"\d+", characters)
+    found = regex.finditer(expression, characters)
     return "".join(f"\\U{ord(m[0][0]):08x}-\\U{ord(m[0][-1]):08x}" for m in found)

@@ -7,7 +7,8 @@ import re
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
-from stdnum.in_ import aadhaar
+from stdnum.au import tfn
+from stdnum.in_ import aadhaar, pan
 from stdnum.tr import tckimlik
 
 from gateway.classify.identifiers import Identifier, bare, labelled
@@ -57,3 +58,72 @@ class TurkishNumber(Identifier):
 
     def check(self, value: str) -> bool | None:
         return bool(tckimlik.is_valid(value))
+
+
+class IndianTaxNumber(Identifier):
+    """PAN (Income Tax Department of India): five letters, of which the fourth tells the kind of
+    holder, four digits and a letter. By itself in capitals alone, for `watch2023a` has the form."""
+
+    entity = "IN_PAN"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        bare(r"(?-i:[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z])"),
+        labelled(r"pan|permanent account", r"[A-Z]{5}\d{4}[A-Z]"),
+    )
+
+    def check(self, value: str) -> bool | None:
+        return bool(pan.is_valid(value))
+
+
+class SingaporeanNumber(Identifier):
+    """NRIC and FIN (Immigration & Checkpoints Authority): a letter, seven digits, and a check
+    letter of a table for each first letter."""
+
+    entity = "SG_NRIC_FIN"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        bare(r"[STFGM]\d{7}[A-Z]"),
+        labelled(r"nric|fin", r"[STFGM]\d{7}[A-Z]"),
+    )
+
+    def check(self, value: str) -> bool | None:
+        first, digits, last = value[0].upper(), value[1:8], value[8].upper()
+        added, letters = _SINGAPOREAN[first]
+        weighed = sum(int(d) * w for d, w in zip(digits, (2, 7, 6, 5, 4, 3, 2), strict=True))
+        return letters[(weighed + added) % 11] == last
+
+
+_SINGAPOREAN = {
+    "S": (0, "JZIHGFEDCBA"),
+    "T": (4, "JZIHGFEDCBA"),
+    "F": (0, "XWUTRQPNMLK"),
+    "G": (4, "XWUTRQPNMLK"),
+    "M": (3, "XWUTRQPNJLK"),
+}
+
+
+class AustralianTaxNumber(Identifier):
+    """Tax file number (Australian Taxation Office): eight or nine digits with a weighted sum, which
+    one number in eleven meets, so its words must stand beside it."""
+
+    entity = "AU_TFN"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        labelled(r"tfn|tax file", r"\d{3}[ -]?\d{3}[ -]?\d{2,3}"),
+    )
+
+    def check(self, value: str) -> bool | None:
+        return bool(tfn.is_valid(value))
+
+
+class AustralianMedicareNumber(Identifier):
+    """Medicare number (Services Australia): eight digits, a check digit, the card's issue and the
+    person's place on the card."""
+
+    entity = "AU_MEDICARE"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        labelled(r"medicare", r"[2-6]\d{3}[ -]?\d{5}[ -]?\d(?:[ /-]?\d)?"),
+    )
+
+    def check(self, value: str) -> bool | None:
+        digits = [int(sign) for sign in value if sign.isdigit()]
+        weights = (1, 3, 7, 9, 1, 3, 7, 9)
+        weighed = sum(digit * by for digit, by in zip(digits[:8], weights, strict=True))
+        return weighed % 10 == digits[8]

@@ -106,7 +106,7 @@ class Features:
 
     def __init__(self, vocabulary: Mapping[str, int], lexicon: Lexicon) -> None:
         self._pieces = Pieces(vocabulary)
-        self._lexicon = lexicon
+        self.lexicon = lexicon
         self._kept: dict[str, bytes] = {}
 
     def of(self, words: Words) -> npt.NDArray[np.int32]:
@@ -128,7 +128,7 @@ class Features:
 
     def _row(self, word: str) -> bytes:
         pieces = self._pieces.of(word)
-        known = self._lexicon.find(word)
+        known = self.lexicon.find(word)
         row = (
             *pieces,
             *[0] * (PIECES - len(pieces)),

@@ -3,46 +3,121 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from gateway import ambient
-from gateway.classify import ScanLate, normalise
+from gateway.classify import ScanFailed, ScanLate, normalise
 from gateway.classify.names import Names
+from gateway.classify.names.lone import adjacent, lifted, with_people
+from gateway.classify.names.people import NOTHING, Reading, read
 from gateway.types import Finding
 
+T = TypeVar("T")
+
+_SHORT = 2_048  # characters whose records are read on the loop: less than a millisecond
 _PLAIN = re.compile(r"[^%&<\\=*`~\x00-\x08\x0b-\x1f\x7f]*")
-_UNBROKEN = re.compile(r"[A-Za-z0-9+/_-]{21,}")
+_UNBROKEN = re.compile(r"[A-Za-z0-9+/_-]{16,}")  # as in decoding.py
 
 
 async def find_in_all_forms(
-    names: Names, texts: Sequence[str], budget_s: float, allowed: Sequence[str] = ()
+    names: Names,
+    texts: Sequence[str],
+    budget_s: float,
+    allowed: Sequence[str] = (),
+    *,
+    records: bool = True,
 ) -> list[list[Finding]]:
     """One list of findings a text. A finding in a derived form has the span of the part that the
-    form came from. Raises `NoScan` as `Names.find` does; a part that was hidden from the reader is
-    none of this: the patterns' scan finds it."""
-    started_s = ambient.monotonic_s()
-    asked: list[str] = []
+    form came from. People whose names stand in parts are found by what records say
+    (`people`), and a lone name beside a particular of somebody counts as a full one. Without
+    `records`, somebody else reads those of the texts as they stand (`across`). Raises `NoScan` as
+    `Names.find` does; a part that was hidden from the reader is none of this: the patterns' scan
+    finds it."""
+    until_s = ambient.monotonic_s() + budget_s
+    forms: list[str] = []
     origins: list[tuple[int, normalise.Piece | None]] = []
     for at, text in enumerate(texts):
-        asked.append(text)
+        forms.append(text)
         origins.append((at, None))
         if not is_plain(text):
-            forms = await _derived(text, budget_s - (ambient.monotonic_s() - started_s))
-            asked += [form.text for form in forms.pieces]
-            origins += [(at, form) for form in forms.pieces]
-    answers = await names.find(asked, budget_s - (ambient.monotonic_s() - started_s))
-    found: list[list[Finding]] = [[] for _ in texts]
+            derived = await _derived(text, until_s - ambient.monotonic_s())
+            pieces = [form for form in derived.pieces if not form.numeric]
+            forms += [form.text for form in pieces]
+            origins += [(at, form) for form in pieces]
+    read_too = [records or piece is not None for _, piece in origins]
+    answers = await _people(names, forms, read_too, until_s, allowed)
+    results: list[list[Finding]] = [[] for _ in texts]
     for (at, piece), findings in zip(origins, answers, strict=True):
         for finding in findings:
             said = (texts[at] if piece is None else piece.text)[finding.start : finding.end]
             if said in allowed:
                 continue
             if piece is None:
-                found[at].append(finding)
-            elif not any(_within(f, piece, finding) for f in found[at]):
-                found[at].append(Finding(finding.type, piece.start, piece.end, finding.score))
-    return found
+                results[at].append(finding)
+            elif not any(_within(f, piece, finding) for f in results[at]):
+                results[at].append(Finding(finding.type, piece.start, piece.end, finding.score))
+    return results
+
+
+async def _people(
+    names: Names,
+    texts: Sequence[str],
+    records: Sequence[bool],
+    until_s: float,
+    allowed: Sequence[str],
+) -> list[list[Finding]]:
+    """What the names model says of texts, and what the records do in those of them."""
+    readings = [
+        await read_records(text, until_s, allowed) if of_records else NOTHING
+        for text, of_records in zip(texts, records, strict=True)
+    ]
+    questions = [question for reading in readings for question in reading.questions]
+    answers = await names.find(
+        [*texts, *(q.text for q in questions)], until_s - ambient.monotonic_s()
+    )
+    if len(answers) != len(texts) + len(questions):
+        raise ScanFailed("the answer does not fit the question")
+    results = answers[: len(texts)]
+    confirmed = iter(zip(questions, answers[len(texts) :], strict=True))
+    more = [
+        await off_loop(len(text), until_s, adjacent, text, findings, reading) if findings else []
+        for text, findings, reading in zip(texts, results, readings, strict=True)
+    ]
+    joining = [question for some in more for question in some]
+    joined: Sequence[list[Finding]] = ()
+    if joining:
+        joined = await names.find([q.text for q in joining], until_s - ambient.monotonic_s())
+    answered = iter(zip(joining, joined, strict=True))
+    for at, reading in enumerate(readings):
+        people = list(reading.people)
+        for question, answer in itertools.islice(confirmed, len(reading.questions)):
+            people += question.findings(answer)
+        for question, answer in itertools.islice(answered, len(more[at])):
+            people += question.findings(answer)
+        if results[at]:
+            results[at] = await off_loop(len(texts[at]), until_s, lifted, texts[at], results[at])
+        results[at] = with_people(results[at], people)
+    return results
+
+
+async def read_records(text: str, until_s: float, allowed: Sequence[str]) -> Reading:
+    """What the records in a text say of people."""
+    return await off_loop(len(text), until_s, read, text, allowed)
+
+
+async def off_loop(size: int, until_s: float, work: Callable[..., T], *given: Any) -> T:
+    """In a thread for so many characters that the loop would wait; the work is bounded, so it ends
+    by itself when nobody waits any longer."""
+    if size <= _SHORT:
+        return work(*given)
+    try:
+        async with asyncio.timeout(max(0.0, until_s - ambient.monotonic_s())):
+            return await asyncio.to_thread(work, *given)
+    except TimeoutError:
+        raise ScanLate("the records of the text were not read in time") from None
 
 
 async def _derived(text: str, budget_s: float) -> normalise.Forms:

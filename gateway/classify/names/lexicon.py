@@ -10,6 +10,7 @@ thousand share a hash; then the rarer one looks like the other.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,3 +66,11 @@ class Lexicon:
         if at < len(self._hashes) and self._hashes[at] == wanted:
             return Known.of(int(self._facts[at]))
         return UNKNOWN
+
+    def unknown(self, words: Sequence[str]) -> list[bool]:
+        """Of each word, whether it is common in none of the languages."""
+        wanted = np.fromiter(map(word_hash, words), np.uint32, len(words))
+        at = np.minimum(self._hashes.searchsorted(wanted), len(self._hashes) - 1)
+        common = (self._hashes[at] == wanted) & (self._facts[at] & 7 > 0)
+        unknown: list[bool] = (~common).tolist()
+        return unknown

@@ -95,6 +95,8 @@ class LocalNames:
         try:
             reader = await asyncio.to_thread(Reader.load, self._weights, self._other_languages)
             missed = await asyncio.to_thread(reader.missed, self._languages)
+        except ScannerUnfit:
+            raise
         except Exception as exc:  # noqa: BLE001 - each file has a reader with errors of its own
             raise ScannerUnfit(f"the names model cannot be loaded: {type(exc).__name__}") from None
         if missed:
@@ -246,10 +248,11 @@ class Reader:
     @classmethod
     def load(cls, weights: Path = WEIGHTS, other_languages: bool = False) -> Reader:
         told = card(weights)
-        languages = None
+        tagger, languages = Tagger.load(weights), None
         if not other_languages:
-            languages = Languages.load(weights / "languages.npz", frozenset(told["languages"]))
-        return cls(Tagger.load(weights), languages, told["thresholds"])
+            measured = frozenset(told["languages"])
+            languages = Languages.load(weights / "languages.npz", measured, tagger.features.lexicon)
+        return cls(tagger, languages, told["thresholds"])
 
     def read(
         self, texts: Sequence[str], go_on: Callable[[], None] = lambda: None

@@ -97,7 +97,7 @@ class Tagger:
     threads at once; `go_on` may call it again."""
 
     def __init__(self, features: Features, model: Model, second: Second | None = None) -> None:
-        self._features = features
+        self.features = features
         self._model = model
         self.second = second
 
@@ -145,20 +145,20 @@ class Tagger:
         if self.second is None:
             return found
         return [
-            self.second.settle(words, said, self._features.of, go_on)
+            self.second.settle(words, said, self.features.of, go_on)
             for words, said in zip(cuts, found, strict=True)
         ]
 
     def by(self, second: Second, text: str, threshold: float) -> list[Mention]:
         """The mentions in a short text that the second model finds by itself."""
         words = cut(text)
-        return list(mentions(words, second.read(self._features.of(words)), threshold))
+        return list(mentions(words, second.read(self.features.of(words)), threshold))
 
     def _logits(self, windows: Sequence[Words]) -> npt.NDArray[np.float32]:
         longest = _padded(max(map(len, windows)))
         table = np.zeros((len(windows), longest, COLUMNS), dtype=np.int32)
         for at, words in enumerate(windows):
-            table[at, : len(words)] = self._features.of(words)
+            table[at, : len(words)] = self.features.of(words)
         logits = self._model(table)
         # NaN is under every threshold: it would look like a text without names.
         if np.shape(logits) != (*table.shape[:2], len(LABELS)) or not np.isfinite(logits).all():

@@ -198,7 +198,8 @@ class _Own:
         features = load_features(weights)
         foreign = None
         if not other_languages:
-            foreign = Languages.load(weights / "languages.npz", frozenset(told["languages"]))
+            measured = frozenset(told["languages"])
+            foreign = Languages.load(weights / "languages.npz", measured, features.lexicon)
         local = Tagger(features, OnnxModel(weights / "first.onnx"))
         expected = local.probabilities(_SAMPLES)
         return cls(features, foreign, told["thresholds"], load_second(weights), expected)

@@ -96,6 +96,7 @@ def _added(args: argparse.Namespace, name: str, tell: Any) -> dict[str, Any]:
         "drafted": done.drafted,
         "settings": {"models": adopt.settings_of(declared)},
         "verified": done.verified.as_json(),
+        "unbatched": done.unbatched and str(done.unbatched),
     }
 
 
@@ -157,6 +158,10 @@ def _print(found: Mapping[str, Any]) -> None:
             f"  complete {added['directory']}/model.yaml: about, licence, source and the ranges, "
             "then run `spillway models config`",
             markup=False,
+        )
+    if added["unbatched"]:
+        console.err.print(
+            f"  served without dynamic batching; rows are {added['unbatched']}", markup=False
         )
     console.err.print("  to serve it, add to the settings:", markup=False)
     text = yaml.safe_dump(added["settings"], sort_keys=False, default_flow_style=None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gateway.commands import console
-from gateway.commands.models import add_repository, chosen
-from gateway.models import configs, declaration
+from gateway.commands.models import add_repository, chosen, told
+from gateway.models import configs, declaration, versions
+from gateway.models.declaration import Declaration
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,13 +20,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
+@told
 def run(args: argparse.Namespace) -> int:
-    act = configs.stale if args.check else configs.write
-    changed = [
-        path
-        for directory in chosen(args.repository, args.names)
-        for path in act(directory, declaration.load(directory / declaration.FILE))
-    ]
+    changed = []
+    for directory in chosen(args.repository, args.names):
+        declared = declaration.load(directory / declaration.FILE)
+        if not args.check and configs.stale(directory, declared):
+            _check_batching(directory, declared)
+        act = configs.stale if args.check else configs.write
+        changed += act(directory, declared)
     if args.json:
         console.put_json({"ok": not (args.check and changed), "files": [str(p) for p in changed]})
     for path in changed if not args.json else []:
@@ -32,3 +36,13 @@ def run(args: argparse.Namespace) -> int:
     if not changed and not args.json:
         console.err.print("[green]ok[/]: every file is what its model.yaml stands for")
     return int(bool(args.check and changed))
+
+
+def _check_batching(directory: Path, declared: Declaration) -> None:
+    """Before dynamic batching is written into a config. A graph that is not there is tried when it
+    is built; a server's model is tried before its first call."""
+    if declared.graph is None or not versions.versions(directory):
+        return
+    from gateway.models import batching  # ONNX Runtime takes a second to import
+
+    batching.check(directory, declared)

@@ -39,12 +39,13 @@ def run(args: argparse.Namespace) -> int:
         "sha256",
         "ranges",
         "verified",
+        "rows",
         "profile",
     ):
         table.add_column(column, justify="right" if column == "bytes" else "left", no_wrap=True)
     for model in found:
         _rows(table, model)
-    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
+    Console(width=None if sys.stdout.isatty() else _WIDE, emoji=False).print(table)
     return 0
 
 
@@ -54,7 +55,7 @@ def _rows(table: Table, model: listing.Listed) -> None:
     profiled = "yes" if model.profiled else "-"
     if not model.variants:
         table.add_row(
-            model.name, number, model.wrong or "code alone", "", "", ranges, "-", profiled
+            model.name, number, model.wrong or "code alone", "", "", ranges, "-", "-", profiled
         )
     for at, variant in enumerate(model.variants):
         first = (model.name, number) if at == 0 else ("", "")
@@ -66,5 +67,6 @@ def _rows(table: Table, model: listing.Listed) -> None:
             variant.sha256[:12],
             ranges if at == 0 else "",
             verified,
+            variant.rows or "-",
             profiled if at == 0 else "",
         )

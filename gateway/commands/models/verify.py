@@ -52,4 +52,6 @@ def _print(model: verify.Verified) -> None:
         mark = "[dim]-[/]" if variant.skipped else "[green]✓[/]" if variant.ok else "[red]✗[/]"
         console.err.print(f"{mark} ", end="")
         said = variant.skipped or f"off by {variant.off}, {variant.tolerance:g} allowed"
+        if variant.rows is not None:
+            said += f"; rows are {variant.rows}"
         console.err.print(f"{model.model}: {variant.variant}: {said}", markup=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.models.declaration import Datatype, Declaration, TensorDeclaration
 from gateway.models.registry import Unfit
+from gateway.models.row_trial import Batch
 
 _KINDS = {
     "tensor(bool)": Datatype.BOOL,
@@ -31,10 +32,31 @@ def check(directory: Path, declaration: Declaration) -> None:
         _same(path.name, "input", wanted, got, declaration.batch is not None)
         wanted, got = declaration.graph_outputs, session.get_outputs()
         _same(path.name, "output", wanted, got, declaration.batch is not None)
+        _rows_apart(path.name, session, declaration)
     if declaration.graph is not None and not (directory / declaration.graph.file).exists():
         raise Unfit(
             f"the version has no {declaration.graph.file}, which the declaration names as its graph"
         )
+
+
+def _rows_apart(file: str, session: Any, declaration: Declaration) -> None:
+    """Whether it may batch callers' rows, where the model here does."""
+    from gateway.models import batching  # ONNX Runtime, slow to import, and only looked at here
+
+    if not batching.is_asked_for(declaration):
+        return
+
+    def run(feed: Batch) -> Batch | None:
+        try:
+            answers = session.run(None, dict(feed))
+        except Exception:  # noqa: BLE001  # its errors have no common class of their own
+            return None
+        return dict(zip((o.name for o in session.get_outputs()), answers, strict=True))
+
+    assert declaration.graph is not None
+    verdict = batching.tried(declaration, run, declaration.graph.precision)
+    if (said := batching.refusal(declaration, verdict)) is not None:
+        raise Unfit(f"{file}: {said}")
 
 
 def _opened(path: Path) -> Any:

@@ -1,5 +1,5 @@
 """Builds the lexicon: word frequencies (wordfreq, CC BY-SA 4.0), names and places (Faker, MIT; the
-US census of 1990, public domain, as packaged by `names`)."""
+US census of 1990, public domain, as packaged by `names`; given names of `given.py`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import math
 from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
 from wordfreq import get_frequency_dict
 
 from gateway.classify.names.lexicon import Known, word_hash
 from gateway.classify.names.words import cut
+from training import given as more
 from training.places import CITIES, REGIONS
 from training.pools import Pools
 
@@ -64,8 +64,9 @@ def _names(pools: Pools) -> tuple[dict[str, int], dict[str, int]]:
             given[word].add("census")
     for word in _census("dist.all.last", most=30_000):
         surname[word].add("census")
-    return ({w: min(3, len(p)) for w, p in given.items() if len(w) > 1},
-            {w: min(3, len(p)) for w, p in surname.items() if len(w) > 1})  # fmt: skip
+    widely = {w: min(3, len(p)) for w, p in given.items() if len(w) > 1}
+    widely |= {w: max(widely.get(w, 0), more.KNOWN_AS_GIVEN) for w in more.names()}
+    return widely, {w: min(3, len(p)) for w, p in surname.items() if len(w) > 1}
 
 
 def build(pools: Pools, path: Path) -> int:
@@ -89,10 +90,5 @@ def build(pools: Pools, path: Path) -> int:
             place=int(word in places),
         )
         facts[word_hash(word)] = max(facts.get(word_hash(word), 0), known.packed())
-    hashes = np.array(sorted(facts), dtype=np.uint32)
-    np.savez_compressed(
-        path,
-        steps=np.diff(hashes, prepend=np.uint32(0)),
-        facts=np.array([facts[int(h)] for h in hashes], dtype=np.uint16),
-    )
-    return len(hashes)
+    more.save(path, facts)
+    return len(facts)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
+from gateway.audit import alias_key
 from gateway.audit.segments import segments
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, Wall, call, in_cloud, newest_note, put, written
@@ -205,3 +206,51 @@ def test_an_audit_that_is_not_there_is_told(
     for action in ("verify", "export", "query"):
         assert spillway(action, tmp_path / "nothing") == 2
         assert "no public key" in (told := err(capsys)) or "no audit can be read here" in told
+
+
+def _of_callers(directory: Path) -> tuple[str, str]:
+    """An audit with a call of which its caller gave the ids, and those."""
+    asked, trace = "7f1c2d9e-5a0b-4c6d-8e2f-0123456789ab", "4bf92f3577b34da6a3ce929d0e0e4736"
+    key = alias_key.aliases(directory)
+    own = call(2, id="0b0c1d9e-5a0b-4c6d-8e2f-0123456789ab", trace="ab" * 16)
+    with written(directory) as journal:
+        put(journal, call(1, id=key.of_call(asked), trace=key.of_trace(trace)), own)
+    return asked, trace
+
+
+def test_query_finds_calls_by_the_ids_that_their_callers_gave(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit = tmp_path / "audit"
+    asked, trace = _of_callers(audit)
+    for option, given in (
+        ("--id", asked), ("--id", asked.upper()), ("--trace", trace),
+        ("--trace", f"00-{trace}-00f067aa0ba902b7-01"),
+        ("--id", "0b0c1d9e-5a0b-4c6d-8e2f-0123456789ab"), ("--trace", "ab" * 16),
+    ):  # fmt: skip
+        assert spillway("query", audit, option, given) == 0
+        assert "1 calls" in capsys.readouterr().err, (option, given)
+    assert spillway("query", audit, "--trace", "cd" * 16) == 0
+    assert "0 calls" in capsys.readouterr().err
+    assert trace not in b"".join(p.read_bytes() for p in audit.glob("*.jsonl")).decode()
+
+
+@pytest.mark.parametrize(("option", "given"), [("--id", "call-1"), ("--trace", "xyz")])
+def test_query_says_what_an_id_looks_like(
+    audit: Path, option: str, given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        spillway("query", audit, option, given)
+    assert "write a" in err(capsys)
+
+
+def test_prove_takes_the_id_that_a_caller_gave(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit = tmp_path / "audit"
+    asked, _ = _of_callers(audit)
+    out = tmp_path / "proof"
+    assert spillway("prove", audit, asked, "--out", str(out)) == 0
+    capsys.readouterr()
+    key = str(audit / "signing.pub")
+    assert spillway("verify", audit, "--proof", str(out), "--key", key) == 0

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,19 @@ SOON_S = 5.0
 
 
 class WatchedJournal(Journal):
-    """Counts its commits, and has bugs when a test says so."""
+    """Counts its commits and looks, and has bugs when a test says so."""
 
     commits = 0
+    looks = 0
     bugs = ""  # where it has one to show
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.groups: list[int] = []  # records in each commit
+
+    def tend(self) -> None:
+        self.looks += 1
+        super().tend()
 
     def seal(self, records: Any) -> Sealed:
         self.groups.append(len(records))
@@ -267,6 +273,120 @@ def test_while_the_disk_is_full_nothing_is_taken_and_afterwards_it_is_told(
     told = [record.getMessage() for record in caplog.records]
     assert any("No call is answered until it can" in line for line in told)
     assert any("can be written again; 2 records" in line for line in told)
+
+
+async def looked(writer: AuditWriter, times: int) -> None:
+    journal = writer.journal
+    assert isinstance(journal, WatchedJournal)
+    until_looks = journal.looks + times
+    await until(lambda: journal.looks >= until_looks)
+
+
+def test_a_disk_with_room_for_a_gap_and_for_no_call_stays_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S1: else it is ready and refuses in turn, as often as it is tried."""
+
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            assert await writer.append(call(1)) is None
+            with full_disk(size_of(tmp_path) + 400):
+                assert isinstance(await writer.append(call(2, model="x" * 500)), RecordUnwritable)
+                for _ in range(8):
+                    assert not able(writer)
+                    await looked(writer, 1)
+                assert not able(writer)
+            await until(lambda: able(writer))
+            assert await writer.append(call(3)) is None
+        assert kinds(tmp_path).count("gap") == 1
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    assert sum("No call is answered" in line for line in caplog.messages) == 1
+    assert sum("can be written again" in line for line in caplog.messages) == 1
+
+
+def test_a_disk_that_fails_again_and_again_is_tried_less_and_less(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            dwells = []
+            for number in range(4):
+                with full_disk(size_of(tmp_path) + 10):
+                    assert isinstance(await writer.append(call(number)), RecordUnwritable)
+                dwells.append(writer._dwell_s)
+                await until(lambda: able(writer))
+            assert dwells == [0.01, 0.02, 0.04, 0.08]
+            writer._recovered_s -= 120 * 0.01
+            with full_disk(size_of(tmp_path) + 10):
+                assert isinstance(await writer.append(call(9)), RecordUnwritable)
+            assert writer._dwell_s == 0.01
+            writer._dwell_s, writer._failing = 9.0, None
+            writer._recovered_s = float("inf")
+            assert writer._next_dwell_s() == 0.64
+
+    run(main())
+
+
+def test_a_spool_is_left_when_there_is_room_for_more_than_what_is_in_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the state, and the log, would change with every record."""
+
+    async def main() -> None:
+        async with writing(tmp_path, spool=Spool(100_000)) as writer:
+            size = size_of(tmp_path)
+            with full_disk(size + 10):
+                assert await writer.append(call(0)) is None
+            for number in range(1, 6):
+                with full_disk(size + 1000 * number):  # somebody frees a little
+                    assert await writer.append(call(number)) is None
+                    await looked(writer, 2)
+                    assert writer.journal.spooled == number + 1
+            await until(lambda: not writer.journal.spooled)
+            assert await writer.append(call(6)) is None
+        assert [r["id"] for r in lines(tmp_path) if "id" in r] == [f"call-{n}" for n in range(7)]
+        assert checked(tmp_path).holds
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    assert sum("go into the spool" in line for line in caplog.messages) == 1
+    assert sum("on its own disk again" in line for line in caplog.messages) == 1
+
+
+def test_a_full_spool_with_room_for_a_gap_stays_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with writing(tmp_path, spool=Spool(4000)) as writer:
+            with full_disk(size_of(tmp_path) + 10):
+                while await writer.append(call(0)) is None:
+                    pass
+                spool = writer.journal._spool
+                assert spool is not None
+                spool._max_bytes = spool.bytes + 400  # a gap's record would find its place
+                for _ in range(6):
+                    assert not able(writer)
+                    await looked(writer, 1)
+            await until(lambda: able(writer) and not writer.journal.spooled)
+            assert await writer.append(call(1)) is None
+        assert kinds(tmp_path).count("gap") == 1
+        assert checked(tmp_path).holds
+
+    run(main())
+
+
+def test_what_is_looked_after_and_fails_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with writing(tmp_path) as writer:
+            writer.journal._keeping = replace(writer.journal._keeping, segment_max_bytes=1)
+            with full_disk(10):
+                assert isinstance(await writer.append(call(1)), RecordUnwritable)
+                await looked(writer, 5)
+            await until(lambda: able(writer))
+
+    with caplog.at_level(logging.ERROR):
+        run(main())
+    assert sum("not as it should be" in line for line in caplog.messages) == 1
 
 
 def test_with_a_spool_calls_go_on_while_the_disk_is_full(

@@ -174,8 +174,8 @@ async def test_a_certificate_that_is_renewed_is_shown_from_then_on(premises: Aut
 async def _cut(connector: Any) -> None:
     """Kept connections go on with what they were opened with; these are to be new ones."""
     wire = getattr(connector, "_wire", None)
-    for connection in wire._idle if wire else ():
-        connection.cut()
+    if wire is not None:
+        wire._idle.clear()
 
 
 @pytest.mark.parametrize("missing", ["cert_file", "key_file"])

@@ -96,6 +96,27 @@ async def test_what_was_read_is_what_is_sent(triton: tuple[FakeTriton, OipGrpcCl
     assert fake.metadata[0]["traceparent"] == TRACE
 
 
+@pytest.mark.parametrize(("given", "returned", "taken"), [
+    ("mine", "mine", True), ("mine", "yours", False), ("mine", "", True), ("", "its-own", True),
+])  # fmt: skip
+async def test_an_answer_has_the_id_of_its_call(
+    triton: tuple[FakeTriton, OipGrpcClient], given: str, returned: str, taken: bool
+) -> None:
+    """A server may leave it out: the stream of HTTP/2 says to which call an answer belongs."""
+    fake, client = triton
+
+    async def answers(request: Any, context: Any) -> Any:
+        return infer_response(returned)
+
+    fake.infer = answers
+    request = call(decode_request(infer_request(call=given)))
+    if taken:
+        assert [r.id for r in await all_of(await client.open(request, SERVED))] == [returned]
+    else:
+        with pytest.raises(UpstreamFailed, match="another call"):
+            await client.open(request, SERVED)
+
+
 async def test_triton_gets_the_remaining_time_twice(
     triton: tuple[FakeTriton, OipGrpcClient],
 ) -> None:

@@ -19,6 +19,7 @@ from gateway.backends.wire import Wire
 from gateway.deadline import Deadline
 from gateway.errors import (
     DeadlineExceeded,
+    Unconnected,
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
@@ -39,6 +40,7 @@ from gateway.types import (
     in_chunk,
 )
 from tests.laps import within
+from tests.unit.threads import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -152,7 +154,7 @@ def connector(
 def request(
     document: dict[str, Any] | None = None,
     operation: Operation = Operation.CHAT,
-    within_s: float = 10.0,
+    within_s: float = 60.0,
 ) -> InferenceRequest:
     document = SAID if document is None else document
     return InferenceRequest(
@@ -166,7 +168,7 @@ def request(
     )
 
 
-def streamed(operation: Operation = Operation.CHAT, within_s: float = 10.0) -> InferenceRequest:
+def streamed(operation: Operation = Operation.CHAT, within_s: float = 60.0) -> InferenceRequest:
     return request(SAID | {"stream": True}, operation, within_s)
 
 
@@ -325,7 +327,67 @@ async def test_a_status_has_its_class(
     assert len(provider.seen) == 2  # no redirect is followed, nothing is tried twice
 
 
-@pytest.mark.parametrize("status", [400, 404, 408, 409, 413, 422])
+@pytest.mark.parametrize(
+    ("status", "headers", "again", "bill"),
+    [
+        (500, {}, True, False),
+        (501, {}, False, False),
+        (502, {}, True, True),  # what stands behind the proxy may have served it
+        (503, {}, True, False),
+        (504, {}, True, True),
+        (529, {}, True, False),
+        (503, {"x_should_retry": "false"}, False, False),
+        (429, {}, True, False),
+        (429, {"x_should_retry": "false"}, False, False),
+        (302, {"location": "http://127.0.0.1:1/"}, False, False),
+    ],
+)
+async def test_a_failure_says_whether_it_may_be_over_soon_and_whether_it_was_served(
+    provider: Provider, status: int, headers: dict[str, str], again: bool, bill: bool
+) -> None:
+    provider.answers({"error": {"message": "x"}}, status, **headers)
+    with pytest.raises(UpstreamError) as caught:
+        await ask(provider, request())
+    assert (caught.value.transient, caught.value.unserved) == (again, not bill)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "again"),
+    [
+        (400, {}, False),
+        (403, {}, False),
+        (404, {}, False),
+        (408, {}, True),
+        (409, {}, True),
+        (413, {}, False),
+        (422, {}, False),
+        (422, {"x_should_retry": "true"}, True),
+        (409, {"x_should_retry": "false"}, False),
+    ],
+)
+async def test_what_the_sdks_would_try_again_is_told_to_them(
+    provider: Provider, status: int, headers: dict[str, str], again: bool
+) -> None:
+    provider.answers({"error": {"message": "x"}}, status, retry_after="3", **headers)
+    with pytest.raises(UpstreamRefused) as caught:
+        await ask(provider, request())
+    assert (caught.value.may_retry, caught.value.retry_after_s) == (again, 3.0)
+
+
+async def test_a_connection_that_cannot_be_made_is_the_endpoints_matter(
+    provider: Provider,
+) -> None:
+    free = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+    port = free.sockets[0].getsockname()[1]
+    free.close()
+    await free.wait_closed()
+    with pytest.raises(Unconnected) as caught:
+        await ask(replace(provider, port=port), request())
+    assert caught.value.any_call
+    assert caught.value.unserved
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 408, 409, 413, 422])
 async def test_a_refusal_keeps_its_status_and_words(provider: Provider, status: int) -> None:
     body = b'{"error": {"message": "too long", "code": "context_length_exceeded"}}'
     provider.answers(body, status)
@@ -334,9 +396,13 @@ async def test_a_refusal_keeps_its_status_and_words(provider: Provider, status: 
     assert (caught.value.http_status, caught.value.body) == (status, body)
 
 
-@pytest.mark.parametrize("status", [401, 403])
-async def test_our_credential_is_not_the_callers_fault(provider: Provider, status: int) -> None:
-    provider.answers({"error": {"message": "Incorrect API key: sk-1"}}, status)
+@pytest.mark.parametrize(
+    ("status", "body"), [(401, b'{"error": {"message": "Incorrect API key: sk-1"}}'), (403, b"")]
+)
+async def test_our_credential_is_not_the_callers_fault(
+    provider: Provider, status: int, body: bytes
+) -> None:
+    provider.answers(body, status)
     with pytest.raises(UpstreamFailed) as caught:
         await ask(provider, request(), headers=KEY)
     assert caught.value.reason == "upstream_credentials"
@@ -361,6 +427,7 @@ IN_BAND = [
     ({"error": {"message": "x", "type": "BadRequestError", "code": 400}}, UpstreamRefused),
     ({"error": {"message": "x", "code": "content_filter"}}, UpstreamRefused),
     ({"error": {"message": "x", "code": 401}}, UpstreamFailed),
+    ({"error": {"message": "x", "code": 403}}, UpstreamRefused),
 ]
 
 
@@ -388,8 +455,8 @@ async def test_a_stream_goes_on_event_by_event(provider: Provider) -> None:
     for size in (1, 5, len(text)):
         provider.streams(*(text[i : i + size] for i in range(0, len(text), size)))
         there = connector(provider)
-        stream = await there.open(streamed(), ServedModel("m"))
-        assert await frames(stream) == [ServerEvent(e) for e in (one, two, last, usage)]
+        stream = await there.open(streamed(), ServedModel("m"))  # which asks for no usage
+        assert await frames(stream) == [ServerEvent(e) for e in (one, two, last)]
         assert stream.total_tokens == 9
         await there.aclose()
 
@@ -626,4 +693,17 @@ async def test_a_silent_provider_is_not_ready(provider: Provider) -> None:
     provider.script = [HANG]
     there = connector(provider, bounds=Bounds(probe_s=0.05))
     assert not await there.ready()
+    await there.aclose()
+
+
+async def test_a_large_document_is_written_beside_the_loop(provider: Provider) -> None:
+    threads = counted()
+    provider.answers({"choices": []})
+    there = connector(provider)
+    for size, count in ((0, 0), (100_000, 1)):
+        document = {**SAID, "pad": "x" * size}
+        asked = request(document)
+        call = DocumentCall(Operation.CHAT, document, False, size)
+        await there.open(replace(asked, payload=call), ServedModel("m"))
+        assert threads.count == count
     await there.aclose()

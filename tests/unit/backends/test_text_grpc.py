@@ -164,9 +164,18 @@ async def test_what_cannot_be_honoured_is_refused_by_its_key(
 
 
 @pytest.mark.parametrize("choice", [None, "none", "auto"])
-def test_tools_may_be_offered(choice: str | None) -> None:
+def test_tools_are_not_dropped_in_silence(choice: str | None) -> None:
     document = {"messages": USER, "tools": [{"type": "function"}], "tool_choice": choice}
-    assert ask(Operation.CHAT, document).n == 1
+    with pytest.raises(UpstreamRefused) as caught:
+        ask(Operation.CHAT, document)
+    assert "tools" in caught.value.message
+    assert ask(Operation.CHAT, {**document, "tools": []}).n == 1
+
+
+def test_who_speaks_is_said_by_name() -> None:
+    named = [{**message, "name": "Ann"} for message in USER]
+    (prompt,) = ask(Operation.CHAT, {"messages": named}).prompts
+    assert prompt.startswith("user (Ann): ")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_bad_lines_are_named_and_the_others_processed() -> None:
 
 
 def test_text_over_the_cap_is_restricted_with_its_reason() -> None:
-    line = json.dumps({"id": 1, "text": "word " * 20_000})
+    line = json.dumps({"id": 1, "text": "word " * 300_000})
     _, (found,), _ = classify("--jsonl", "-", "--profile", "strict", stdin=line)
     assert (found["sensitivity"], found["reason"]) == ("restricted", "over_cap")
 

@@ -38,6 +38,7 @@ def read_plainly(value: Any, collector: Collector) -> None:
     elif isinstance(value, list):
         collector.count(len(value))
         collector.characters(value)
+        collector.elements(value)
         for item in value:
             read_plainly(item, collector)
     elif isinstance(value, str):

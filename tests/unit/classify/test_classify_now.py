@@ -350,6 +350,22 @@ def test_a_label_a_taint_and_a_tightening_win_over_it(rig: Rig, kit: Any) -> Non
     assert tainted.reason == "tainted"
 
 
+def test_what_came_before_keeps_it_also_when_its_names_have_been_looked_for(
+    scanner: PresidioScanner, kit: Any
+) -> None:
+    """A call that may leave with surrogates, and in which there is nothing to replace."""
+    rig = Rig(scanner, NoNames())
+    noted = {"metadata": {"note": "card 4111 1111 1111 1111"}}
+    first = dataclasses.replace(kit.make_request(said("Who is it?", **noted)), pseudonymise=True)
+    assert rig.classify(first).reason == "entities"
+    later = said("Who is it?", "A patient.", "Since when?")
+    second = dataclasses.replace(kit.make_request(later), pseudonymise=True)
+    found = rig.classify(second)
+    assert (found.reason, found.complete) == ("clear", False)
+    door = asyncio.run(rig.classifier.complete(second, found))
+    assert (door.reason, door.restricted) == ("tainted", True)
+
+
 def test_an_undeclared_model_is_never_public(rig: Rig, kit: Any) -> None:
     found = rig.now(kit.make_request(said("hello"), model="stray"))
     assert found is not None

@@ -6,17 +6,28 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import sys
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
 
-from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, frames
-from gateway.classify.pool import ScanPool
+from gateway.classify import (
+    NoScan,
+    ScanFailed,
+    ScanLate,
+    ScannersBusy,
+    ScannerUnfit,
+    frames,
+    process,
+)
+from gateway.classify import pool as pool_module
+from gateway.classify.pool import ScanPool, Worker
 from gateway.config import ClassifySettings
 from tests.unit.classify import misbehaving_scanners
 
@@ -125,6 +136,60 @@ def test_a_worker_that_hangs_is_killed_and_replaced() -> None:
             return pool.replaced, sorted(before & _children())
 
     assert asyncio.run(scenario()) == (1, [])
+
+
+@pytest.mark.interpreted  # what is compiled takes `started` directly
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_worker_whose_successors_die_before_they_are_asked_is_replaced(
+    run: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops tell of a pipe that nobody reads in different ways, and each way must be tried again: a
+    replacement that is given up leaves no scanner for the rest of the process's life."""
+    dead = 3
+
+    async def start(factory: str) -> Any:
+        nonlocal dead
+        if dead == 0:
+            return await process.started(factory)
+        dead -= 1
+        pipe = asyncio.subprocess.PIPE
+        ended = await asyncio.create_subprocess_exec("true", stdin=pipe, stdout=pipe)
+        await ended.wait()
+        await asyncio.sleep(0.05)  # the loop closes its end
+        return ended
+
+    async def scenario() -> list[str]:
+        async with running() as pool:
+            (worker,) = pool._workers
+            monkeypatch.setattr(pool_module, "started", start)
+            os.kill(worker._process.pid, signal.SIGKILL)
+            told = [await expect(pool, "find it", 30.0)]
+            return [*told, await expect(pool, "find it", 30.0)]
+
+    assert run(scenario())[-1] == "found"
+    assert dead == 0
+
+
+def test_a_replacement_that_fails_in_an_unknown_way_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = [RuntimeError("a bug"), ValueError("another"), KeyError("a third")]
+    start = Worker.start
+
+    async def failing(spec: frames.WorkerSpec) -> Worker:
+        if failures:
+            raise failures.pop()
+        return await start(spec)
+
+    async def scenario() -> str:
+        async with running() as pool:
+            monkeypatch.setattr(Worker, "start", failing)
+            monkeypatch.setattr(pool_module, "_BACKOFF_S", (0.01,))
+            await expect(pool, "die")
+            return await expect(pool, "find it", 30.0)
+
+    assert asyncio.run(scenario()) == "found"
+    assert failures == []
 
 
 def test_who_counts_workers_is_told_of_each_that_is_replaced() -> None:

@@ -69,7 +69,7 @@ def test_a_tool_may_have_a_parameter_called_like_an_opaque_field(
 
 def test_text_over_the_cap_is_restricted_without_a_scan(scanner: Any, kit: Any) -> None:
     pool = kit.in_process(scanner)
-    found = classified(kit.make_classifier(pool), kit, chat(note="word " * 20_000))
+    found = classified(kit.make_classifier(pool), kit, chat(note="word " * 300_000))
     assert (found.reason, pool.scanned) == ("over_cap", [])
 
 

@@ -22,6 +22,7 @@ from gateway.classify.spec import worker_spec
 from gateway.classify.taint import Taint
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.types import (
+    NOT_TIGHTENED,
     Classification,
     DocumentCall,
     Finding,
@@ -272,13 +273,13 @@ class Unavailable:
     def holds_any(self, tenant: str) -> bool:
         raise OSError("unavailable")
 
-    def get(self, tenant: str, digest: bytes) -> bool | None:
+    def get(self, tenant: str, digest: bytes) -> int:
         raise OSError("unavailable")
 
-    def put(self, tenant: str, digest: bytes) -> None:
+    def put(self, tenant: str, digest: bytes, standing: int) -> None:
         raise OSError("unavailable")
 
-    def doubtful_until_s(self, tenant: str) -> float | None:
+    def doubtful_until_s(self, tenant: str) -> float:
         raise OSError("unavailable")
 
 
@@ -292,16 +293,18 @@ def test_when_nobody_knows_what_was_restricted_before_every_call_is(pool: Pool, 
     assert (found.reason, found.restricted) == ("failed", True)
 
 
-def test_more_restricted_conversations_than_can_be_remembered_leave_a_doubt(
+def test_more_restricted_conversations_than_the_memory_has_room_for_stay_restricted(
     pool: Pool, kit: Any
 ) -> None:
     settings = ClassifySettings(memory=MemorySettings(taints=3))
     classifier = kit.make_classifier(pool, settings)
     for number in range(4):
         classify(classifier, kit.make_request(said(f"{number} {SSN}")))
+    for number in range(4):
+        later = said(f"{number} {SSN}", "Noted.", "And?")
+        assert classify(classifier, kit.make_request(later)).reason == "tainted"
     found = classify(classifier, kit.make_request(said("Hello.", "Hello!", "How are you?")))
-    assert (found.reason, found.restricted) == ("taint_lost", True)
-    assert classify(classifier, kit.make_request(said("Hello."))).reason == "clear"
+    assert (found.reason, found.restricted) == ("clear", False)
 
 
 # What a key adds
@@ -442,6 +445,30 @@ def test_a_conversation_that_may_be_masked_is_read_again_and_not_tainted(
     assert ask(SSN) == "entities"
     assert ask(SSN, "I see.", "And now?") == ("entities" if masked else "tainted")
     assert ask("Fine.", "Yes.", "Go on.") == "clear"
+
+
+def test_a_conversation_that_may_be_masked_leaves_masked_or_not_at_all(
+    classifier: Classifier, kit: Any
+) -> None:
+    def ask(document: dict[str, Any], masked: bool, key: Tightening = NOT_TIGHTENED) -> str:
+        request = dataclasses.replace(
+            kit.make_request(document), pseudonymise=masked, tightening=key
+        )
+        return classify(classifier, request).reason
+
+    noted = {"metadata": {"note": SSN}}
+    assert ask({**said("Who is this?"), **noted}, masked=True) == "entities"
+    later = said("Who is this?", "A patient.", "Which ward?")
+    assert ask(later, masked=False) == "tainted"
+    assert (
+        ask({**later, **noted}, masked=True, key=Tightening(types=frozenset({"URL"}))) == "tainted"
+    )
+    assert ask(said("Who is that?", "A patient.", "Which ward?"), masked=True) == "clear"
+    fresh = said("Who was it?")
+    assert ask({**fresh, **noted}, masked=True) == "entities"
+    goes_on = said("Who was it?", "A patient.", "Which ward?")
+    assert ask({**goes_on, **noted}, masked=True) == "entities"
+    assert ask(goes_on, masked=True) == "tainted"  # what was found is not there to be replaced
 
 
 def test_no_pseudonyms_keep_a_sequence_from_being_tainted(classifier: Classifier) -> None:

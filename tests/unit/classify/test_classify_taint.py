@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ from gateway.deadline import Deadline
 from gateway.types import (
     DocumentCall,
     InferenceRequest,
+    JsonDocument,
     Operation,
     Payload,
+    Tensor,
     TensorCall,
     WireProtocol,
 )
@@ -147,7 +150,7 @@ def test_messages_do_not_run_into_each_other() -> None:
 @pytest.mark.parametrize(
     ("reason", "stays"),
     [
-        ("entities", True), ("labelled", True), ("tainted", True), ("taint_lost", True),
+        ("entities", True), ("labelled", True), ("tainted", True), ("taint_lost", False),
         ("unscannable:image", True), ("undeclared_model", True),
         ("late", False), ("busy", False), ("failed", False), ("over_cap", False),
     ],
@@ -189,34 +192,109 @@ def test_a_taint_ends_in_time_and_goes_on_while_the_conversation_does() -> None:
     assert kept.of(second) == TAINTED
     kept.mark(second, TAINTED)
     now_s.append(100.0)
-    assert kept.of(request(chat(FIRST, ANSWER, turn("user", "Another branch.")))) is None
+    assert kept.of(request(chat(FIRST, ANSWER, turn("user", "Another branch.")))) == TAINTED
     assert kept.of(request(chat(FIRST, ANSWER, NEXT, ANSWER, NEXT))) == TAINTED
     now_s.append(110.0)
     assert kept.of(request(chat(FIRST, ANSWER, NEXT, ANSWER, NEXT))) is None
 
 
+def test_a_long_conversation_has_one_mark() -> None:
+    """Else a few long ones would use up the memory of all."""
+    kept = taint(room=2)
+    turns = [FIRST]
+    kept.mark(request(chat(*turns)), ENTITIES)
+    kept.mark(request(chat(turn("user", "another secret"))), ENTITIES)
+    for number in range(20):
+        turns += [ANSWER, turn("user", f"And {number}?")]
+        going_on = request(chat(*turns))
+        assert kept.of(going_on) == TAINTED
+        kept.mark(going_on, TAINTED)
+    assert kept._marks.get("clinic", kept._whole(request(chat(*turns)))[0]) == 0
+    assert kept.of(request(chat(turn("user", "another secret"), ANSWER, NEXT))) == TAINTED
+
+
 # Want of room
 
-
-def crowded(now_s: Sequence[float] = (0.0,)) -> Taint:
-    """A store whose room of two was used up by one tenant's three conversations."""
-    kept = taint(room=2, now_s=now_s)
-    for number in range(3):
-        kept.mark(request(chat(turn("user", f"question {number}"))), ENTITIES)
-    return kept
+ROOM = 2
+MADE_FOR = 1024  # marks that fade within a quarter of the time, at the least
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        chat(turn("user", "question 0"), ANSWER, NEXT),  # the one that was forgotten
-        chat(SYSTEM, FIRST, ANSWER, NEXT),  # may be it, for all that is known
-        responses([FIRST, ANSWER, NEXT]),
-        step(7),
-    ],
-)
-def test_whatever_may_continue_what_was_forgotten_is_restricted(payload: Payload) -> None:
-    assert crowded().of(request(payload)) == TAINT_LOST
+def crowded(count: int, now_s: Sequence[float] = (0.0,)) -> Taint:
+    """A store whose room of two was used up by one tenant's conversations."""
+    memory = taint(room=ROOM, now_s=now_s)
+    for number in range(count):
+        memory.mark(request(chat(turn("user", f"question {number}"))), ENTITIES)
+    return memory
+
+
+def going_on(number: int | str) -> InferenceRequest:
+    return request(chat(turn("user", f"question {number}"), ANSWER, NEXT))
+
+
+def test_what_has_no_room_any_more_is_tainted_and_nothing_else_is() -> None:
+    memory = crowded(ROOM + MADE_FOR)
+    assert {memory.of(going_on(number)) for number in range(ROOM + MADE_FOR)} == {TAINTED}
+    clear = [memory.of(going_on(f"clear {number}")) for number in range(2000)]
+    assert clear.count(None) == len(clear)
+    assert memory.of(request(step(7))) is None
+
+
+def test_a_flood_of_restricted_conversations_loses_none_and_leaves_most_clear_ones_alone() -> None:
+    memory = crowded(ROOM + 3 * MADE_FOR)
+    reasons = {memory.of(going_on(number)) for number in range(3 * MADE_FOR)}
+    assert reasons == {TAINT_LOST}
+    clear = [memory.of(going_on(f"clear {number}")) for number in range(2000)]
+    assert clear.count(None) > 0.9 * len(clear)
+
+
+def test_clear_conversations_never_fill_the_memory() -> None:
+    """What is restricted as `taint_lost` alone is not remembered, or it would restrict others."""
+    memory = crowded(ROOM + 8 * MADE_FOR)
+    reasons = [memory.of(going_on(f"clear {number}")) for number in range(500)]
+    assert TAINT_LOST in reasons
+    for number, reason in enumerate(reasons):
+        if reason is not None:
+            memory.mark(going_on(f"clear {number}"), reason)
+    assert [memory.of(going_on(f"clear {number}")) for number in range(500)] == reasons
+
+
+def test_what_faded_is_over_when_the_taint_would_have_been_and_is_another_tenant_s_matter() -> None:
+    now_s = [0.0]
+    memory = crowded(ROOM + 3 * MADE_FOR, now_s)
+    faded = going_on(0)
+    assert memory.of(dataclasses.replace(faded, tenant="bank")) is None
+    now_s.append(59.9)
+    assert memory.of(faded) == TAINT_LOST
+    now_s.append(75.0)  # a quarter of the time later at the most
+    assert memory.of(faded) is None
+    assert [memory.of(going_on(f"clear {number}")) for number in range(500)] == [None] * 500
+
+
+def test_a_faded_conversation_that_goes_on_is_known_exactly_again() -> None:
+    now_s = [0.0]
+    memory = crowded(ROOM + 1, now_s)
+    now_s.append(50.0)
+    assert memory.of(going_on(0)) == TAINTED
+    memory.mark(going_on(0), TAINTED)
+    now_s.append(100.0)
+    assert memory.of(going_on(0)) == TAINTED
+
+
+def test_a_tenant_s_clear_conversations_go_whatever_comes_in_a_day() -> None:
+    """At 2 restricted and 20 clear conversations a second for a day, with a memory of 1.5 a second:
+    the same in small."""
+    now_s = [0.0]
+    memory = taint(room=100, keep_s=66.0, now_s=now_s)
+    kept_for_nothing = 0
+    for at in range(660):
+        now_s.append(at / 2)
+        memory.mark(going_on(f"secret {at}"), ENTITIES)
+        for other in range(10):
+            clear = going_on(f"clear {at} {other}")
+            if (reason := memory.of(clear)) is not None:
+                kept_for_nothing += 1
+                memory.mark(clear, reason)
+    assert kept_for_nothing == 0
 
 
 @pytest.mark.parametrize(
@@ -231,22 +309,7 @@ def test_whatever_may_continue_what_was_forgotten_is_restricted(payload: Payload
     ],
 )
 def test_a_first_turn_continues_nothing(payload: Payload) -> None:
-    assert crowded().of(request(payload)) is None
-
-
-def test_what_is_still_known_is_said_to_be_tainted() -> None:
-    assert crowded().of(request(chat(turn("user", "question 2"), ANSWER, NEXT))) == TAINTED
-
-
-def test_the_doubt_is_that_tenant_s_alone_and_ends_when_the_taint_would_have() -> None:
-    now_s = [0.0]
-    kept = crowded(now_s)
-    going_on = request(chat(FIRST, ANSWER, NEXT))
-    assert kept.of(dataclasses.replace(going_on, tenant="bank")) is None
-    now_s.append(59.9)
-    assert kept.of(going_on) == TAINT_LOST
-    now_s.append(60.0)
-    assert kept.of(going_on) is None
+    assert crowded(ROOM + 3 * MADE_FOR).of(request(payload)) is None
 
 
 def test_a_conversation_without_end_is_known_by_its_first_messages() -> None:
@@ -262,3 +325,175 @@ def test_a_label_restricts_the_call_and_what_follows_from_it() -> None:
     assert kept.of(labelled) == LABELLED
     kept.mark(labelled, LABELLED)
     assert kept.of(request(chat(FIRST, ANSWER, NEXT))) == TAINTED
+
+
+# Whichever field a conversation stands in
+
+SECOND = [FIRST, ANSWER, NEXT]
+DECOY = turn("user", "Good morning.")
+
+
+def anywhere(turns: Any) -> list[JsonDocument]:
+    """Documents with a conversation beside a harmless one."""
+    decoy, text = [DECOY], json.dumps(turns)
+    return [
+        {"messages": decoy, "input": turns},
+        {"input": decoy, "messages": turns},
+        {"messages": decoy, "prompt": turns},
+        {"messages": decoy, "history": turns},
+        {"messages": None, "input": turns},
+        {"messages": [], "input": turns},
+        {"messages": "Good morning.", "input": turns},
+        {"input": "Good morning.", "instructions": turns},
+        {"prompt": "Good morning.", "messages": turns},
+        {"messages": decoy, "extra_body": {"deep": [{"messages": turns}]}},
+        {"messages": decoy, "unheard_of": turns},
+        {"messages": decoy, "metadata": {"history": text}},
+        {"input": text},
+        {"prompt": text},
+        {"prompt": f"  {text}"},
+    ]
+
+
+@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.RESPONSES, Operation.COMPLETIONS])
+@pytest.mark.parametrize("at", range(len(anywhere(SECOND))))
+def test_a_conversation_is_tainted_in_whichever_field_it_stands(
+    at: int, operation: Operation
+) -> None:
+    memory = taint()
+    memory.mark(request(DocumentCall(operation, anywhere([FIRST])[at])), ENTITIES)
+    assert memory.of(request(DocumentCall(operation, anywhere(SECOND)[at]))) == TAINTED
+    assert memory.of(request(chat(*SECOND))) == TAINTED
+    other = anywhere([NEXT, ANSWER, FIRST])[at]
+    assert memory.of(request(DocumentCall(operation, other))) is None
+
+
+def test_what_calls_have_in_common_beside_their_conversations_taints_nothing() -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+    shared = {"tools": tools, "stop": ["END OF IT"], "logit_bias": {}, "temperature": 0.2}
+    memory = taint()
+    memory.mark(request(chat(FIRST, **shared)), ENTITIES)
+    more = {**shared, "tools": tools * 2, "stop": ["END OF IT", "AND THIS"]}
+    assert memory.of(request(chat(NEXT, ANSWER, FIRST, **more))) is None
+
+
+def test_prompts_in_a_list_are_turns() -> None:
+    memory = taint()
+    memory.mark(request(DocumentCall(Operation.COMPLETIONS, {"prompt": ["the plan"]})), LABELLED)
+    longer = DocumentCall(Operation.COMPLETIONS, {"prompt": ["the plan", "a merger", "why?"]})
+    assert memory.of(request(longer)) == TAINTED
+    other = DocumentCall(Operation.COMPLETIONS, {"prompt": ["a plan", "a merger", "why?"]})
+    assert memory.of(request(other)) is None
+
+
+def tensor(*texts: str) -> TensorCall:
+    data = b"".join(len(t.encode()).to_bytes(4, "little") + t.encode() for t in texts)
+    return TensorCall((Tensor("text", "BYTES", (len(texts),), data),))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (tensor("the plan"), tensor("the plan", "a merger", "why?")),
+        (tensor(json.dumps([FIRST])), tensor(json.dumps(SECOND))),
+        (tensor(json.dumps({"messages": [FIRST]})), tensor(json.dumps({"messages": SECOND}))),
+        (tensor(json.dumps([FIRST])), chat(*SECOND)),
+        (chat(FIRST), tensor(json.dumps(SECOND))),
+        (TensorCall((), parameters={"messages": json.dumps([FIRST])}),
+         TensorCall((), parameters={"messages": json.dumps(SECOND)})),
+    ],
+)  # fmt: skip
+def test_a_conversation_in_a_text_tensor_is_one(first: Payload, second: Payload) -> None:
+    memory = taint()
+    memory.mark(request(first), ENTITIES)
+    assert memory.of(request(second)) == TAINTED
+    assert memory.of(request(tensor("a plan", "a merger", "why?"))) is None
+
+
+def test_lengths_that_do_not_add_up_are_no_trouble() -> None:
+    memory = taint()
+    memory.mark(request(chat(FIRST)), ENTITIES)
+    odd = TensorCall((Tensor("text", "BYTES", (1,), b"\xff\xff\xff\x7fabc"),))
+    assert memory.of(request(odd)) is None
+
+
+def test_a_call_with_more_conversations_than_are_looked_at_is_no_way_out() -> None:
+    memory = taint()
+    memory.mark(request(chat(FIRST)), ENTITIES)
+    decoys = {f"field_{number}": [DECOY] for number in range(200)}
+    crowd = DocumentCall(Operation.CHAT, {**decoys, "messages": SECOND})
+    assert memory.of(request(crowd)) == TAINT_LOST
+    assert memory.of(dataclasses.replace(request(crowd), tenant="bank")) is None
+    deep: Any = SECOND
+    for _ in range(20):
+        deep = {"a": deep}
+    assert memory.of(request(DocumentCall(Operation.CHAT, {"x": deep}))) == TAINT_LOST
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        turn("user", f"{FIRST['content']}\n"),
+        {"author": "user", "text": FIRST["content"]},
+        {"from": "user", "value": FIRST["content"]},
+        {"role": "user", "parts": [{"text": FIRST["content"]}]},
+        FIRST["content"],
+    ],
+)
+def test_other_clients_words_for_who_says_what(again: Any) -> None:
+    memory = taint()
+    memory.mark(request(chat(FIRST)), ENTITIES)
+    assert memory.of(request(chat(again, ANSWER, NEXT))) == TAINTED
+    developer = turn("developer", SYSTEM["content"])
+    memory.mark(request(chat(SYSTEM, NEXT)), ENTITIES)
+    assert memory.of(request(chat(developer, NEXT, ANSWER, FIRST))) == TAINTED
+
+
+# What may leave with surrogates
+
+POLICY, LAXER = "policy", "laxer policy"
+
+
+def masked(asked: InferenceRequest) -> InferenceRequest:
+    return dataclasses.replace(asked, pseudonymise=True)
+
+
+def test_what_may_leave_with_surrogates_taints_for_whoever_has_none() -> None:
+    memory = taint()
+    memory.mark(masked(request(chat(FIRST))), ENTITIES, POLICY)
+    second = request(chat(*SECOND))
+    assert memory.of(second, POLICY) == TAINTED
+    assert memory.of(masked(second), LAXER) == TAINTED  # it would not replace all of that
+    assert memory.of(masked(second), POLICY) is None
+    assert memory.leaves_masked_alone(masked(second))
+    assert not memory.leaves_masked_alone(masked(request(chat(NEXT, ANSWER, FIRST))))
+    embeddings = DocumentCall(Operation.EMBEDDINGS, {"input": SECOND})
+    assert memory.of(masked(request(embeddings)), POLICY) == TAINTED
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_another_reason_wins_over_surrogates(first: bool) -> None:
+    memory = taint()
+    reasons = ["labelled", ENTITIES] if first else [ENTITIES, "labelled"]
+    for reason in reasons:
+        memory.mark(masked(request(chat(FIRST))), reason, POLICY)
+    assert memory.of(masked(request(chat(*SECOND))), POLICY) == TAINTED
+
+
+def test_a_turn_that_was_tainted_for_want_of_surrogates_stays_for_good() -> None:
+    """It was not read: what is new in it may be nothing that the first policy finds."""
+    memory = taint()
+    memory.mark(masked(request(chat(FIRST))), ENTITIES, POLICY)
+    second = request(chat(*SECOND))
+    memory.mark(second, TAINTED, LAXER)
+    third = chat(*SECOND, ANSWER, NEXT)
+    assert memory.of(masked(request(third)), POLICY) == TAINTED
+
+
+def test_surrogates_in_the_place_of_findings_are_no_next_turn_of_these() -> None:
+    memory = taint()
+    memory.mark(masked(request(chat(FIRST))), ENTITIES, POLICY)
+    sent = dataclasses.replace(request(chat(*SECOND)), surrogates=True)
+    assert memory.of(sent, POLICY) is None
+    memory.mark(request(chat(FIRST)), "labelled")
+    assert memory.of(sent, POLICY) == TAINTED

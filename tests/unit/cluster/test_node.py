@@ -64,6 +64,7 @@ def test_status_says_who_decides_on_what() -> None:
         (("gpu-3",), "west", ("gpu-3",)),
         (("gpu-3", "gpu"), "east", ("gpu",)),  # in whichever order they were found
         (("gpu", "gpu-3"), "east", ("gpu",)),
+        (("gpu#m:2", "gpu", "gpu-3#m:2"), "east", ("gpu#m:2", "gpu")),  # places of endpoints
         (("mine",), None, ("mine",)),
         ((), None, ()),
     ],

@@ -126,10 +126,10 @@ def test_what_cannot_work_is_told_with_its_line(text: str, line: int, key: str, 
 def test_check_says_who_owns_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "spillway.yaml"
     path.write_text(GOOD)
-    assert check.run(argparse.Namespace(config=path, json=True)) == 0
+    assert check.run(argparse.Namespace(config=path, json=True, file_only=True)) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["owners"] == {"east": ["gpu-1"], "west": ["gpu-2"]}
-    assert check.run(argparse.Namespace(config=path, json=False)) == 0
+    assert check.run(argparse.Namespace(config=path, json=False, file_only=True)) == 0
     said = capsys.readouterr().err
     assert "east owns: gpu-1 (this gateway)" in said
     assert "west owns: gpu-2" in said

@@ -155,6 +155,50 @@ def test_what_nobody_claims_for_too_long_is_taken_by_who_needs_it() -> None:
     assert b.view.owner_of("a") == "b"
 
 
+class Net:
+    """Three gateways that probe each other twice a second, over lines that may be cut."""
+
+    def __init__(self) -> None:
+        self.all = {name: Watched(name) for name in ORDER}
+        self.cut: set[frozenset[str]] = set()
+        self.ownerless = 0
+
+    def runs(self, seconds: float) -> None:
+        for _ in range(int(seconds * 2)):
+            for name, one in self.all.items():
+                one.clock.now_s += 0.5
+                for peer in one.view._peers:
+                    torn = frozenset((name, peer)) in self.cut
+                    told = self.all[peer].view.told
+                    one.view.lost(peer) if torn else one.view.heard(peer, told)
+                one.view.settle()
+            for one in self.all.values():
+                self.ownerless += sum(one.view.owner_of(d) is None for d in ORDER)
+
+    @property
+    def changes(self) -> int:
+        return sum(one.changes for one in self.all.values())
+
+
+@pytest.mark.parametrize("cut", ["ab", "ac", "bc", "ab ac", "ab bc", "ac bc", "ab ac bc"])
+def test_owners_stand_still_while_the_network_is_torn_and_after(cut: str) -> None:
+    net = Net()
+    net.runs(20)
+    net.cut = {frozenset(pair) for pair in cut.split()}
+    net.runs(20)  # each finds out, and takes what it needs
+    changes, net.ownerless = net.changes, 0
+    net.runs(300)
+    assert net.changes == changes
+    assert net.ownerless == 0
+    net.cut = set()
+    net.runs(30)
+    changes, net.ownerless = net.changes, 0
+    net.runs(300)
+    assert net.changes == changes
+    assert net.ownerless == 0
+    assert [one.claims for one in net.all.values()] == list(ORDER)
+
+
 def test_who_leaves_says_so_and_its_successor_takes_over_at_once() -> None:
     a, b = Watched("a"), Watched("b")
     a.hears(b="b", c="c")

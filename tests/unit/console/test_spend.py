@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gateway.console.spend import BudgetSpend, LedgerSpend
 from gateway.ledger.limits import Limits
 from gateway.ledger.opening import opened
 from gateway.ledger.reading import LedgerReader
+from gateway.ledger.report import Question
 from gateway.pricing import nano
 from gateway.spill import SpillBudgets
 from tests.unit.ledger.entries import DAY_S, abroad, at_home
@@ -31,11 +33,12 @@ def spent(clock: HandClock, usd: float) -> SpillBudgets:
 def test_without_a_ledger_it_is_what_the_budgets_count() -> None:
     told = BudgetSpend(spent(HandClock(), 1.0)).standing()
     assert (told.spent_usd, told.reserved_usd, told.budget_usd) == (1.0, 0.5, 5.0)
-    assert (told.all_cloud_usd, told.source) == (None, "budgets")
+    assert (told.all_cloud_usd, told.saved_usd, told.source) == (None, None, "budgets")
 
 
 def test_with_one_the_clear_calls_of_today_are_added_at_the_clouds_price(tmp_path: Path) -> None:
     now_s, path = ambient.wall_s(), tmp_path / "ledger.db"
+    today = datetime.fromtimestamp(now_s, UTC).date()
     store = opened(path, None, ambient.wall_s)
     store.commit(
         1,
@@ -52,21 +55,24 @@ def test_with_one_the_clear_calls_of_today_are_added_at_the_clouds_price(tmp_pat
     def spawn(work: Coroutine[Any, Any, None]) -> None:
         tasks.append(asyncio.get_running_loop().create_task(work))
 
+    reader = LedgerReader(path, None, {})
+
     async def main() -> None:
-        spend = LedgerSpend(
-            spent(clock, 1.0), LedgerReader(path, None, {}).avoided_today, spawn, clock
-        )
+        spend = LedgerSpend(spent(clock, 1.0), reader.saved_today, spawn, clock)
         first = spend.standing()
         assert (first.spent_usd, first.all_cloud_usd, first.source) == (1.0, None, "ledger")
         spend.standing()
         await asyncio.gather(*tasks)
         assert len(tasks) == 1  # however often somebody looks
         assert spend.standing().all_cloud_usd == 3.0
+        reported = await reader.document(Question(first=today, last=today))
+        assert spend.standing().saved_usd == reported["saved"]["usd"] == 1.9  # its GPU cost 0.1
         path.write_bytes(b"no database")
         clock.pass_s(10.0)
         spend.standing()
         await asyncio.gather(*tasks)
         assert len(tasks) == 2
+        assert spend.standing().saved_usd is None
         assert spend.standing().all_cloud_usd is None  # what is not known is not made up
 
     asyncio.run(main())

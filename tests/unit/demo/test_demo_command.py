@@ -13,6 +13,7 @@ from rich.console import Console
 
 from gateway.__main__ import main
 from gateway.commands import demo
+from gateway.demo import gateway_process
 from gateway.demo.plan import PHASES
 from gateway.demo.proof import weigh
 from gateway.demo.report import document, report
@@ -177,3 +178,13 @@ def test_the_document_counts_leaks() -> None:
     told = document(summarise(calls), weigh(calls, {"alma"}, 1000))
     assert told["restricted_in_cloud"] == 1
     assert told["proof"]["holds"] is False
+
+
+def test_the_step_of_a_start_is_read_from_the_gateways_log(tmp_path: Path) -> None:
+    log = tmp_path / "gateway.log"
+    log.write_text(
+        '{"message": "starting Triton over models"}\n'
+        '{"message": "starting the classifier"}\n'
+        '{"message": "development mode"}\n["starting a list"]\nno JSON\n{"message": "starting ha'
+    )
+    assert gateway_process._last_step(log) == "starting the classifier"

@@ -30,8 +30,8 @@ TENSOR = {"name": "INPUT0", "datatype": "INT32", "shape": [1], "data": [1]}
 PROMPT = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
 
 STATUS = {
-    200: "OK", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED",
-    503: "UNAVAILABLE",
+    200: "OK", 400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED",
+    429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE",
 }  # fmt: skip
 """The gRPC status that says the same."""
 

@@ -95,6 +95,7 @@ class Metadata:
     answers: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     alive: bool = True
+    onprem: bool = True
     here: dict[str, str] = field(default_factory=dict)  # catalog name -> name there
 
     async def rest(self, path: str, timeout_s: float) -> RestBody:
@@ -121,6 +122,9 @@ class Metadata:
 
     def ready(self) -> bool:
         return self.alive
+
+    def onprem_up(self) -> bool:
+        return self.onprem
 
     def model_ready(self, model: str) -> bool:
         return model in self.here

@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
+from gateway.fronts.grpc import ONPREM_SERVICE
 from tests.unit.grpc_rig import (
     FakeInspection,
     Pipeline,
@@ -138,6 +139,11 @@ async def test_health_follows_readiness() -> None:
             for service in ("", "inference.GRPCInferenceService"):
                 found = await stub.Check(health_pb2.HealthCheckRequest(service=service))
                 assert health_pb2.HealthCheckResponse.ServingStatus.Name(found.status) == status
+        run.inspection.is_ready, run.inspection.onprem = True, False
+        for service, status in (("", "SERVING"), (ONPREM_SERVICE, "NOT_SERVING")):
+            found = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+            assert health_pb2.HealthCheckResponse.ServingStatus.Name(found.status) == status
+        run.inspection.is_ready = False
         watch = stub.Watch(health_pb2.HealthCheckRequest())
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         run.inspection.is_ready = True

@@ -78,16 +78,16 @@ async def rig() -> AsyncIterator[Rig]:
     found = Rig(0, pipeline, chunks, lambda: None)
 
     async def echo(request: Request) -> Response:
-        body = await read_body(exchange_of(request), given.limits)
+        body = await read_body(exchange_of(request), given.limits, None)
         told = json.dumps({"size": len(body), "late": request.headers.get("x-late")})
         return Response(told)
 
     async def stream(request: Request) -> Response:
-        await read_body(exchange_of(request), given.limits)
+        await read_body(exchange_of(request), given.limits, None)
         return ClosingResponse(found.chunks, 202, {"X-Told": "yes"}, stall_s=0.3)
 
     async def slow(request: Request) -> Response:
-        await read_body(exchange_of(request), given.limits)
+        await read_body(exchange_of(request), given.limits, None)
         await found.work()
         return Response("done")
 

@@ -25,6 +25,7 @@ from gateway.fronts import kserve
 from gateway.fronts.http import App
 from gateway.http.exchange import Exchange
 from gateway.oip import grpc
+from gateway.oip.datatypes import MAX_TENSORS
 from gateway.oip.reply import TensorReply
 from gateway.types import (
     ONPREM_ONLY,
@@ -120,6 +121,24 @@ async def test_tensors_of_any_size_are_read(rig: Rig, size: int) -> None:
     tensor = {"name": "A", "datatype": "UINT8", "shape": [size], "data": [7] * size}
     assert (await rig.infer(json.dumps({"inputs": [tensor]}).encode())).status == 200
     assert rig.call.inputs[0].data == bytes([7]) * size
+
+
+@pytest.mark.parametrize("kind", ["inputs", "outputs"])
+async def test_a_call_has_so_many_tensors_and_no_more(rig: Rig, kind: str) -> None:
+    call = json.loads(json.dumps(JSON_CALL))
+    call[kind] = [call[kind][0] | {"name": f"T{n}"} for n in range(MAX_TENSORS + 1)]
+    answer = await rig.infer(json.dumps(call).encode())
+    assert answer.status == 400
+    assert f"a call may have {MAX_TENSORS} tensors".encode() in answer.body
+    call[kind].pop()
+    assert (await rig.infer(json.dumps(call).encode())).status == 200
+
+
+async def test_json_with_more_than_the_bounds_is_refused(rig: Rig) -> None:
+    tensor = {"name": "A", "datatype": "UINT8", "shape": [1], "data": [[]] * 100_001}
+    answer = await rig.infer(json.dumps({"inputs": [tensor]}).encode())
+    assert answer.status == 413
+    assert b"limits.max_json_members" in answer.body
 
 
 async def test_the_request_is_neutral_and_tells_who_and_how(rig: Rig) -> None:

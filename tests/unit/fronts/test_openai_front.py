@@ -43,6 +43,7 @@ from gateway.types import (
 )
 from tests.laps import within
 from tests.unit.fronts.http_rig import HANG, Metadata, Pipeline, serving
+from tests.unit.threads import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +85,7 @@ def services(pipeline: Swapped, keys: dict[str, KeySettings]) -> Services:
         callers=Callers(keys),
         catalog=Catalog({model.name: model for model in models}),
         inspection=Metadata(),
-        limits=LimitSettings(max_body_bytes=150_000),
+        limits=LimitSettings(max_body_bytes=150_000, max_json_values=5000),
         new_id=lambda: str(uuid.uuid4()),
         clock=time.monotonic,
     )
@@ -354,6 +355,29 @@ async def test_bad_fields_are_named(front: Served) -> None:
     assert told(response)["code"] == "model_not_found"
     assert told(response)["param"] == "model"
     assert front.pipeline.seen == []
+
+
+async def test_large_json_is_read_beside_the_loop(front: Served) -> None:
+    threads = counted()
+    for padding, count in ((0, 0), (100_000, 1)):
+        await front.post("/v1/chat/completions", CHAT | {"pad": "x" * padding})
+        assert threads.count == count
+    (small, large) = [request.payload for request in front.pipeline.seen]
+    assert isinstance(small, DocumentCall)
+    assert isinstance(large, DocumentCall)
+    assert small.size == 0
+    assert large.size > 100_000
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
+async def test_json_with_more_than_the_bounds_is_refused(front: Served, path: str) -> None:
+    document = ROUTES[path] | {"pad": [1] * 5001}
+    response = await front.post(path, document)
+    assert response.status_code == 413
+    assert told(response)["code"] == "body_too_large"
+    assert "limits.max_json_values" in told(response)["message"]
+    await front.post(path, ROUTES[path] | {"pad": [1] * 4900})
+    assert len(front.pipeline.seen) == 1
 
 
 async def test_a_body_over_the_cap_is_refused(front: Served) -> None:

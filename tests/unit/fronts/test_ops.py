@@ -15,7 +15,14 @@ from gateway.config import KeySettings
 from gateway.fronts.http import App
 from gateway.fronts.ops import OpsFront
 from gateway.ledger.report import BadQuestion, Question
-from tests.unit.fronts.http_rig import Answer, Client, Pipeline, services, serving
+from tests.unit.fronts.http_rig import (
+    Answer,
+    Client,
+    Metadata,
+    Pipeline,
+    services,
+    serving,
+)
 
 KEYS = {
     "acme": KeySettings(key=SecretStr("acme-key"), tenant="acme", models=("simple",)),
@@ -39,7 +46,7 @@ STATUS: dict[str, Any] = {
 class Desk:
     def __init__(self) -> None:
         self.asked: list[Question] = []
-        self.metrics = Metrics()
+        self.metrics, self.metadata = Metrics(), Metadata()
         self.metrics.tenant_calls.labels("acme", "onprem", "served").inc()
         self.metrics.limit_refusals.labels("globex", "key", "requests").inc()
         self.metrics.canaries.labels("gpu", "good").inc()
@@ -58,7 +65,7 @@ class Desk:
         return headers.get("authorization") == f"Bearer {OPERATOR}"
 
     def app(self) -> Any:
-        given = services(Pipeline(), keys=KEYS)
+        given = services(Pipeline(), self.metadata, keys=KEYS)
         front = OpsFront(
             given, self.metrics.render, lambda: STATUS, self.explain, self.costs, self.operates
         )
@@ -167,3 +174,21 @@ def test_every_metric_that_names_tenants_says_so_in_its_label() -> None:
         if any("tenant" in label for label in getattr(metric, "_labelnames", ()))
     }
     assert named == {"spillway_tenant_calls", "spillway_limit_refusals"}
+
+
+@pytest.mark.parametrize(
+    ("ready", "onprem", "statuses"),
+    [(True, True, (200, 200)), (True, False, (200, 503)), (False, True, (503, 503))],
+)
+def test_ready_is_one_thing_and_a_place_for_restricted_calls_another(
+    ready: bool, onprem: bool, statuses: tuple[int, int]
+) -> None:
+    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+        desk.metadata.alive, desk.metadata.onprem = ready, onprem
+        answers = [await ask(path, "") for path in ("/readyz", "/readyz/onprem")]
+        assert tuple(answer.status for answer in answers) == statuses
+        told = [json.loads(answer.body) for answer in answers]
+        assert [one["ready"] for one in told] == [status == 200 for status in statuses]
+        assert [one["onprem_up"] for one in told] == [onprem, onprem]
+
+    asking(test)

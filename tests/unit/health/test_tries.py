@@ -31,8 +31,8 @@ from tests.unit.harness import (
 )
 
 
-async def learned_nothing(name: str, place: Place) -> None:
-    return None
+async def learned_nothing(name: str, place: Place) -> bool:
+    return True
 
 
 def leap(seconds: float) -> None:

@@ -56,7 +56,7 @@ async def rig() -> AsyncIterator[Rig]:
     held = asyncio.Event()
 
     async def hold(request: Request) -> Response:
-        await read_body(exchange_of(request), given.limits)
+        await read_body(exchange_of(request), given.limits, None)
         await held.wait()
         return Response("done")
 

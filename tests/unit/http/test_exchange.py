@@ -290,6 +290,7 @@ class Nobody:
 
     peer_names: tuple[str, ...] = ()
     peer: str | None = None
+    local: str | None = None
     full = False
 
     def __init__(self) -> None:
@@ -299,8 +300,8 @@ class Nobody:
     def write(self, data: bytes) -> None:
         self.sent.append(data)
 
-    def put(self, data: bytes, count: int = 1) -> bool:
-        self.sent.append(data)
+    def put(self, data: bytes | memoryview) -> bool:
+        self.sent.append(bytes(data))
         return False
 
     put_chunk = put
@@ -315,6 +316,9 @@ class Nobody:
         return
 
     def cut(self) -> None:
+        return
+
+    def abort(self) -> None:
         return
 
     def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None:

@@ -148,6 +148,25 @@ ANSWERS: dict[str, tuple[Serve, type[UpstreamError]]] = {
     ),
     "too many fields": (answering(head([*HEAD, ("x", "y" * 40_000)])), UpstreamBusy),
     "a malformed head": (answering(head([*HEAD, ("X-One", "1")])), UpstreamUnreachable),
+    "a pseudo-header behind the answer": (
+        answering(head(HEAD), YES, head([*HEAD[:1], *OK], END_HEADERS | END_STREAM)),
+        UpstreamUnreachable,
+    ),
+    "a pseudo-header behind a field": (
+        answering(head([*HEAD[1:], *HEAD[:1]]), YES, END), UpstreamUnreachable,
+    ),
+    "a connection's header": (
+        answering(head([*HEAD, ("connection", "close")]), YES, END), UpstreamUnreachable,
+    ),
+    "a length that is another's": (
+        answering(head([*HEAD, ("content-length", "9")]), YES, END), UpstreamError,
+    ),
+    "two lengths": (
+        answering(head([*HEAD, *[("content-length", "8")] * 2]), YES, END), UpstreamUnreachable,
+    ),
+    "SETTINGS without end": (
+        answering(frame(4, 0, 0, bytes(6 * 200))), UpstreamUnreachable,
+    ),
     "a call that is refused": (answering(frame(RST, 0, 1, number(7))), UpstreamUnreachable),
     "a call that is cancelled": (answering(frame(RST, 0, 1, number(8))), UpstreamUnreachable),
     "a call that is broken off": (answering(frame(RST, 0, 1, number(2))), UpstreamUnreachable),
@@ -167,6 +186,17 @@ ANSWERS: dict[str, tuple[Serve, type[UpstreamError]]] = {
     "a push": (answering(frame(5, 4, 1, bytes(8))), UpstreamUnreachable),
     "not HTTP/2": (answering(first=b"HTTP/1.1 400 Bad Request\r\n\r\n"), UpstreamUnreachable),
 }  # fmt: skip
+
+
+async def test_interim_answers_without_end_are_a_flood() -> None:
+    interim = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103")
+    found = await outcome(answering(interim * 12_000))
+    assert isinstance(found, UpstreamUnreachable)
+
+
+async def test_a_length_that_is_right_is_well() -> None:
+    found = await outcome(answering(head([*HEAD, ("content-length", "8")]), YES, END))
+    assert found == b"yes"
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -8,7 +8,9 @@ from typing import Any, cast
 import pytest
 
 from gateway.http2 import Code, frames
-from gateway.http2.connection import FRAME_BYTES, Http2Connection
+from gateway.http2.bounds import BLOCK_BYTES, FRAME_BYTES
+from gateway.http2.connection import Http2Connection
+from gateway.http2.sender import Stream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 
@@ -20,6 +22,16 @@ class Sent:
 
     def __init__(self) -> None:
         self.written = b""
+        self.reads = True
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def is_closing(self) -> bool:
+        return False
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -63,6 +75,12 @@ class Taking(Http2Connection):
         return True
 
 
+async def rested(taking: Http2Connection) -> None:
+    """All that came has been taken, in as many turns of the loop as it needs."""
+    while taking._rests:  # noqa: ASYNC110 - the gateway has no event for it
+        await asyncio.sleep(0)
+
+
 SENT: list[Taken] = [
     (frames.SETTINGS, 0, 0, b""),
     *((kind, kind, kind, bytes(700 * kind)) for kind in (0, 20, 30)),
@@ -80,6 +98,7 @@ async def test_frames_are_cut_wherever_their_bytes_are(size: int) -> None:
     taking = Taking()
     for at in range(0, len(data), size):
         taking.data_received(data[at : at + size])
+        await rested(taking)
     assert taking.taken == SENT
 
 
@@ -93,9 +112,9 @@ async def test_the_reserved_bit_of_a_stream_says_nothing() -> None:
 
 @pytest.mark.parametrize("comes", ["whole", "head alone", "octet by octet"])
 async def test_a_frame_is_too_long_by_its_head(comes: str) -> None:
-    def told(size: int) -> Any:
+    def told(kind: int, size: int) -> Any:
         taking = Taking()
-        head = frames.head(size, 0x20, 0, 1)
+        head = frames.head(size, kind, 0, 1)
         data = frames.frame(frames.SETTINGS, 0, 0) + head
         if comes == "whole":
             taking.data_received(data + bytes(size))
@@ -106,11 +125,23 @@ async def test_a_frame_is_too_long_by_its_head(comes: str) -> None:
                 taking.data_received(bytes((octet,)))
         return taking
 
-    assert not told(FRAME_BYTES)._lost
-    found = told(FRAME_BYTES + 1)
-    assert found._lost
-    assert found.sent.written.endswith(frames.goaway(0, Code.FRAME_SIZE_ERROR))
-    assert len(found.taken) == 1
+    for kind, most in ((frames.DATA, FRAME_BYTES), (0x20, BLOCK_BYTES)):
+        assert not told(kind, most)._lost
+    for kind, size, code in (
+        (frames.DATA, FRAME_BYTES + 1, Code.FRAME_SIZE_ERROR),
+        (frames.HEADERS, FRAME_BYTES + 1, Code.FRAME_SIZE_ERROR),
+        (frames.HEADERS, BLOCK_BYTES + 1, Code.ENHANCE_YOUR_CALM),
+        (0x20, BLOCK_BYTES + 1, Code.ENHANCE_YOUR_CALM),
+        (frames.SETTINGS, 6 * 100, Code.ENHANCE_YOUR_CALM),
+        (frames.WINDOW_UPDATE, 1000, Code.FRAME_SIZE_ERROR),
+        (frames.PING, 1000, Code.FRAME_SIZE_ERROR),
+        (frames.RST_STREAM, 1000, Code.FRAME_SIZE_ERROR),
+        (frames.PRIORITY, 1000, Code.FRAME_SIZE_ERROR),
+    ):
+        found = told(kind, size)
+        assert found._lost
+        assert found.sent.written.endswith(frames.goaway(0, code))
+        assert len(found.taken) == 1
 
 
 async def test_nothing_is_taken_behind_the_end() -> None:
@@ -125,7 +156,7 @@ async def test_nothing_is_taken_behind_the_end() -> None:
     taking.data_received(ping[9:] + ping)
     kinds = [each[0] for each in taking.taken]
     assert kinds == [frames.SETTINGS, frames.PING, frames.GOAWAY]
-    assert not taking._pieces
+    assert not taking._pieces.size
 
 
 async def test_what_calls_bring_is_not_saved_up_for_a_flood() -> None:
@@ -139,8 +170,13 @@ async def test_what_calls_bring_is_not_saved_up_for_a_flood() -> None:
             pass
 
     taking = Calls()
+    taking._streams[1] = Stream()
     taking.data_received(frames.frame(frames.SETTINGS, 0, 0))
-    taking.data_received(frames.frame(frames.DATA, 0, 1, b"x") * 20_000)
-    taking.data_received(frames.frame(frames.PING, frames.ACK, 0, bytes(8)) * 20_000)
+    for flood in (
+        frames.frame(frames.DATA, 0, 1, b"x") * 20_000,
+        frames.frame(frames.PING, frames.ACK, 0, bytes(8)) * 20_000,
+    ):
+        taking.data_received(flood)
+        await rested(taking)
     assert taking._lost
     assert taking.sent.written.endswith(frames.goaway(0, Code.ENHANCE_YOUR_CALM))

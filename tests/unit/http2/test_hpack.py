@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.http2 import Broken
+from gateway.http2 import Broken, Code
 from gateway.http2.hpack import TABLE_BYTES, Decoder, Encoder, Field, literal
 
 Fields = list[Field]
@@ -127,8 +127,44 @@ def test_fields_that_count_too_much_are_not_kept_but_their_table_is() -> None:
     big = (b"bomb", b"x" * 4000)
     writing = hpack.Encoder()
     assert reading.decode(writing.encode([big], huffman=False)) == [big]
-    assert reading.decode(b"\xbe" * 50_000) == "too large"
+    assert reading.decode(b"\xbe" * 30) == "too large"
     assert reading.decode(b"\xbe") == [big]
+
+
+def test_a_list_without_measure_is_not_read_to_its_end() -> None:
+    reading = decoder(16 * 1024)
+    big = (b"bomb", b"x" * 4000)
+    reading.decode(hpack.Encoder().encode([big], huffman=False))
+    with pytest.raises(Broken) as caught:
+        reading.decode(b"\xbe" * 50_000)
+    assert caught.value.code == Code.ENHANCE_YOUR_CALM
+
+
+def test_what_no_table_can_hold_is_not_decoded_and_empties_it() -> None:
+    """Beside another implementation, which decodes it."""
+    reading, other = decoder(4096), hpack.Decoder()
+    big = [(b"one", b"1"), (b"large", b"x" * 30_000), (b"two", b"2")]
+    blocks = [hpack.Encoder().encode(big[:1]), hpack.Encoder().encode(big, huffman=True)]
+    assert reading.decode(blocks[0]) == other.decode(blocks[0], raw=True) == big[:1]
+    assert reading.decode(blocks[1]) == "too large"
+    other.decode(blocks[1], raw=True)
+    assert [*reading._table] == [*other.header_table.dynamic_entries] == [(b"two", b"2")]
+
+
+def test_what_is_known_of_blocks_is_bounded_by_what_they_stand_for() -> None:
+    """Twelve octets may stand for 32 KB, in as many forms as there are octets."""
+    reading = decoder(32 * 1024)
+    reading.decode(hpack.Encoder().encode([(b"bomb", b"x" * 4000)], huffman=False))
+    for at in range(60):
+        assert len(reading.decode(b"\xbe" * 8 + literal(b"n", b"%d" % at))) == 9
+    known = [fields for fields in reading.known.values() if not isinstance(fields, str)]
+    assert 0 < sum(len(value) for fields in known for _, value in fields) < 130 * 1024
+
+
+def test_a_table_is_resized_twice_at_most() -> None:
+    assert decoder().decode(b"\x20\x3f\xe1\x1f\x83") == [(b":method", b"POST")]
+    with pytest.raises(Broken):
+        decoder().decode(b"\x20\x20\x20\x83")
 
 
 def test_a_block_means_something_else_when_the_table_has_changed() -> None:

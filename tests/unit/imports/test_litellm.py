@@ -176,6 +176,9 @@ def test_prices_are_kept_and_a_missing_one_is_told(
         (entry(model="cohere/command"), "not known to speak"),
         (entry(name="openai/*", model="openai/*"), "wildcard"),
         (entry(name="with spaces"), "no name for a model"),
+        (entry(name="../up"), "no name for a model"),
+        (entry(model="openai/a/../b"), "no name for a model at an endpoint"),
+        (entry(model="openai/with spaces"), "no name for a model at an endpoint"),
         (entry(api_base="os.environ/BASE"), "stands in BASE"),
         (entry(api_base="http://user:word@host/v1"), "user name"),
         (entry(model="hosted_vllm/llama"), "needs an api_base"),
@@ -193,6 +196,63 @@ def test_what_cannot_be_kept_is_told_and_the_rest_is_kept(
     assert list(settings(found, monkeypatch).models) == ["kept"]
     with pytest.raises(ConfigError, match="no model of this file"):
         of(made)
+
+
+AS_LITELLM = {
+    ("openrouter/deepseek/deepseek-r1:free", None): ("openrouter", "deepseek/deepseek-r1:free"),
+    ("deepseek/deepseek-r1:free", "openrouter"): ("openrouter", "deepseek/deepseek-r1:free"),
+    ("openrouter/deepseek/r1:free", "openrouter"): ("openrouter", "deepseek/r1:free"),
+    ("ft:gpt-3.5-turbo:org::id", None): ("openai", "ft:gpt-3.5-turbo:org::id"),
+    ("openai/ft:gpt-4o:org::id", None): ("openai", "ft:gpt-4o:org::id"),
+    ("ft:gpt-4o:org/team::id", None): ("openai", "ft:gpt-4o:org/team::id"),
+    ("ollama/llama3.2:3b", None): ("ollama", "llama3.2:3b"),
+    ("ollama_chat/hf.co/a/B-GGUF:Q4_K_M", None): ("ollama_chat", "hf.co/a/B-GGUF:Q4_K_M"),
+    ("hosted_vllm//models/llama", None): ("hosted_vllm", "/models/llama"),
+    ("meta-llama/Llama-3", "hosted_vllm"): ("hosted_vllm", "meta-llama/Llama-3"),
+    ("openai/gpt-4o", "litellm_proxy"): ("litellm_proxy", "openai/gpt-4o"),
+    ("openai/claude@20240620", None): ("openai", "claude@20240620"),
+}
+"""(model, custom_llm_provider): the provider, and what it calls the model. `tests/clients` asks
+LiteLLM itself."""
+
+
+@pytest.mark.parametrize(("model", "stated"), AS_LITELLM)
+def test_a_model_is_called_what_its_provider_calls_it(
+    model: str, stated: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, name = AS_LITELLM[model, stated]
+    base = f"http://{provider.replace('_', '-')}.test/v1"
+    more = {} if stated is None else {"custom_llm_provider": stated}
+    its = settings(of(entry("a@b:c/d", model, api_base=base, **more)), monkeypatch)
+    (served,) = its.models["a@b:c/d"].served_by
+    assert served.model == name
+    assert its.endpoints[served.endpoint].url == base
+
+
+def test_one_address_serves_a_name_with_all_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, paid = "deepseek/deepseek-r1:free", "deepseek/deepseek-r1"
+    found = of(
+        entry("r1", f"openrouter/{free}", input_cost_per_token=0, output_cost_per_token=0),
+        entry("r1", f"openrouter/{paid}"),
+        entry("r1", f"openrouter/{paid}"),
+        entry("small:1", "openrouter/small:1"),
+        entry("big:1", "openrouter/big:1"),
+        router_settings={
+            "fallbacks": [{"big:1": ["small:1"]}],
+            "model_group_alias": {"latest@1": "r1", "no name": "r1"},
+        },
+    )
+    its = settings(found, monkeypatch)
+    assert list(its.endpoints) == ["openrouter"]
+    for name in ("r1", "latest@1"):
+        assert [(s.endpoint, s.model) for s in its.models[name].served_by] == [
+            ("openrouter", free),
+            ("openrouter", paid),
+        ]
+    assert [s.model for s in its.models["big:1"].served_by] == [None, "small:1"]
+    left = told(found, Weight.LEFT_OUT)
+    assert any(f"{paid} at openrouter: it is listed there already" in t for t in left)
+    assert any("'no name' is no name for a model here" in t for t in left)
 
 
 def test_every_other_setting_is_accounted_for() -> None:

@@ -28,6 +28,7 @@ from gateway.spill import Reservation, SpillBudgets, SpillControl, SpillStop
 from tests.unit.ledger.entries import abroad
 
 _PRICE_USD = 1.0
+_PATIENT_S = 30.0  # these tests are about sums, on machines that may be busy
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ async def budgeted(
     path: Path, dsn: str | None, everybody: Limits, of_tenants: Mapping[str, Limits] | None = None
 ) -> AsyncIterator[Budgeted]:
     budgets = SpillBudgets(everybody, of_tenants or {}, ambient.monotonic_s, ambient.wall_s)
-    spill = SpillControl(SpillStop(None, ambient.monotonic_s), budgets)
+    spill = SpillControl(SpillStop(None, ambient.monotonic_s), budgets, lease_wait_s=_PATIENT_S)
     told = Told()
     store = await asyncio.to_thread(opened, path, dsn, ambient.wall_s)
     ledger = Ledger(store, budgets.limits, budgets, told, ambient.monotonic_s, Thread(), 60.0, 400)

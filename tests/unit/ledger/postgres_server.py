@@ -6,10 +6,11 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin")
@@ -57,6 +58,24 @@ class Server:
     def stop(self) -> None:
         """At once, as a machine that dies."""
         self._control("stop", "-m", "immediate")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """As a host that is gone: nothing is closed, and nobody answers."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        stopped = [first]
+        try:
+            os.kill(first, signal.SIGSTOP)  # before its children are listed: it starts no more
+            children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            for child in map(int, children):
+                with suppress(ProcessLookupError):  # one may end by itself
+                    os.kill(child, signal.SIGSTOP)
+                    stopped.append(child)
+            yield
+        finally:
+            for process in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     def fresh(self) -> str:
         """A database of its own for one test."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -186,6 +187,40 @@ def test_while_the_disk_is_full_nothing_leaves_and_nothing_is_lost(tmp_path: Pat
             await _outage(it, lambda: most_pages(1), lambda: most_pages(1 << 30))
 
     asyncio.run(main())
+
+
+def test_a_disk_with_room_for_little_keeps_the_cloud_closed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S1: else it opens with every look at which nothing has to be written, and closes again."""
+
+    async def main() -> None:
+        async with budgeted(tmp_path / "ledger.db", None, Limits.usd(total=20)) as it:
+            database = it.store._database
+            assert await it.spend()
+            await it.ledger.flush()
+            (count,), *_ = database.read("PRAGMA page_count")
+            assert isinstance(count, int)
+            database.read(f"PRAGMA max_page_count = {count}")
+            while not it.spill.closed("ward"):
+                for _ in range(200):
+                    it.ledger.post(entry(usd=0.001))
+                await it.ledger._attend()
+            database.read(f"PRAGMA max_page_count = {count + 12}")
+            for _ in range(6):  # what waits is written, and there is room for little else
+                await it.ledger._attend()
+                assert it.spill.closed("ward") == "ledger_down"
+            database.read(f"PRAGMA max_page_count = {1 << 30}")
+            await it.ledger._attend()
+            assert it.spill.closed("ward") == ""
+            assert await it.spend()
+            rows = database.read("SELECT count(*) FROM leases WHERE nano_usd = 0")
+            assert rows == [(0,)]
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert sum("nothing goes to the cloud" in line for line in caplog.messages) == 1
+    assert sum("is written again" in line for line in caplog.messages) == 1
 
 
 def test_while_the_database_is_out_nothing_leaves_and_nothing_is_lost(

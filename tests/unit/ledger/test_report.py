@@ -89,6 +89,16 @@ def test_the_break_even_is_where_a_busy_hour_costs_what_it_replaces(place: Where
     assert gpu.utilisation == pytest.approx(2400 / (25 * 3600)), "since the first entry"
 
 
+def test_all_places_of_an_endpoint_are_on_its_gpus(place: Where) -> None:
+    found = report(
+        place,
+        at_home(0.5, 900.0, cloud_nano_usd=nano(2.0)),
+        at_home(0.5, 900.0, cloud_nano_usd=nano(2.0), endpoint="gpu#m:2"),
+    )
+    (gpu,) = found.gpus
+    assert (gpu.endpoint, gpu.busy_h, gpu.hour_usd) == ("gpu", 0.5, 2.0)
+
+
 def test_another_gpu_pays_when_what_left_for_want_of_room_costs_more(place: Where) -> None:
     """5 USD in 25 hours are 146 a month; a GPU of 2 USD an hour is 1,461, of 0.1 it is 73."""
     dear = report(place, *WEEK).another
@@ -197,6 +207,21 @@ def test_json_and_csv_have_all_of_it(settings: Path, capsys: pytest.CaptureFixtu
         ("2025-12-02", 0.0),
         ("2025-12-03", 5.5),
     ]
+
+
+def test_a_name_with_colons_stays_a_name(
+    settings: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    store = opened(tmp_path / "ledger.db", None, WallClock())
+    store.commit(9, [abroad(1.0, model="ft:gpt-4o:acme:cat:id")])
+    store.close()
+    command = ["costs", "--config", str(settings), "--by", "model", "--to", "2025-12-03"]
+    assert main(command) == 0
+    assert "ft:gpt-4o:acme:cat:id" in capsys.readouterr().out
 
 
 def test_the_picture_is_well_formed_and_asks_nobody(settings: Path, tmp_path: Path) -> None:

@@ -22,13 +22,19 @@ def _saved(path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], 
 
 
 def scores(
-    path: Path, *, seed: int = 1, columns: int = 4, outputs: int = 2, batch: int | str = "batch"
+    path: Path,
+    *,
+    seed: int = 1,
+    columns: int = 4,
+    outputs: int = 2,
+    batch: int | str = "batch",
+    weight: float = 1.0,
 ) -> Path:
     """rows [batch, columns] -> score [batch, outputs]: two layers."""
     rng = np.random.default_rng(seed)
     held = {
         "first": rng.normal(0, 1, (columns, 64)).astype(np.float32),
-        "second": rng.normal(0, 0.3, (64, outputs)).astype(np.float32),
+        "second": (weight * rng.normal(0, 0.3, (64, outputs))).astype(np.float32),
     }
     nodes = [
         helper.make_node("MatMul", ["rows", "first"], ["hidden"], "matmul_first"),
@@ -40,7 +46,7 @@ def scores(
     return _saved(path, nodes, [rows], [score], held)
 
 
-def embedder(path: Path, *, seed: int = 1) -> Path:
+def embedder(path: Path, *, seed: int = 1, masked: bool = True) -> Path:
     """input_ids, attention_mask [batch, pieces] -> embedding [batch, WIDTH]: a masked mean."""
     rng = np.random.default_rng(seed)
     held = {
@@ -51,7 +57,8 @@ def embedder(path: Path, *, seed: int = 1) -> Path:
     }
     nodes = [
         helper.make_node("Gather", ["table", "input_ids"], ["words"]),
-        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["attention_mask"], ["given"], to=TensorProto.FLOAT),
+        helper.make_node("Identity" if masked else "Exp", ["given"], ["mask"]),
         helper.make_node("Unsqueeze", ["mask", "last"], ["weight"]),
         helper.make_node("Mul", ["words", "weight"], ["kept"]),
         helper.make_node("ReduceSum", ["kept", "along"], ["sum"], keepdims=0),
@@ -100,3 +107,89 @@ def determinants(path: Path) -> Path:
     rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["batch", 4])
     score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", 2])
     return _saved(path, nodes, [rows], [score], held)
+
+
+def over_rows(path: Path, how: str) -> Path:
+    """rows [batch, 4] -> score [batch, 2], by one of `COUPLED` or `INDEPENDENT`."""
+    rng = np.random.default_rng(7)
+    held: dict[str, Any] = {
+        "mix": rng.normal(0, 1, (4, 2)).astype(np.float32),
+        "first": np.array([0], np.int64),
+        "last": np.array([-1], np.int64),
+        "over": np.array(0, np.int64),
+        "one": np.array([1], np.int64),
+        "small": np.array(1e-5, np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["rows", "mix"], ["x"]),
+        *(helper.make_node(kind, takes, gives, **told) for kind, takes, gives, told in _OVER[how]),
+    ]
+    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["batch", 4])
+    score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", 2])
+    return _saved(path, nodes, [rows], [score], held)
+
+
+_MEAN = ("ReduceMean", ["x"], ["mean"], {"axes": [0], "keepdims": 1})
+_COUNT: list[Any] = [
+    ("Shape", ["x"], ["shape"], {"start": 0, "end": 1}),
+    ("Cast", ["shape"], ["count"], {"to": TensorProto.FLOAT}),
+]
+COUPLED: dict[str, list[Any]] = {
+    "softmax": [("Softmax", ["x"], ["score"], {"axis": 0})],
+    "mean": [_MEAN, ("Sub", ["x", "mean"], ["score"], {})],
+    "maximum": [
+        ("ReduceMax", ["x"], ["most"], {"axes": [0], "keepdims": 1}),
+        ("Sub", ["x", "most"], ["score"], {}),
+    ],
+    "cumulative sum": [("CumSum", ["x", "over"], ["score"], {})],
+    "sort": [("Shape", ["x"], ["count"], {"start": 0, "end": 1}),
+             ("TopK", ["x", "count"], ["score", "order"], {"axis": 0})],
+    "argmax": [
+        ("ArgMax", ["x"], ["best"], {"axis": 0, "keepdims": 1}),
+        ("Cast", ["best"], ["number"], {"to": TensorProto.FLOAT}),
+        ("Add", ["x", "number"], ["score"], {}),
+    ],
+    "batch statistics": [
+        _MEAN,
+        ("Sub", ["x", "mean"], ["off"], {}),
+        ("Mul", ["off", "off"], ["square"], {}),
+        ("ReduceMean", ["square"], ["variance"], {"axes": [0], "keepdims": 1}),
+        ("Add", ["variance", "small"], ["more"], {}),
+        ("Sqrt", ["more"], ["spread"], {}),
+        ("Div", ["off", "spread"], ["score"], {}),
+    ],
+    "doubles counted": [
+        ("Unique", ["x"], ["unique", "at", "back", "counts"], {"axis": 0}),
+        ("Gather", ["counts", "back"], ["times"], {}),
+        ("Cast", ["times"], ["count"], {"to": TensorProto.FLOAT}),
+        ("Unsqueeze", ["count", "one"], ["column"], {}),
+        ("Mul", ["x", "column"], ["score"], {}),
+    ],
+    "first row decides": [
+        ("Gather", ["x", "first"], ["chosen"], {"axis": 0}),
+        ("Shape", ["x"], ["shape"], {}),
+        ("Expand", ["chosen", "shape"], ["score"], {}),
+    ],
+    "last row decides": [
+        ("Gather", ["x", "last"], ["chosen"], {"axis": 0}),
+        ("Shape", ["x"], ["shape"], {}),
+        ("Expand", ["chosen", "shape"], ["score"], {}),
+    ],
+    "number of rows": [*_COUNT, ("Div", ["x", "count"], ["score"], {})],
+    "attention": [
+        ("Transpose", ["x"], ["turned"], {}),
+        ("MatMul", ["x", "turned"], ["alike"], {}),
+        ("Softmax", ["alike"], ["weights"], {"axis": 1}),
+        ("MatMul", ["weights", "x"], ["score"], {}),
+    ],
+    "8 bits by the largest of the batch": [
+        ("DynamicQuantizeLinear", ["x"], ["bits", "scale", "zero"], {}),
+        ("DequantizeLinear", ["bits", "scale", "zero"], ["score"], {}),
+    ],
+}  # fmt: skip
+INDEPENDENT: dict[str, list[Any]] = {
+    "linear": [("Identity", ["x"], ["score"], {})],
+    "softmax of a row": [("Softmax", ["x"], ["score"], {"axis": 1})],
+    "sum of a row": [("Sigmoid", ["x"], ["score"], {})],
+}
+_OVER = COUPLED | INDEPENDENT

@@ -121,10 +121,15 @@ def test_logprobs_keep_the_tokens_of_the_model() -> None:
     assert (got["text"], got["logprobs"]) == ("Maria", {"tokens": ["Aurelind"]})
 
 
-def test_an_answer_that_nests_too_deep_is_the_endpoints_failure() -> None:
+def test_an_answer_is_restored_however_deep_it_nests() -> None:
+    deep = b'{"a":' + b"[" * 5000 + b'"Aurelind"' + b"]" * 5000 + b"}"
+    assert restored([JsonBody(deep)]) == [JsonBody(deep.replace(b"Aurelind", b"Maria"))]
+
+
+def test_an_event_that_nests_too_deep_is_the_endpoints_failure() -> None:
     deep = b'{"a":' + b"[" * 500 + b"]" * 500 + b"}"
     with pytest.raises(UpstreamFailed):
-        restored([JsonBody(deep)])
+        restored([ServerEvent(deep)])
 
 
 # Chat and completions, streamed

@@ -17,6 +17,7 @@ from gateway.types import (
     Frame,
     InferenceReply,
     InferenceRequest,
+    OneFrame,
     Operation,
     ReplyStream,
     Sensitivity,
@@ -53,6 +54,11 @@ class ScriptedInstead:
 
     def restored(self, reply: InferenceReply) -> InferenceReply:
         return replace(reply, frames=Shouting(reply.frames))
+
+    async def restored_whole(self, frames: OneFrame) -> tuple[OneFrame, int]:
+        frame = frames.peek()
+        assert isinstance(frame, ServerEvent)
+        return OneFrame(ServerEvent(frame.data.upper())), 0
 
     def forget(self) -> None:
         self.forgotten = True

@@ -457,19 +457,36 @@ def test_too_many_values_keep_the_call() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"number": 4111111111111111},
+        {"seed": 4111111111111111},
+        {"seed": 111111},
         {"metadata": {"4111-1111-1111-1111": "x"}},
-        {"metadata": {"a": "4111 1111", "b": "1111 1111"}},
-        {"user": "4111.1111.1111.1111"},
+        {"metadata": {"ends in 1111": "x"}},
+        {"x": ["411", "11", "111", "11111", "111"]},
+        {"user": "NDExMTExMTExMTExMTExMQ=="},
+        {"user": "order 94111111111111111"},
     ],
-    ids=["number", "key", "two strings", "other groups"],
+    ids=["number", "end as number", "key", "end in key", "strings", "base64", "longer number"],
 )
 def test_an_original_that_is_left_in_another_form_keeps_the_call(more: JsonDocument) -> None:
     """Nobody finds it there: neither finder nor classifier."""
     document = {"messages": [], **more, "prompt": "4111 1111 1111 1111"}
-    if "a" in str(more):
-        document = {"x": ["4111 1111", "1111 1111"], "prompt": "4111 1111 1111 1111"}
     assert stays(Rig(), call(document)) == {"left_over": 1}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"user": "4111.1111.1111.1111"},
+        {"user": "card_4111111111111111"},
+        {"x": ["4111 1111", "1111 1111"]},
+        {"user": "the one that ends in 1111"},
+    ],
+    ids=["groups", "id", "two strings", "end"],
+)
+def test_an_original_in_another_form_that_can_be_replaced_is(more: JsonDocument) -> None:
+    instead = Rig().instead(call({"messages": [], **more, "prompt": "4111 1111 1111 1111"}))
+    assert instead is not None
+    assert "1111" not in everything(instead.request)
 
 
 def test_a_name_that_is_left_in_a_key_keeps_the_call() -> None:

@@ -30,9 +30,8 @@ RESERVED = {
     "IBAN_CODE": r"[A-Z]{2}\d\d ?(?:0000|XXXX).*",
     "MAC_ADDRESS": r"00:00:5E:00:53:[0-9A-F]{2}",
     "MEDICAL_RECORD": r"MRN \d{8}",
-    "PHONE_NUMBER": r"\+49 3023125\d{3}|\(\d{3}\) 555-01\d\d|\+44 77 0090 0\d{3}"
+    "PHONE_NUMBER": r"\+49 00\d \d{8}|\(\d{3}\) 555-01\d\d|\+44 77 0090 0\d{3}"
     r"|0033 1 99 00 \d\d \d\d",
-    "STREET_ADDRESS": r"\d\d [A-Z][a-z]+ Road",
     "UK_NHS": r"999 \d{3} \d{4}",
     "UK_NINO": r"QQ \d\d \d\d \d\d C",
     "US_SSN": r"666-\d\d-\d{4}",
@@ -50,13 +49,6 @@ def test_a_surrogate_keeps_the_groups_of_its_original() -> None:
         if type_ in ("CREDIT_CARD", "IBAN_CODE", "US_SSN", "UK_NHS", "UK_NINO", "MEDICAL_RECORD"):
             groups = [re.sub(r"[0-9A-Za-z]", "x", v) for v in (value, made(type_, value))]
             assert groups[0] == groups[1]
-
-
-def test_a_comma_behind_an_address_stays_behind_its_surrogate() -> None:
-    found = MAKERS["STREET_ADDRESS"]("12 Oak Street, ", Random(0))
-    assert found is not None
-    assert found.text.endswith(" Road, ")
-    assert not any(c in ", " for seen, _ in found.forms for c in seen[-1])
 
 
 def test_check_digits_are_right() -> None:
@@ -99,7 +91,6 @@ def test_addresses_are_those_of_documentation(value: str, nets: tuple[str, ...])
         ("PHONE_NUMBER", "two one two, five five five"),
         ("PHONE_NUMBER", "+49 176 12345678 ext. 12"),
         ("US_SSN", "536904399000"),
-        ("STREET_ADDRESS", 'He said "221B"'),
     ],
 )
 def test_a_value_in_a_form_that_is_not_its_own_has_no_surrogate(type_: str, value: str) -> None:
@@ -114,7 +105,7 @@ def test_what_nothing_is_set_aside_for_has_no_maker(type_: str) -> None:
 
 def test_forms_can_stand_in_json_however_deep() -> None:
     for type_, value in VALUES:
-        if type_ == "PERSON":
+        if type_ not in MAKERS:
             continue
         found = MAKERS[type_](unlabelled(type_, value)[1], Random(1))
         assert found is not None

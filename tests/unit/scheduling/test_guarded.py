@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.config import QueueSettings
-from gateway.scheduling.arrival import RULES, OnArrival
 from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Spill
-from gateway.scheduling.guarded import Guarded
+from gateway.scheduling.guarded import DWELL_S, LONGEST_DWELL_S, RELAPSE_S, Guarded
+from gateway.scheduling.priorities import ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
+from gateway.status import publish
 from tests.unit import harness
 from tests.unit.harness import Plan, cloud, onprem, request, run
 from tests.unit.scheduling.calls import BATCH, Seen, clear, finish, restricted, steady_model
@@ -71,13 +72,24 @@ class Rig:
     twice: bool = False
     gpus: dict[str, SharedGpu] = field(default_factory=dict)
     told: list[Exception] = field(default_factory=list)
+    comes_back: bool = False
+    later_at: int = 1 << 30  # when the schedulers after the first fail
+    resumed: int = 0
 
     def __post_init__(self) -> None:
-        models = {name: steady_model() for name in SERVERS}
-        own = Failing(models, BATCH, DEFAULT, 0.0, 0.0, self.gpus)
-        own.at, own.after, own.twice = self.at, self.after, self.twice
-        rule = RULES["predicted_completion"]
-        self.guarded = Guarded(own, lambda: OnArrival(models, BATCH, rule), self.told.append)
+        self.models = {name: steady_model() for name in SERVERS}
+        self.guarded = Guarded(
+            self.scheduler(self.at), lambda: ByPriority(self.models, BATCH), self.told.append,
+            (lambda: self.scheduler(self.later_at)) if self.comes_back else None, self.count,
+        )  # fmt: skip
+
+    def scheduler(self, at: int) -> Failing:
+        own = Failing(self.models, BATCH, DEFAULT, 0.0, 0.0, self.gpus)
+        own.at, own.after, own.twice = at, self.after, self.twice
+        return own
+
+    def count(self) -> None:
+        self.resumed += 1
 
 
 @pytest.mark.parametrize("how", ["before", "after", "twice"])
@@ -154,12 +166,16 @@ def test_the_other_models_of_a_gpu_do_not_wait_for_one_that_failed() -> None:
     assert all(gpu.may(other[name], 99.0) for name, gpu in gpus.items())
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int) -> None:
+def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int, comes_back: bool) -> None:
     chance = random.Random(seed)
     rig = Rig(at=chance.randrange(1, 300), after=chance.random() < 0.5,
-              twice=chance.random() < 0.3)  # fmt: skip
+              twice=chance.random() < 0.3, comes_back=comes_back,
+              later_at=chance.choice((0, 20, 1 << 30)))  # fmt: skip
     waits, now_s = rig.guarded, 0.0
+    if comes_back:
+        waits._dwell_s = 0.1
     ended: Counter[int | str] = Counter()
     answers: list[tuple[float, Call]] = []
 
@@ -189,7 +205,97 @@ def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int) -> None:
         assert now_s < 60.0
     assert set(ended.values()) == {1}
     assert len(ended) == 200
-    assert waits.replaced is bool(rig.told)
+    if not comes_back:
+        assert waits.replaced is bool(rig.told)
+
+
+# The way back
+
+
+def failing_for(rig: Rig, seen: Seen, now_s: float = 0.0) -> None:
+    """The scheduler raises at its next decision."""
+    own = rig.guarded.deciding
+    assert isinstance(own, Failing)
+    own.at = 0
+    for _ in range(4 * BATCH):
+        seen(rig.guarded.arrive(restricted(900.0, now_s), now_s))
+    assert rig.guarded.replaced
+
+
+def test_a_scheduler_that_failed_for_a_while_decides_again_with_all_calls() -> None:
+    rig, seen = Rig(comes_back=True), Seen()
+    waits = rig.guarded
+    seen(waits.server_down("gpu-1", 0.0))
+    seen(waits.limit("gpu-0", 3, 0.0))
+    waits.max_batch = 3
+    failing_for(rig, seen)
+    seen(waits.tick(DWELL_S - 0.1))
+    assert waits.replaced
+    assert waits.report(DWELL_S - 0.1) == {
+        "safe_mode": True, "failures": 1, "last_error": "Bug",
+        "for_s": DWELL_S - 0.1, "back_in_s": 0.1,
+    }  # fmt: skip
+    seen(waits.tick(DWELL_S))
+    assert rig.resumed == 1
+    own = waits.deciding
+    assert isinstance(own, Failing)
+    assert own.max_batch == 3
+    assert own.waiting == waits.waiting == 4 * BATCH - len(seen.sent)
+    assert own.in_flight("gpu-0") == waits.in_flight("gpu-0") == len(seen.sent)
+    assert waits.report(DWELL_S) == {"safe_mode": False, "failures": 1, "last_error": "Bug"}
+    now_s = DWELL_S
+    while waits._sent:
+        now_s += 0.05
+        seen(finish(waits, next(r for r in seen.releases if r.calls[0].id in waits._sent), now_s))
+    assert len({call.id for call in seen.sent}) == len(seen.sent) == 4 * BATCH
+    assert {release.server for release in seen.releases} == {"gpu-0"}
+    assert not waits.replaced
+
+
+def test_one_that_fails_again_and_again_is_tried_less_and_less() -> None:
+    """S1: it comes and goes a few times an hour, and not with every call."""
+    rig, seen, failures = Rig(comes_back=True, later_at=0), Seen(), []
+    failing_for(rig, seen)
+    for tenths in range(10 * 3600):
+        seen(rig.guarded.tick(tenths / 10))
+        failures.append(len(rig.told))
+    gaps = [failures.count(n) / 10 for n in range(1, len(rig.told))]
+    assert gaps[:4] == pytest.approx([DWELL_S * 2**n for n in range(4)], abs=0.5)
+    assert max(gaps) == pytest.approx(LONGEST_DWELL_S, abs=0.5)
+    assert rig.resumed == 0
+    assert len(rig.told) < 20
+
+
+def test_one_that_was_well_for_long_is_back_after_the_first_dwell() -> None:
+    rig, seen = Rig(comes_back=True), Seen()
+    now_s = 0.0
+    for _ in range(3):
+        failing_for(rig, seen, now_s)
+        seen(rig.guarded.tick(now_s + DWELL_S))
+        assert not rig.guarded.replaced
+        now_s += DWELL_S + RELAPSE_S
+    failing_for(rig, seen, now_s)
+    seen(rig.guarded.tick(now_s + DWELL_S))
+    failing_for(rig, seen, now_s + DWELL_S + 1)
+    seen(rig.guarded.tick(now_s + 2 * DWELL_S + 1))
+    assert rig.guarded.replaced
+
+
+def test_it_has_the_same_numbers_on_its_gpus_as_before() -> None:
+    """By which their queues are known to the others."""
+    gpus = {name: SharedGpu() for name in SERVERS}
+    rig = Rig(gpus=gpus, comes_back=True)
+    others = {name: gpu.join() for name, gpu in gpus.items()}
+    before = {name: s.number for name, s in rig.guarded._retired._servers._standings.items()}
+    seen = Seen()
+    for round_ in (0, 1):
+        failing_for(rig, seen, 100.0 * round_)
+        assert all(gpu.may(others[name], 9e9) for name, gpu in gpus.items())
+        seen(rig.guarded.tick(100.0 * round_ + DWELL_S))
+        own = rig.guarded.deciding
+        assert isinstance(own, Failing)
+        assert {name: s.number for name, s in own._servers._standings.items()} == before
+        assert {gpu.vacant for gpu in gpus.values()} == {2}
 
 
 def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
@@ -213,6 +319,18 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         assert [e.error for e in ended] == [None] * 12
         assert guarded.replaced
         assert len(told) == 1
+        report = rig.fleet.groups.report()[0]["scheduler"]
+        assert report == guarded.report(harness.now_s())
+        publish(rig.metrics, rig.fleet.places, rig.fleet.groups)
+        labels = {"endpoint": "gpu", "model": harness.MODEL}
+        shown = rig.metrics.registry.get_sample_value
+        assert shown("spillway_queue_safe_mode", labels) == 1.0
+        await asyncio.sleep(DWELL_S)
+        later = await asyncio.gather(*(rig.call(request("restricted")) for _ in range(3)))
+        assert [e.error for e in later] == [None] * 3
+        assert isinstance(guarded.deciding, Scheduler)
+        publish(rig.metrics, rig.fleet.places, rig.fleet.groups)
+        assert shown("spillway_queue_safe_mode", labels) == 0.0
         assert all(not seen.id.startswith("restricted") for seen in rig.cloud_seen)
         assert rig.leftovers() == {}
 

@@ -147,6 +147,12 @@ def test_the_kill_switch_keeps_every_call_on_the_premises(name: str) -> None:
     assert figures(site(model="local"), name).spilled == 0
 
 
+def test_a_rule_that_never_lets_a_call_leave_has_no_cloud() -> None:
+    assert site().following("onprem_only").cloud is None
+    assert site(routing(policy="onprem_only")).cloud is None
+    assert site().following("static_split").cloud is not None
+
+
 def test_calls_that_end_one_by_one_are_no_batches() -> None:
     text = SETTINGS.replace(
         "    tensors: clear\n    max_batch", "    task: generate\n    max_batch"

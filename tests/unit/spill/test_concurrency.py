@@ -44,10 +44,46 @@ def test_one_call_at_a_time_always_goes() -> None:
     limit = AdaptiveLimit(4, clock)
     for _ in range(50):
         clock.pass_s(1.0)
-        limit.slowed(clock(), in_flight=1)
+        limit.refused(clock(), in_flight=1, retry_after_s=0.0)
     assert limit.limit == 1
     assert limit.room(0)
     assert not limit.room(1)
+
+
+def test_calls_that_run_out_of_time_beside_nobody_say_nothing_of_room() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(256, clock)
+    for _ in range(50):
+        clock.pass_s(1.0)
+        limit.late(clock(), in_flight=1)
+    assert limit.limit == 256
+
+
+def test_a_few_late_calls_among_many_are_by_chance() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(256, clock)
+    for call in range(1000):
+        clock.pass_s(0.01)
+        if call % 10:
+            limit.in_time += 1.0
+        else:
+            limit.late(clock(), in_flight=60)
+    assert limit.limit == 256
+
+
+def test_where_many_calls_are_late_there_are_too_many() -> None:
+    clock = HandClock()
+    limit = AdaptiveLimit(256, clock)
+    limit.in_time = 1000.0
+    for call in range(60):
+        clock.pass_s(0.01)
+        if call % 2:
+            limit.in_time += 1.0
+        else:
+            limit.late(clock(), in_flight=60)
+        if limit.limit < 256:
+            break
+    assert limit.limit == 42
 
 
 def test_nothing_goes_before_the_endpoint_said_and_everything_after() -> None:
@@ -105,7 +141,8 @@ def test_an_endpoint_that_was_out_starts_with_all_it_may_have() -> None:
     limit = refused_at(40)
     limit.restart()
     assert limit.limit == 1000
-    limit.slowed(2000.0, in_flight=40)
+    for _ in range(8):
+        limit.late(2000.0, in_flight=40)
     assert limit.limit == 28
     answers_until(limit, 37)
     assert answers_until(limit, 41) < 4 * 60, "the old refusal is forgotten"

@@ -23,10 +23,10 @@ from gateway.workers.slots import Slots
 
 WORKERS = 3
 _HOLD = """
-import fcntl, sys, time
+import fcntl, sys
 fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX)
 print("held", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 
 
@@ -69,10 +69,14 @@ class Machine:
         return Marks(self.memory, at, WORKERS, worker, self._marks, self._keep_s, self.times)
 
     def held_elsewhere(self) -> subprocess.Popen[bytes]:
-        """By a process that has stopped with it; it lets go when it is killed."""
+        """By a process that has stopped with it, however long the test takes; it lets go when it is
+        killed."""
         fd = self.memory.fd
         process = subprocess.Popen(
-            [sys.executable, "-c", _HOLD, str(fd)], pass_fds=[fd], stdout=subprocess.PIPE
+            [sys.executable, "-c", _HOLD, str(fd)],
+            pass_fds=[fd],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"

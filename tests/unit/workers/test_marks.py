@@ -52,14 +52,15 @@ def test_a_mark_outlives_the_worker_that_made_it(machine: Machine) -> None:
     assert taint(machine, 1).of(chat("of the meadow", "well", "go on")) == TAINTED
 
 
-def test_a_mark_that_made_room_leaves_its_tenant_in_doubt_everywhere() -> None:
+def test_a_mark_that_made_room_is_known_everywhere_and_no_other_is() -> None:
     machine = Machine(marks=4, keep_s=KEEP_S)
     one, two = taint(machine, 1), taint(machine, 2)
     for at in range(40):
         one.mark(chat(f"of meadow {at}"), "labelled")
     lost = [two.of(chat(f"of meadow {at}", "well", "go on")) for at in range(40)]
-    assert set(lost) == {TAINTED, TAINT_LOST}
+    assert set(lost) == {TAINTED}
     assert two.of(chat("new")) is None
+    assert two.of(chat("new", "well", "go on")) is None
     assert two.of(chat("new", "well", "go on", tenant="globex")) is None
     machine.close()
 
@@ -76,3 +77,54 @@ def test_a_mark_that_cannot_be_written_leaves_everybody_in_doubt(machine: Machin
         holder.wait()
     machine.times.now_s += KEEP_S + 1
     assert two.of(chat("of the meadow", "well", "go on")) is None
+
+
+def test_a_mark_that_could_not_be_written_is_written_later_and_ends_the_doubt(
+    machine: Machine,
+) -> None:
+    one, two = taint(machine, 1), taint(machine, 2)
+    holder = machine.held_elsewhere()
+    try:
+        one.mark(chat("of the meadow"), "labelled")
+        assert two.of(chat("else", "well", "go on", tenant="globex")) == TAINT_LOST
+    finally:
+        holder.kill()
+        holder.wait()
+    machine.times.now_s += 1.0
+    assert one.of(chat("else", "well", "go on")) is None
+    assert two.of(chat("else", "well", "go on", tenant="globex")) is None
+    assert two.of(chat("of the meadow", "well", "go on")) == TAINTED
+
+
+def test_the_doubt_of_a_worker_that_died_with_its_mark_stays(machine: Machine) -> None:
+    one = taint(machine, 1)
+    holder = machine.held_elsewhere()
+    try:
+        one.mark(chat("of the meadow"), "labelled")
+        again = taint(machine, 1)
+        again.mark(chat("of another"), "labelled")
+    finally:
+        holder.kill()
+        holder.wait()
+    machine.times.now_s += 1.0
+    assert again.of(chat("of another", "well", "go on")) == TAINTED
+    assert again.of(chat("of the meadow", "well", "go on")) == TAINT_LOST
+
+
+def test_the_larger_standing_stands_at_all_workers(machine: Machine) -> None:
+    one, two = taint(machine, 1), taint(machine, 2)
+    first = chat("of the meadow")
+    one.mark(first, "labelled")
+    two.mark(replace(first, pseudonymise=True), "entities", "policy")
+    goes_on = replace(chat("of the meadow", "well", "go on"), pseudonymise=True)
+    assert one.of(goes_on, "policy") == two.of(goes_on, "policy") == TAINTED
+
+
+def test_what_may_leave_with_surrogates_does_so_from_any_worker(machine: Machine) -> None:
+    one, two = taint(machine, 1), taint(machine, 2)
+    first, second = chat("of the meadow"), chat("of the meadow", "well", "go on")
+    one.mark(replace(first, pseudonymise=True), "entities", "policy")
+    assert two.of(replace(second, pseudonymise=True), "policy") is None
+    assert two.of(second, "policy") == TAINTED
+    one.mark(first, "labelled")
+    assert two.of(replace(second, pseudonymise=True), "policy") == TAINTED

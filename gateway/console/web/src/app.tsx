@@ -106,7 +106,7 @@ export function App() {
           <div class="column">
             <Flow flow={sections.flow} endpoints={sections.endpoints} />
             <Timeline timeline={sections.timeline} />
-            <Decisions decisions={known.decisions} explain={(seq) => connection.explain(seq)} />
+            <Decisions decisions={known.decisions} explain={(decision) => connection.explain(decision)} />
           </div>
           <div class="column">
             <Pools pools={sections.pools} />

@@ -53,8 +53,8 @@ export class Connection {
     return sessionStorage.getItem(KEPT_AS) !== null;
   }
 
-  explain(seq: number): Promise<Explanation> {
-    return this.asked<Explanation>(`decisions/${seq}`);
+  explain(decision: string): Promise<Explanation> {
+    return this.asked<Explanation>(`decisions/${decision}`);
   }
 
   drain(endpoint: string, drained: boolean): Promise<unknown> {

@@ -19,29 +19,29 @@ const WANTED: Record<string, (decision: Decision) => boolean> = {
 
 interface Props {
   decisions: Decision[];
-  explain: (seq: number) => Promise<Explanation>;
+  explain: (decision: string) => Promise<Explanation>;
 }
 
 export function Decisions({ decisions, explain }: Props) {
   const [wanted, want] = useState("all");
   const [held, hold] = useState<Decision[] | null>(null);
-  const [at, setAt] = useState<number | null>(null); // seq of the row that Tab leads to
-  const [open, setOpen] = useState<number | null>(null);
+  const [at, setAt] = useState<string | null>(null); // the row that Tab leads to
+  const [open, setOpen] = useState<string | null>(null);
   const list = useRef<HTMLOListElement>(null);
 
-  const newest = decisions[0]?.seq ?? 0;
   const rows = (held ?? decisions).filter(WANTED[wanted]!).slice(0, SHOWN);
-  const newer = held === null ? 0 : newest - (held[0]?.seq ?? 0);
-  const current = rows.some((row) => row.seq === at) ? at : (rows[0]?.seq ?? null);
+  const since = held?.[0]?.time ?? 0;
+  const newer = held === null ? 0 : decisions.filter((decision) => decision.time > since).length;
+  const current = rows.some((row) => row.decision === at) ? at : (rows[0]?.decision ?? null);
 
   const move = (event: KeyboardEvent) => {
-    const from = rows.findIndex((row) => row.seq === current);
+    const from = rows.findIndex((row) => row.decision === current);
     const to = { ArrowDown: from + 1, ArrowUp: from - 1, Home: 0, End: rows.length - 1 }[event.key];
     const row = to === undefined ? undefined : rows[Math.max(0, Math.min(rows.length - 1, to))];
     if (!row) return;
     event.preventDefault();
-    setAt(row.seq);
-    list.current?.querySelector<HTMLElement>(`[data-seq="${row.seq}"]`)?.focus();
+    setAt(row.decision);
+    list.current?.querySelector<HTMLElement>(`[data-decision="${row.decision}"]`)?.focus();
   };
   const letGo = () => {
     if (!list.current?.matches(":hover, :focus-within")) hold(null);
@@ -79,15 +79,15 @@ export function Decisions({ decisions, explain }: Props) {
         onFocusOut={() => setTimeout(letGo)}
       >
         {rows.map((row) => (
-          <li key={row.seq}>
+          <li key={row.decision}>
             <button
               type="button"
-              data-seq={row.seq}
-              tabIndex={row.seq === current ? 0 : -1}
+              data-decision={row.decision}
+              tabIndex={row.decision === current ? 0 : -1}
               class={`decision ${row.zone} ${row.sensitivity ?? "restricted"}`}
               aria-haspopup="dialog"
-              onFocus={() => setAt(row.seq)}
-              onClick={() => setOpen(row.seq)}
+              onFocus={() => setAt(row.decision)}
+              onClick={() => setOpen(row.decision)}
             >
               <span class="when">{clock(row.time)}</span>
               <span class="model">{row.model}</span>
@@ -107,11 +107,11 @@ export function Decisions({ decisions, explain }: Props) {
       </ol>
       {open !== null && (
         <Explained
-          seq={open}
+          decision={open}
           explain={explain}
           close={() => {
             setOpen(null);
-            list.current?.querySelector<HTMLElement>(`[data-seq="${open}"]`)?.focus();
+            list.current?.querySelector<HTMLElement>(`[data-decision="${open}"]`)?.focus();
           }}
         />
       )}

@@ -4,19 +4,19 @@ import { clock, ms, usd, ZONES } from "./format";
 import type { Explanation } from "./types";
 
 interface Props {
-  seq: number;
-  explain: (seq: number) => Promise<Explanation>;
+  decision: string;
+  explain: (decision: string) => Promise<Explanation>;
   close: () => void;
 }
 
-export function Explained({ seq, explain, close }: Props) {
+export function Explained({ decision, explain, close }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [found, setFound] = useState<Explanation | null>(null);
   const [failed, setFailed] = useState("");
   useEffect(() => {
     dialog.current!.showModal();
-    explain(seq).then(setFound, (error: Error) => setFailed(error.message));
-  }, [seq]);
+    explain(decision).then(setFound, (error: Error) => setFailed(error.message));
+  }, [decision]);
   return (
     <dialog
       ref={dialog}

@@ -26,12 +26,12 @@ export function SpendView({ spend }: { spend: Spend }) {
           </p>
         </>
       )}
-      {spend.all_cloud_usd === null ? (
+      {spend.saved_usd === null ? (
         <p class="facts">Against all-cloud: not known without a ledger.</p>
       ) : (
         <p>
-          All-cloud would have cost {usd(spend.all_cloud_usd)}: saved{" "}
-          {usd(Math.max(0, spend.all_cloud_usd - spend.spent_usd))}.
+          Against all-cloud, GPU time included, today (UTC):{" "}
+          {spend.saved_usd < 0 ? `${usd(-spend.saved_usd)} more` : `saved ${usd(spend.saved_usd)}`}.
         </p>
       )}
     </section>

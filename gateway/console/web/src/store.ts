@@ -24,11 +24,11 @@ export function after(known: Known, kind: "snapshot" | "delta", told: Told, now:
 
 /** A decision that was told before is told again when its stream has ended. */
 function merged(before: Decision[], told: Decision[]): Decision[] {
-  const again = new Map(told.map((decision) => [decision.seq, decision]));
+  const again = new Map(told.map((decision) => [decision.decision, decision]));
   const kept = before.map((decision) => {
-    const newer = again.get(decision.seq);
-    again.delete(decision.seq);
+    const newer = again.get(decision.decision);
+    again.delete(decision.decision);
     return newer ?? decision;
   });
-  return [...again.values(), ...kept].sort((a, b) => b.seq - a.seq).slice(0, KEPT);
+  return [...again.values(), ...kept].sort((a, b) => b.time - a.time || b.seq - a.seq).slice(0, KEPT);
 }

@@ -68,10 +68,12 @@ export interface Spend {
   reserved_usd: number;
   budget_usd: number | null;
   all_cloud_usd: number | null;
+  saved_usd: number | null;
   source: "budgets" | "ledger";
 }
 
 export interface Decision {
+  decision: string; // WORKER-NUMBER
   seq: number;
   time: number;
   tenant: string;
@@ -126,7 +128,7 @@ export interface Sections {
   alarm: {
     restricted_in_cloud: number;
     stopped_at_door: number;
-    latest: number | null;
+    latest: string | null;
     restricted: number;
   };
   spend: Spend;

@@ -47,6 +47,12 @@ BARE: tuple[tuple[type[Identifier], str, str], ...] = (
     (world.ChineseResidentNumber, "11010519491231002X", "110105194912310021"),
     (world.Aadhaar, "2345 6789 0124", "2345 6789 0125"),
     (world.TurkishNumber, "10000000146", "10000000147"),
+    (world.IndianTaxNumber, "ABCPE1234F", "ABCPE0000F"),
+    (world.SingaporeanNumber, "S1234567D", "S1234567E"),
+    (world.SingaporeanNumber, "T1234567J", "T1234567D"),
+    (world.SingaporeanNumber, "F1234567N", "F1234567M"),
+    (world.SingaporeanNumber, "G1234567X", "G1234567N"),
+    (world.SingaporeanNumber, "M1234567K", "M1234567X"),
 )
 LABELLED: tuple[tuple[type[Identifier], str, str], ...] = (
     (AnyIban, "IBAN: ", "DE88 3704 0044 0532 0130 00"),
@@ -59,6 +65,8 @@ LABELLED: tuple[tuple[type[Identifier], str, str], ...] = (
     (romance.ItalianVatNumber, "partita IVA ", "00743110158"),
     (romance.BrazilianId, "CPF ", "39053344706"),
     (northern.DutchCitizenNumber, "BSN ", "123456789"),
+    (world.AustralianTaxNumber, "tax file number: ", "123 456 789"),
+    (world.AustralianMedicareNumber, "Medicare card no. ", "2123 45671 2"),
     (northern.DanishNumber, "CPR ", "011380-1234"),
 )
 

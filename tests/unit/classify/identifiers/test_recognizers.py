@@ -11,8 +11,10 @@ import regex
 
 from gateway.classify import canaries
 from gateway.classify.additions import ADDITIONS
+from gateway.classify.engine import build_engine
 from gateway.classify.identifiers import Identifier, labelled
-from gateway.classify.profile import PROFILES
+from gateway.classify.profile import DENY_LIST, HIDDEN_TEXT, PROFILES
+from gateway.config import ClassifySettings
 from gateway.types import STRICTNESS
 
 WINDOW = 2048
@@ -80,6 +82,13 @@ def test_every_type_of_ours_restricts_in_a_profile_and_has_a_sample() -> None:
     ours = {kind().supported_entities[0] for kind in ADDITIONS} - {"URL"}
     assert ours <= PROFILES["strict"]
     assert ours <= {type_ for type_, _, _ in canaries._POSITIVE}
+
+
+def test_every_type_of_the_default_profile_has_a_recognizer_in_the_default_languages() -> None:
+    recognizers = build_engine(ClassifySettings()).registry.recognizers
+    found = {type_ for recognizer in recognizers for type_ in recognizer.supported_entities}
+    elsewhere = {HIDDEN_TEXT, DENY_LIST, "PERSON"}
+    assert PROFILES["balanced"] - elsewhere <= found
 
 
 def test_each_profile_holds_the_one_before() -> None:

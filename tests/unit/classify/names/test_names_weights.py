@@ -73,6 +73,17 @@ def test_the_samples_of_every_language_come_out_right(reader: Reader, weights: P
     assert reader.missed(card(weights)["languages"]) == []
 
 
+@pytest.mark.parametrize("given", ["Małgorzata", "Jarosław", "Hendrika", "Addolorata", "Frauke"])
+def test_given_names_of_every_language_are_found_in_english(reader: Reader, given: str) -> None:
+    """In prose that is not theirs the letters around them tell nothing."""
+    for family in ("Guimarães", "Vasconcelos", "Wesołowski", "Achterberg", "Delacroix"):
+        for text in (
+            f"{given} {family} is what the form says. Is it plausible?",
+            f"Update the file: {given} {family} was wrong until now.",
+        ):
+            assert any(f.score >= FULL_NAME for f in found(reader, text)), text
+
+
 @pytest.mark.parametrize(
     "at", sorted({0, 1, 40, WINDOW - 1, *range(WINDOW - 2 * MARGIN - 2, WINDOW + 3, 2), 2 * WINDOW})
 )

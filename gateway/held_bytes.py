@@ -1,0 +1,138 @@
+"""The bytes that one process holds of what its callers and its endpoints send. Two budgets:
+
+* `HeldBytes`, of requests before a call has been made of them: bodies and messages that have not
+  come whole, and what they are being inflated to. One budget for all connections of all listeners,
+  so that many callers together cost no more than one may.
+* `AnswerBytes`, of endpoints' answers until their callers have taken them.
+"""
+
+from __future__ import annotations
+
+
+class HeldBytes:
+    """Who takes gives back. `refused` counts what there was no room for."""
+
+    __slots__ = ("bytes", "most_bytes", "refused")
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self.refused = 0
+
+    def take(self, count: int) -> bool:
+        """Whether there was room for so many more."""
+        held = self.bytes + count
+        if held > self.most_bytes:
+            self.refused += 1
+            return False
+        self.bytes = held
+        return True
+
+    def give_back(self, count: int) -> None:
+        self.bytes -= count
+
+
+class Share:
+    """What one body has of it; closed on every exit."""
+
+    __slots__ = ("_of", "bytes")
+
+    def __init__(self, of: HeldBytes) -> None:
+        self._of = of
+        self.bytes = 0
+
+    def take(self, count: int) -> bool:
+        if not self._of.take(count):
+            return False
+        self.bytes += count
+        return True
+
+    def close(self) -> None:
+        """Harmless when it has been."""
+        count, self.bytes = self.bytes, 0
+        self._of.give_back(count)
+
+
+UNCOUNTED_BYTES = 64 * 1024
+"""Of an answer: what is smaller fits into the buffers that every connection has."""
+
+
+class AnswerBytes:
+    """The bytes of endpoints' answers that are held: gathered until they are whole, read and
+    restored, and kept for callers that take them slowly.
+
+    No caller may hold more than is left free. Alone it has half of the budget at most, beside one
+    that holds half it has a quarter, and whoever comes finds room.
+    """
+
+    __slots__ = ("_of", "bytes", "most_bytes", "refused")
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self.refused = 0
+        self._of: dict[str, int] = {}  # by caller
+
+    def of(self, caller: str) -> int:
+        """The bytes that a caller holds."""
+        return self._of.get(caller, 0)
+
+    def take(self, caller: str, count: int) -> bool:
+        """Whether there was room for so many more."""
+        its, held = self._of.get(caller, 0) + count, self.bytes + count
+        if its > self.most_bytes - held:
+            self.refused += 1
+            return False
+        self._of[caller], self.bytes = its, held
+        return True
+
+    def give_back(self, caller: str, count: int) -> None:
+        self.bytes -= count
+        left = self._of.get(caller, 0) - count
+        if left > 0:
+            self._of[caller] = left
+        else:
+            self._of.pop(caller, None)
+
+
+class AnswerShare:
+    """What one call holds of it, in parts: each has whoever gathers it for its key. Closed by the
+    front, once the caller has the answer."""
+
+    __slots__ = ("_budget", "_caller", "_closed", "_parts")
+
+    def __init__(self, budget: AnswerBytes, caller: str) -> None:
+        self._budget = budget
+        self._caller = caller
+        self._closed = False
+        self._parts: dict[object, int] | None = None
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self._parts is None else sum(self._parts.values())
+
+    def hold(self, part: object, count: int) -> bool:
+        """Whether there is room for so many bytes of this part, in the place of what there were."""
+        if self._closed:
+            return False
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = {}
+        more = count - parts.get(part, 0)
+        if more > 0:
+            if not self._budget.take(self._caller, more):
+                return False
+        elif more < 0:
+            self._budget.give_back(self._caller, -more)
+        if count:
+            parts[part] = count
+        else:
+            parts.pop(part, None)
+        return True
+
+    def close(self) -> None:
+        """Harmless when it has been."""
+        self._closed = True
+        parts, self._parts = self._parts, None
+        if parts:
+            self._budget.give_back(self._caller, sum(parts.values()))

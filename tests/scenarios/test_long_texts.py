@@ -1,0 +1,38 @@
+"""A chat of a megabyte of clear text, which only the cloud can serve, is read and answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.live import serving
+from tests.scenarios.repeating_cloud import repeating_cloud
+
+SENTENCE = "The pump moves water through the pipe when the pressure drops below the limit. "
+CARD = "4111 1111 1111 1111"
+
+
+def test_a_megabyte_of_clear_text_is_answered_by_the_cloud(tmp_path: Path) -> None:
+    with repeating_cloud() as cloud:
+        document = {
+            "listen": {"http_port": 0, "grpc_port": 0},
+            "audit": {"directory": str(tmp_path / "audit")},
+            "endpoints": {"cloud": {"kind": "openai", "zone": "cloud", "url": cloud.url}},
+            "models": {
+                "m": {
+                    "task": "generate",
+                    "served_by": [{"endpoint": "cloud", "price_usd": 0.001}],
+                }
+            },
+        }
+        text = SENTENCE * (1_000_000 // len(SENTENCE))
+        with serving(document, tmp_path) as gateway:
+            for said, status in ((text, 200), (f"{text}{CARD}. {SENTENCE}", 503)):
+                answer = gateway.client.post(
+                    "/v1/chat/completions",
+                    json={"model": "m", "messages": [{"role": "user", "content": said}]},
+                    headers={"x-latency-budget-ms": "600000"},
+                    timeout=600,
+                )
+                assert answer.status_code == status
+        assert len(cloud.bodies) == 1
+        assert CARD.encode() not in cloud.bodies[0]

@@ -1,0 +1,141 @@
+"""Usage of streams is asked of every provider, and shown to callers who asked for it themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gateway.backends.openai import OpenAiConnector, origin_of
+from gateway.backends.wire import Wire
+from gateway.deadline import Deadline
+from gateway.errors import UpstreamRefused
+from gateway.types import DocumentCall, InferenceRequest, Operation, ServedModel, WireProtocol
+from tests.unit.backends.wire_rig import Peer, answer, listening
+
+pytestmark = pytest.mark.anyio
+
+SAID: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+WORD = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
+END = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+COUNTS = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+USAGE = {"choices": [], "usage": COUNTS}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Provider:
+    """Gives usage where it is asked to, if it knows that; `refuses` what it does not know."""
+
+    def __init__(self, *, knows: bool = True, refuses: bytes = b"") -> None:
+        self.knows, self.refuses = knows, refuses
+        self.documents: list[dict[str, Any]] = []
+
+    async def play(self, peer: Peer) -> None:
+        while True:
+            _, _, body = (await peer.request()).partition(b"\r\n\r\n")
+            document = json.loads(body)
+            self.documents.append(document)
+            options = document.get("stream_options")
+            if options and self.refuses:
+                await peer.say(answer(self.refuses, b"400 Bad Request"))
+                continue
+            asked = bool(options) and options.get("include_usage") is True
+            events = [WORD, END, *([USAGE] if asked and self.knows else [])]
+            text = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in events)
+            await peer.say(
+                answer(text + b"data: [DONE]\n\n", extra=b"content-type: text/event-stream\r\n")
+            )
+
+
+@asynccontextmanager
+async def connected(provider: Provider) -> AsyncIterator[OpenAiConnector]:
+    async with listening(provider.play) as server:
+        origin = origin_of(f"http://127.0.0.1:{server.port}")
+        connector = OpenAiConnector(Wire(origin, connect_timeout_s=5.0))
+        try:
+            yield connector
+        finally:
+            await connector.aclose()
+
+
+async def stream(
+    connector: OpenAiConnector, operation: Operation = Operation.CHAT, **more: Any
+) -> tuple[list[Any], int | None]:
+    """The documents that the caller gets, and the tokens that are counted."""
+    request = InferenceRequest(
+        id="0a0b0c0d-0000-4000-8000-000000000001",
+        protocol=WireProtocol.OPENAI,
+        tenant="t",
+        model="m",
+        payload=DocumentCall(operation, {**SAID, **more}, True),
+        deadline=Deadline.after(5.0),
+    )
+    reply = await connector.open(request, ServedModel("there"))
+    events = [json.loads(event.data) async for event in reply]  # type: ignore[union-attr]
+    return events, reply.total_tokens
+
+
+@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETIONS])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"stream_options": None},
+        {"stream_options": {}},
+        {"stream_options": {"include_usage": False, "x": 1}},
+    ],
+)
+async def test_usage_that_nobody_asked_for_is_counted_and_not_shown(
+    more: dict[str, Any], operation: Operation
+) -> None:
+    provider = Provider()
+    async with connected(provider) as connector:
+        assert await stream(connector, operation, **more) == ([WORD, END], 5)
+    options = provider.documents[0]["stream_options"]
+    assert options == {**(more.get("stream_options") or {}), "include_usage": True}
+
+
+async def test_usage_that_was_asked_for_is_shown() -> None:
+    async with connected(Provider()) as connector:
+        events = await stream(connector, stream_options={"include_usage": True})
+        assert events == ([WORD, END, USAGE], 5)
+
+
+async def test_a_provider_that_ignores_the_question_is_served_from_all_the_same() -> None:
+    async with connected(Provider(knows=False)) as connector:
+        assert await stream(connector) == ([WORD, END], None)
+
+
+async def test_a_provider_that_refuses_the_question_is_asked_it_once() -> None:
+    provider = Provider(refuses=b'{"error":{"message":"unknown field stream_options"}}')
+    async with connected(provider) as connector:
+        for _ in range(3):
+            assert await stream(connector) == ([WORD, END], None)
+    assert ["stream_options" in each for each in provider.documents] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("more", [{}, {"stream_options": {"x": 1}}])
+async def test_a_refusal_of_something_else_is_the_callers(more: dict[str, Any]) -> None:
+    """And so is one of options that the caller sent."""
+    words = b"stream_options.x" if more else b"messages"
+    provider = Provider(refuses=b'{"error":{"message":"no %b"}}' % words)
+    async with connected(provider) as connector:
+        with pytest.raises(UpstreamRefused) as refusal:
+            await stream(connector, **more)
+    assert refusal.value.body == provider.refuses
+    assert len(provider.documents) == 1
+
+
+async def test_responses_have_no_such_option() -> None:
+    provider = Provider()
+    async with connected(provider) as connector:
+        with pytest.raises(Exception, match="broke off"):
+            await stream(connector, Operation.RESPONSES)
+    assert "stream_options" not in provider.documents[0]

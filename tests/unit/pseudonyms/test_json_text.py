@@ -1,0 +1,170 @@
+"""Large answers: their strings are restored where they stand, in steps that leave others their
+turn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.pseudonyms.answers import PARSED_BYTES, RestoredFrames, restored_body
+from gateway.pseudonyms.documents import changed
+from gateway.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
+from gateway.pseudonyms.ledger import Form
+from gateway.pseudonyms.restoring import Channel, Piece, Restorer
+from gateway.types import Operation, ServerEvent
+from tests.unit.pseudonyms.samples import masked_one
+from tests.unit.pseudonyms.test_answers import Upstream
+
+FORMS = (
+    Form("Aurelind", "Maria"), Form("Brisolden", "Müller \"M\" \\ \U0001f600"),
+    Form("4000 1234 5678 9010", "4111 1111 1111 1111", number=True),
+)  # fmt: skip
+TEXTS = st.lists(
+    st.sampled_from(
+        ["Aurelind", "aurelind", "Brisolden", "4000-1234 5678.9010", " ", "x", '"', "\\", "\n",
+         "é", "中", "\U0001f600", "logprobs", "assistant", "1234"]
+    ), max_size=12,
+).map("".join)  # fmt: skip
+DOCUMENTS = st.recursive(
+    TEXTS | st.none() | st.booleans() | st.integers(),
+    lambda each: (
+        st.lists(each, max_size=4)
+        | st.dictionaries(TEXTS | st.sampled_from(["logprobs", "content"]), each, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(DOCUMENTS, st.booleans(), st.sampled_from([None, 1]))
+def test_a_text_is_restored_as_its_document_would_be(
+    document: Any, escaped: bool, indent: int | None
+) -> None:
+    text = json.dumps(document, ensure_ascii=escaped, indent=indent).encode()
+    by_text, by_document = Restorer(FORMS), Restorer(FORMS)
+    made = restored_text(text, by_text)
+    wanted = changed(document, by_document.whole, AS_THEY_CAME)
+    assert json.loads(made) == wanted
+    assert by_text.unrestored == by_document.unrestored
+    if wanted == document:
+        assert made is text
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+def test_a_long_string_is_restored_in_pieces_without_a_difference(escaped: bool) -> None:
+    document = {"a": 'Aurelind é\U0001f600 "Brisolden" \n 4000 1234 5678 9010, ' * 2000}
+    text = json.dumps(document, ensure_ascii=escaped).encode()
+    by_text, by_document = Restorer(FORMS), Restorer(FORMS)
+    assert json.loads(restored_text(text, by_text)) == changed(document, by_document.whole)
+    assert by_text.unrestored == by_document.unrestored == 0
+
+
+class Measuring(Restorer):
+    longest = 0
+
+    def piece(self, text: str, before: str, final: bool) -> Piece:
+        self.longest = max(self.longest, len(text))
+        return super().piece(text, before, final)
+
+
+def test_no_long_string_is_restored_in_one() -> None:
+    restorer = Measuring(FORMS)
+    restored_text(json.dumps("Aurelind and others. " * 10_000).encode(), restorer)
+    assert 0 < restorer.longest < 20_000
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"a":"Aurelind', b'"', b'{"a":"\\', b'["\\u12","Aurelind"]', b'\xff"\xff"', b""]
+)
+def test_what_is_no_json_goes_on_as_far_as_it_can_be_read(text: bytes) -> None:
+    assert restored_text(text, Restorer(FORMS)) == text.replace(b'"Aurelind"', b'"Maria"')
+
+
+def longest_hold_ms(work: Any) -> float:
+    """The most that a thread uses of the processor while this one waits for Python's lock: the same
+    on a machine that does something else besides."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    most = last = 0.0
+    try:
+        clock = time.pthread_getcpuclockid(thread.ident or 0)
+        while thread.is_alive():
+            time.sleep(0.0005)
+            now = time.clock_gettime(clock)
+            most, last = max(most, now - last), now
+    except OSError:  # it has ended
+        pass
+    thread.join()
+    return most * 1000
+
+
+SENT, _ = masked_one("Write to Maria Keller, charge 4111 1111 1111 1111, call +49 176 12345678.")
+WORST: dict[str, bytes] = {
+    "one string": json.dumps({"a": f"{SENT} Said again. " * 30_000}).encode(),
+    "escapes": json.dumps({"a": f'{SENT}\n"\U0001f600" ' * 20_000}).encode(),
+    "lists": b'{"a":[[]' + b",[]" * 900_000 + b"]}",
+    "kept lists": b'{"logprobs":[[]' + b",[]" * 300_000 + b"]}",
+    "strings": json.dumps([SENT] * 20_000).encode(),
+    "numbers": b'{"a":"' + b"1234 " * 200_000 + b'"}',
+    "backslashes": b'{"a":"' + b"\\\\" * 400_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_no_step_over_a_large_answer_keeps_others_waiting(name: str) -> None:
+    _, restorer = masked_one("Write to Maria Keller, charge 4111 1111 1111 1111.")
+    assert min(longest_hold_ms(lambda: restored_text(WORST[name], restorer)) for _ in "12") < 50
+
+
+def test_a_large_answer_is_restored_beside_the_loop_until_nobody_waits() -> None:
+    async def main() -> None:
+        _, restorer = masked_one("Write to Maria Keller.")
+        work = asyncio.ensure_future(restored_body(WORST["strings"], restorer))
+        await asyncio.sleep(0.05)
+        restorer.forget()
+        with pytest.raises(Stopped):
+            await work
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.RESPONSES])
+def test_a_large_event_is_restored_unparsed(operation: Operation) -> None:
+    lists = b"[[]" + b",[]" * PARSED_BYTES + b"]"
+    kind = "response.completed" if operation is Operation.RESPONSES else ""
+    event = ServerEvent(b'{"type":"x","text":"Aurelind","n":' + lists + b"}", kind)
+
+    async def read() -> list[Any]:
+        frames = RestoredFrames(Upstream([event]), operation, Restorer(FORMS))
+        return [frame async for frame in frames]
+
+    (made,) = asyncio.run(read())
+    assert made == event._replace(data=event.data.replace(b"Aurelind", b"Maria"))
+
+
+def test_a_stream_without_end_leaves_nothing_behind() -> None:
+    channel = Channel(Restorer(FORMS))
+    tracemalloc.start()
+    try:
+        for _ in range(20_000):
+            channel.feed("It is Aurelind and nobody else, for all that anybody knows. ")
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_left_of_surrogates_is_counted_while_a_stream_goes_on() -> None:
+    restorer = Restorer(FORMS)
+    channel = Channel(restorer)
+    for _ in range(3000):
+        channel.feed("Brisolde was here. ")
+    assert restorer.unrestored > 1000
+    channel.flush()
+    assert restorer.unrestored == 3000
