@@ -20,7 +20,7 @@ class Lap:
         self.took_s = time.monotonic() - self._began_s
 
 
-def within(bound_s: float, tries: int = 3) -> Iterator[Lap]:
+def within(bound_s: float, tries: int = 10) -> Iterator[Lap]:
     """Laps until one takes less than `bound_s`. Raises AssertionError when none of them does.
 
     A pause of the process or of the machine delays one lap; code that is late delays them all. The

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from gateway.classify import ScannerUnfit, TooMany
@@ -54,6 +55,17 @@ class _Scripted:
     def do_nap(self, text: str) -> list[Finding]:
         time.sleep(0.3)
         return []
+
+    def do_meet(self, text: str) -> list[Finding]:
+        """Finds something once the scan of the other name is under way, too."""
+        _, folder, mine, other = text.split()
+        Path(folder, mine).touch()
+        ends = time.monotonic() + 60
+        while not Path(folder, other).exists():
+            if time.monotonic() > ends:
+                return []
+            time.sleep(0.01)
+        return [Finding("US_SSN", 0, 4, 0.9)]
 
     def do_die(self, text: str) -> list[Finding]:
         os._exit(7)

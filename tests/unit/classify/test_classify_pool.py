@@ -50,7 +50,7 @@ async def running(
         await pool.aclose()
 
 
-async def expect(pool: ScanPool, text: str, budget_s: float = 5.0) -> str:
+async def expect(pool: ScanPool, text: str, budget_s: float = 60.0) -> str:
     """'found', 'nothing', or the reason why there is no scan."""
     try:
         (found,) = await pool.scan([text], budget_s)
@@ -120,11 +120,11 @@ def test_a_worker_that_does_not_stop_is_late_and_no_hindrance(text: str) -> None
         async with running() as pool:
             started_s = time.monotonic()
             first = await expect(pool, text, 0.3)
-            return first, time.monotonic() - started_s, await expect(pool, "find it", 20.0)
+            return first, time.monotonic() - started_s, await expect(pool, "find it")
 
     first, took_s, second = asyncio.run(scenario())
     assert (first, second) == ("late", "found")
-    assert took_s < 5
+    assert took_s < 30, "the scan itself takes 60 s"
 
 
 def test_a_worker_that_hangs_is_killed_and_replaced() -> None:
@@ -132,7 +132,7 @@ def test_a_worker_that_hangs_is_killed_and_replaced() -> None:
         async with running() as pool:
             before = _children()
             await expect(pool, "hang", 0.2)
-            await expect(pool, "find it", 20.0)
+            await expect(pool, "find it")
             return pool.replaced, sorted(before & _children())
 
     assert asyncio.run(scenario()) == (1, [])
@@ -213,7 +213,7 @@ def test_a_pool_grows_while_it_scans() -> None:
             pool.grow(2)
             first = await expect(pool, "find it")
             hangs = [asyncio.create_task(expect(pool, "hang", 20.0)) for _ in range(2)]
-            meanwhile = await expect(pool, "find it", 20.0)  # two hang: there is a third
+            meanwhile = await expect(pool, "find it")  # two hang: there is a third
             for hang in hangs:
                 hang.cancel()
             return first, meanwhile
@@ -254,14 +254,13 @@ def test_callers_that_leave_do_not_wear_workers_out() -> None:
     assert asyncio.run(scenario()) == ("found", 0)
 
 
-def test_two_workers_scan_at_once() -> None:
-    async def scenario() -> float:
+def test_two_workers_scan_at_once(tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
         async with running(workers=2) as pool:
-            started_s = time.monotonic()
-            await asyncio.gather(*(expect(pool, "nap") for _ in range(4)))
-            return time.monotonic() - started_s
+            calls = (f"meet {tmp_path} a b", f"meet {tmp_path} b a")
+            return await asyncio.gather(*(expect(pool, call) for call in calls))
 
-    assert asyncio.run(scenario()) < 1.1  # one after the other: 1.2 s
+    assert asyncio.run(scenario()) == ["found"] * 2
 
 
 def test_no_worker_outlives_its_pool() -> None:

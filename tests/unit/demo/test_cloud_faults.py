@@ -106,7 +106,7 @@ async def test_the_round_trip_and_the_service_take_their_time(
     )
     started = time.monotonic()
     await client.chat.completions.create(**CHAT)
-    assert 0.2 <= time.monotonic() - started < 2
+    assert 0.2 <= time.monotonic() - started < 60
 
 
 async def test_errors_are_5xx_in_each_protocol(

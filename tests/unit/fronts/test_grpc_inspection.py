@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import grpc
 import grpc.aio
@@ -151,11 +150,9 @@ async def test_health_follows_readiness() -> None:
         assert found.status == health_pb2.HealthCheckResponse.SERVING
         other = health_pb2.HealthCheckRequest(service="other")
         assert (await failure(stub.Check(other))).code() is grpc.StatusCode.NOT_FOUND
-        began_s = time.monotonic()
-        await run.front.drain(5)  # which those who watch do not hold up
+        await asyncio.wait_for(run.front.drain(600), 60)  # which those who watch do not hold up
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         assert await watch.code() is grpc.StatusCode.OK
-        assert time.monotonic() - began_s < 1
 
 
 async def test_reflection_lists_the_services() -> None:

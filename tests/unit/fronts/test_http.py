@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 import logging
-import time
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -162,13 +161,11 @@ async def test_a_bomb_costs_bounded_memory(rig: Rig) -> None:
     bomb = b"".join(stream.compress(bytes(1 << 20)) for _ in range(64)) + stream.flush()
     assert len(bomb) < CAP
     tracemalloc.start()
-    started = time.perf_counter()
     answer = await ask(rig.port, "POST", "/echo", bomb, [("Content-Encoding", "gzip")])
-    took, (_, peak) = time.perf_counter() - started, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert answer.status == 413
     assert peak < 4 * 1024 * 1024
-    assert took < 1
 
 
 async def test_an_endless_chunked_body_is_cut_off(rig: Rig) -> None:

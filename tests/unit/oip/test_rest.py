@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
-import time
 import tracemalloc
 from typing import Any
 
@@ -303,13 +302,11 @@ def test_announced_sizes_cost_nothing() -> None:
     """A small body cannot make the decoder reserve memory for what it only claims."""
     document = {"inputs": [{**BINARY, "shape": [1 << 20, 1 << 20], "data": [1]}]}
     tracemalloc.start()
-    started = time.perf_counter()
     with pytest.raises(MalformedBody):
         decode(document)
-    took, (_, peak) = time.perf_counter() - started, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
-    assert took < 1
 
 
 def test_the_timeout_takes_the_place_of_the_callers() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
+import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -87,46 +88,47 @@ def test_what_is_no_json_goes_on_as_far_as_it_can_be_read(text: bytes) -> None:
     assert restored_text(text, Restorer(FORMS)) == text.replace(b'"Aurelind"', b'"Maria"')
 
 
-def longest_hold_ms(work: Any) -> float:
-    """The most that a thread uses of the processor while this one waits for Python's lock: the same
-    on a machine that does something else besides."""
-    thread = threading.Thread(target=work)
-    thread.start()
-    most = last = 0.0
+def longest_step_s(work: Callable[[], object]) -> float:
+    """The most processor time between two calls or returns. Other threads may have their turn
+    between any two of them, but not while one function of C (a search, a parser) runs."""
+    most, last = 0.0, time.thread_time()
+
+    def step(*_: object) -> None:
+        nonlocal most, last
+        now = time.thread_time()
+        most, last = max(most, now - last), time.thread_time()
+
+    sys.setprofile(step)
     try:
-        clock = time.pthread_getcpuclockid(thread.ident or 0)
-        while thread.is_alive():
-            time.sleep(0.0005)
-            now = time.clock_gettime(clock)
-            most, last = max(most, now - last), now
-    except OSError:  # it has ended
-        pass
-    thread.join()
-    return most * 1000
+        work()
+    finally:
+        sys.setprofile(None)
+    return most
 
 
 SENT, _ = masked_one("Write to Maria Keller, charge 4111 1111 1111 1111, call +49 176 12345678.")
 WORST: dict[str, bytes] = {
-    "one string": json.dumps({"a": f"{SENT} Said again. " * 30_000}).encode(),
-    "escapes": json.dumps({"a": f'{SENT}\n"\U0001f600" ' * 20_000}).encode(),
+    "one string": json.dumps({"a": f"{SENT} Said again. " * 6_000}).encode(),
+    "escapes": json.dumps({"a": f'{SENT}\n"\U0001f600" ' * 4_000}).encode(),
     "lists": b'{"a":[[]' + b",[]" * 900_000 + b"]}",
     "kept lists": b'{"logprobs":[[]' + b",[]" * 300_000 + b"]}",
-    "strings": json.dumps([SENT] * 20_000).encode(),
-    "numbers": b'{"a":"' + b"1234 " * 200_000 + b'"}',
-    "backslashes": b'{"a":"' + b"\\\\" * 400_000 + b'"}',
+    "strings": json.dumps([SENT] * 4_000).encode(),
+    "numbers": b'{"a":"' + b"1234 " * 80_000 + b'"}',
+    "backslashes": b'{"a":"' + b"\\\\" * 40_000 + b'"}',
 }
 
 
 @pytest.mark.parametrize("name", WORST)
 def test_no_step_over_a_large_answer_keeps_others_waiting(name: str) -> None:
     _, restorer = masked_one("Write to Maria Keller, charge 4111 1111 1111 1111.")
-    assert min(longest_hold_ms(lambda: restored_text(WORST[name], restorer)) for _ in "12") < 50
+    steps_s = (longest_step_s(lambda: restored_text(WORST[name], restorer)) for _ in range(2))
+    assert min(steps_s) < 0.015
 
 
 def test_a_large_answer_is_restored_beside_the_loop_until_nobody_waits() -> None:
     async def main() -> None:
         _, restorer = masked_one("Write to Maria Keller.")
-        work = asyncio.ensure_future(restored_body(WORST["strings"], restorer))
+        work = asyncio.ensure_future(restored_body(json.dumps([SENT] * 20_000).encode(), restorer))
         await asyncio.sleep(0.05)
         restorer.forget()
         with pytest.raises(Stopped):
