@@ -86,6 +86,6 @@ class CanaryDoors:
                 "policy": "",
             }
         )
-        if durable is not None and (failed := await durable) is not None:
+        if durable is not None and (failed := await durable) is not None:  # guard: B8.canary-record
             raise failed
         return await place.cloud.infer(cleared, served)

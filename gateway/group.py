@@ -77,7 +77,7 @@ class Turn:
 
     def release(self, answered: bool) -> None:
         """`answered`: whether the time that it took says how fast the server is."""
-        if not self._released:
+        if not self._released:  # guard: A2.single-release always
             self._released = True
             self._group.ended(self._call, answered)
 
@@ -155,7 +155,8 @@ class ServerGroup:
         except (Spilled, NoServer, GatewayError):
             raise
         except BaseException:  # the caller left: give back what may have been granted just now
-            self._withdraw(call, granted)
+            # guard: A2.cancelled-grant
+            self._withdraw(call, granted)  # guard: A2.queue-place
             raise
         return Turn(self, call, server, self._clock() - since_s)
 
@@ -163,6 +164,7 @@ class ServerGroup:
     async def _granted(granted: asyncio.Future[str], deadline: Deadline) -> str:
         if granted.done():
             return granted.result()
+        # guard: D1.queue-wait -> with patience.within(100000.0):
         with patience.within(deadline.remaining_s()):
             return await granted
 
@@ -218,7 +220,7 @@ class ServerGroup:
             self._happens(partial(self.scheduling.cancelled, call.id))
             self._waiters.pop(call.id, None)
         elif granted.done() and not granted.cancelled() and granted.exception() is None:
-            self.ended(call, answered=False)
+            self.ended(call, answered=False)  # guard: A2.granted-turn
 
     def _happens(self, event: Callable[[float], list[Action]]) -> None:
         """Tell the scheduler, and do what it says."""
@@ -289,7 +291,7 @@ class ServerGroup:
             for call in action.calls:
                 granted = self._waiters.pop(call.id).granted
                 if granted.cancelled():  # its caller leaves in this very step
-                    self.ended(call, answered=False)
+                    self.ended(call, answered=False)  # guard: A2.cancelled-grant
                 else:
                     granted.set_result(action.server)
         else:

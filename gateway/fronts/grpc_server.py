@@ -147,6 +147,8 @@ class GrpcServer:
             Serving(self._serve, at_once, True, False, max_message_bytes)
             for at_once in (False, True)
         )
+        # guard: A8.public-size -> self._open_unary, self._open_streaming = (Serving(self._serve,
+        #   at_once, False, False, max_message_bytes) for at_once in (False, True))
         self._open_unary, self._open_streaming = (
             Serving(self._serve, at_once, False, False, min(max_message_bytes, _UNKNOWN_BYTES))
             for at_once in (False, True)
@@ -222,7 +224,7 @@ class GrpcServer:
         if path not in self._guarded:
             return self._open_streaming if handler.request_streaming else self._open_unary
         try:
-            self._doorkeeper.admit(exchange)
+            self._doorkeeper.admit(exchange)  # guard: A8.caller-identity
         except GatewayError as error:
             exchange.error = error
             return _REFUSED
@@ -293,7 +295,7 @@ class GrpcServer:
         exchange.answer(answer if write is None else write(answer), context.tail())
         del answer
         if exchange.unsent is not None and context.held is not None:
-            await exchange.taken(_STALL_S)
+            await exchange.taken(_STALL_S)  # guard: A9.grpc-slow-reader
 
     async def _stream(self, handler: Any, exchange: Exchange, context: Context) -> None:
         read = handler.request_deserializer

@@ -89,6 +89,8 @@ class StreamSession:
     async def _read(self, messages: AsyncIterator[bytes], calls: asyncio.TaskGroup) -> None:
         await self._room.acquire()
         async for raw in messages:
+            # guard: O2.stream-newest -> services = self.__dict__.setdefault('first',
+            #   self._services())
             services = self._services()
             request, call = await self._accepted(services, raw)
             if request is not None:
@@ -117,6 +119,11 @@ class StreamSession:
 
     def _request(self, services: Services, message: object) -> InferenceRequest:
         payload = decode_request(message, streamed=True)
+        # guard: B6.stream-key-check -> return intake.build(services,
+        #   intake.within(self._head.arrival, services), self._caller if hasattr(self, '_caller')
+        #   else setattr(self, '_caller', self._head.caller(services)) or self._caller,
+        #   self._head.headers, WireProtocol.KSERVE_GRPC, services.catalog.find(message.model_name),
+        #   payload, self._head.remaining_s())
         return intake.build(
             services,
             intake.within(self._head.arrival, services),
@@ -181,7 +188,7 @@ class StreamSession:
                 await self._send_held(call, held)
                 raise
             finally:
-                await asyncio.shield(reply.frames.aclose())
+                await asyncio.shield(reply.frames.aclose())  # guard: A3.grpc-stream-close
             await self._send_held(call, held)
 
     async def _put(self, call: _Call, frame: StreamFrame, held: list[StreamFrame]) -> None:
@@ -190,7 +197,7 @@ class StreamSession:
             if not call.in_order:
                 self._settle(call)
         if call.in_order:  # while it waits for others, they may wait for its place at the server
-            held.append(frame)
+            held.append(frame)  # guard: A8.ordered-answers -> await self._send(call, frame)
         else:
             await self._send(call, frame)
 
@@ -204,6 +211,7 @@ class StreamSession:
         response = error.response if isinstance(error, ModelFailed) else None
         if response is None:
             response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()
+        # guard: A1.stream-refusal -> await self._send(call, StreamFrame(response, 'x'))
         await self._send(call, StreamFrame(response, error.message or error.reason))
 
     async def _send(self, call: _Call, frame: StreamFrame) -> None:
