@@ -20,13 +20,16 @@ DEBIAN := curl chromium prometheus
 # For the settings that ship, which name their secrets. Nothing is called with these.
 SECRETS := SPILLWAY_KEY=unused CLOUD_API_KEY=unused
 
+# Hundreds of processes that compile the same modules again would be a good part of the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 # Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
 DATA := $(wildcard ../shared/data/pii)
 
-.PHONY: help run test check format models patterns compiled as-shipped test-compiled lock clean \
+.PHONY: help run test quick check format models patterns compiled as-shipped test-compiled lock clean \
   debian bench load fuzz peers bench-classify simulate-seeds
 
 help: ## list these targets
@@ -40,6 +43,11 @@ run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-
 
 test: $(STAMPS)/dev models patterns debian ## install what tests need and run all of them
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(ARGS)
+
+quick: $(STAMPS)/dev ## formatting, lint, types and the unit tests that start no process, in a minute
+	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
+	@$(BIN)/mypy --strict & types=$$!; \
+	  $(BIN)/python -m pytest -q -n $(or $(JOBS),2) --quick $(ARGS) || { wait $$types; exit 1; }; wait $$types
 
 check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the settings that ship
 	$(BIN)/ruff format --check .

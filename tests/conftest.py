@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,9 +24,40 @@ from tests.live import (
     wait_until,
 )
 
+_in_a_test: list[bool] = []
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only what starts no process")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        sys.addaudithook(_refuse_processes)
+
+
+def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.fork") and _in_a_test:
+        raise RuntimeError("this test starts a process: list its file in tests/processes.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    _in_a_test.append(True)
+    try:
+        return (yield)
+    finally:
+        _in_a_test.pop()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if config.getoption("--quick") and collection_path.suffix == ".py":
+        return not processes.is_quick(str(collection_path.relative_to(config.rootpath))) or None
+    return None
 
 
 @pytest.hookimpl(optionalhook=True)

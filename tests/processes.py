@@ -62,6 +62,69 @@ ALONE: Final = frozenset(
     }
 )
 
+# Unit tests that `make quick` leaves out: they start processes, or take seconds of one.
+NOT_QUICK: Final = (
+    "tests/unit/classify/",
+    "tests/unit/audit/test_writer.py",
+    "tests/unit/backends/test_plain.py",
+    "tests/unit/backends/test_triton_grpc_live.py",
+    "tests/unit/backends/test_wire.py",
+    "tests/unit/cluster/test_mtls.py",
+    "tests/unit/console/test_page.py",
+    "tests/unit/demo/test_cloud_bytelog.py",
+    "tests/unit/demo/test_cloud_faults.py",
+    "tests/unit/demo/test_cloud_openai.py",
+    "tests/unit/demo/test_cloud_v2.py",
+    "tests/unit/demo/test_demo_proof.py",
+    "tests/unit/demo/test_preparation.py",
+    "tests/unit/fronts/test_grpc_stream.py",
+    "tests/unit/fronts/test_hosts.py",
+    "tests/unit/imports/test_litellm.py",
+    "tests/unit/ledger/test_budgets.py",
+    "tests/unit/ledger/test_frozen_postgres.py",
+    "tests/unit/ledger/test_report.py",
+    "tests/unit/ledger/test_store.py",
+    "tests/unit/loadtests/test_echo.py",
+    "tests/unit/loadtests/test_figures.py",
+    "tests/unit/loadtests/test_gpu.py",
+    "tests/unit/loadtests/test_growth.py",
+    "tests/unit/loadtests/test_live.py",
+    "tests/unit/loadtests/test_ready.py",
+    "tests/unit/models/registry/test_canary.py",
+    "tests/unit/models/registry/test_interrupted.py",
+    "tests/unit/models/registry/test_pulling.py",
+    "tests/unit/models/registry/test_registries.py",
+    "tests/unit/models/test_build.py",
+    "tests/unit/models/test_engines.py",
+    "tests/unit/models/test_quantize.py",
+    "tests/unit/models/test_verify.py",
+    "tests/unit/pseudonyms/test_json_text.py",
+    "tests/unit/pseudonyms/test_pseudonymiser.py",
+    "tests/unit/pseudonyms/test_restoring.py",
+    "tests/unit/simulate/test_abroad.py",
+    "tests/unit/simulate/test_simulation.py",
+    "tests/unit/simulate/test_site.py",
+    "tests/unit/test_ambient.py",
+    "tests/unit/test_behaviours.py",
+    "tests/unit/test_check_command.py",
+    "tests/unit/test_coredumps.py",
+    "tests/unit/test_docs.py",
+    "tests/unit/test_embedded_control.py",
+    "tests/unit/test_embedded_triton.py",
+    "tests/unit/test_folding.py",
+    "tests/unit/test_garbage.py",
+    "tests/unit/test_imports_at_start.py",
+    "tests/unit/test_json_lines.py",
+    "tests/unit/test_lazily.py",
+    "tests/unit/test_packaging.py",
+    "tests/unit/test_processes.py",
+    "tests/unit/test_public_models.py",
+    "tests/unit/test_repository.py",
+    "tests/unit/test_slower_server.py",
+    "tests/unit/workers/test_counts.py",
+    "tests/unit/workers/test_marks.py",
+)
+
 # Real servers on a machine that runs two other processes: what a slow moment costs these is told
 # from what is broken by a second try. Each that was needed is in the closing line ("rerun").
 TWICE: Final = ("tests/clients/", "tests/models/", "tests/scenarios/")
@@ -82,6 +145,11 @@ def rank(test: str) -> int:
 def tried_again(test: str) -> bool:
     """Whether a failure of this test counts only if it fails once more."""
     return test.startswith(TWICE) or unit_of(test) in ALONE
+
+
+def is_quick(test: str) -> bool:
+    """Of a file's or a test's path below the root: whether `make quick` runs it."""
+    return test.startswith("tests/unit/") and not test.startswith(NOT_QUICK)
 
 
 def shared_out(config: pytest.Config, log: Producer) -> Scheduling:

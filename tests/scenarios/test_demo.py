@@ -113,8 +113,10 @@ def _agrees_with_the_records(told: dict[str, Any], directory: Path) -> None:
         if record["kind"] in ("call", "end"):
             calls.setdefault(record["id"], {}).update(record)
     zones = [r["attempts"][-1]["zone"] for r in calls.values() if r["outcome"] == "served"]
-    assert zones.count("cloud") == told["cloud"]
-    assert zones.count("onprem") == told["onprem"]
+    # A caller may give up on an answer while it is on its way.
+    late = told["unanswered"]
+    assert told["cloud"] <= zones.count("cloud") <= told["cloud"] + late
+    assert told["onprem"] <= zones.count("onprem") <= told["onprem"] + late
     restricted = [r for r in calls.values() if r["sensitivity"] == "restricted"]
     assert len(restricted) == told["restricted"]
     assert not [r for r in restricted for a in r["attempts"] if a["zone"] != "onprem"]

@@ -16,6 +16,7 @@ def test_a_megabyte_of_clear_text_is_answered_by_the_cloud(tmp_path: Path) -> No
         document = {
             "listen": {"http_port": 0, "grpc_port": 0},
             "audit": {"directory": str(tmp_path / "audit")},
+            "classify": {"budget_ms": 60_000},  # however busy the machine is
             "endpoints": {"cloud": {"kind": "openai", "zone": "cloud", "url": cloud.url}},
             "models": {
                 "m": {
@@ -33,6 +34,6 @@ def test_a_megabyte_of_clear_text_is_answered_by_the_cloud(tmp_path: Path) -> No
                     headers={"x-latency-budget-ms": "600000"},
                     timeout=600,
                 )
-                assert answer.status_code == status
+                assert answer.status_code == status, gateway.records()[-1]
         assert len(cloud.bodies) == 1
         assert CARD.encode() not in cloud.bodies[0]
