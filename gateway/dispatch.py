@@ -299,6 +299,8 @@ class Dispatcher:
 
     def _exhausted(self, route: _Route) -> GatewayError:
         request, found, last = route.request, route.clearance.found, route.last
+        route.last = None  # or it had what is raised, whose traceback has it
+        route.transient = ()
         sent = route.sent > 0
         if isinstance(last, UpstreamError) and last.transient:
             last.may_retry = route.sent < route.decision.tries
@@ -392,6 +394,7 @@ class _Route:
         self.log.decided(self.decision)
 
     def _failed(self, error: GatewayError) -> None:
+        error.__traceback__ = None  # of frames that have this route: they would hold each other
         attempt, self.attempt, self.last = self.attempt, None, error
         if attempt is not None:
             self.sent += attempt.sent_s is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from copy import copy
 from itertools import combinations
 from typing import Any, Final, Protocol
 
@@ -242,8 +243,9 @@ class CallAccount:
         finally:
             del waits.open[durable]
         if failed is not None:
-            self._told = None
-            raise failed
+            if isinstance(failed, RecordUnwritable):
+                self._told = None
+            raise copy(failed)  # who raises it has the record, which keeps it
 
     def begun(self, endpoint: str) -> None:
         """The first frame of a stream may go."""

@@ -140,7 +140,7 @@ P3 = Behaviour(
         ),
         guard(
             "records of refused calls say what was passed over", "pipeline.py",
-            "                account.vetoes = ended_by.vetoes\n", "                pass\n",
+            "            account.vetoes = failed.error.vetoes\n", "            pass\n",
             _DRAIN + "test_a_restricted_call_is_refused_and_does_not_leave_for_a_drained_server",
         ),
     ),

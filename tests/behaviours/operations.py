@@ -272,7 +272,7 @@ O7 = Behaviour(
         guard(
             "streams are cut with a reason",
             "pipeline.py",
-            "            stream.cut(why())\n",
+            "            stream.cut(why)\n",
             "            pass\n",
             _CUT,
         ),

@@ -143,6 +143,8 @@ class ReaderThread:
                 return await job.answer
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
+        finally:
+            del job  # its answer keeps what it raises, whose traceback has this frame
 
     def end(self) -> None:
         """Whoever waits is told that there is no scan."""
