@@ -42,8 +42,8 @@ async def hedged(
     """What answers first. `second` is asked once `first` has taken `after_s`; None: there is none.
     The loser is cancelled and waited for, so that it is settled. Raises what the first raises when
     both fail."""
-    # A task has what it raised, whose traceback has each frame that passes it on: none of those has
-    # a task by then.
+    # A task has what it raised, whose traceback has the frames that pass it on: they have not that
+    # task any more.
     running: list[asyncio.Future[T]] = [asyncio.ensure_future(first)]
     try:
         await asyncio.wait(running, timeout=after_s)
@@ -89,7 +89,6 @@ async def _ended(losers: list[asyncio.Future[T]]) -> None:
 async def _end(losers: list[asyncio.Future[T]]) -> None:
     for task in losers:
         task.cancel()
-    ending, losers[:] = asyncio.gather(*losers, return_exceptions=True), []
-    for ended in await ending:
+    for ended in await asyncio.gather(*losers, return_exceptions=True):
         if not isinstance(ended, BaseException):  # it answered in the same step
             await ended.aclose()

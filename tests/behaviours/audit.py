@@ -62,7 +62,8 @@ _RECORDED = (
     ),
     guard(
         "what became of a call whose record failed is recorded", "accounting/account.py",
-        "                self._told = None\n            raise copy", "                pass\n            raise copy",
+        "                self._told = None\n            raise copy",
+        "                pass\n            raise copy",
         _ACCOUNT + "test_without_its_record_on_disk_no_answer_goes",
     ),
     guard(
