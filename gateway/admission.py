@@ -23,10 +23,11 @@ class Admission:
 
     def check(self, request: InferenceRequest) -> None:
         """Raises Draining or Saturated if it could not enter now."""
-        if self.draining:
+        if self.draining:  # guard: A1.stopping
             raise Draining("this gateway is stopping; call again", retry_after_s=_RETRY_S)
-        if self.inside >= self.limits.max_concurrent:
+        if self.inside >= self.limits.max_concurrent:  # guard: A1.gateway-limit
             raise Saturated("too many calls at once in this gateway", retry_after_s=_RETRY_S)
+        # guard: A1.tenant-limit
         if self._by_tenant.get(request.tenant, 0) >= self.limits.max_concurrent_per_tenant:
             raise Saturated(
                 "too many calls at once of this tenant",
@@ -49,7 +50,7 @@ class Admission:
         return partial(self._leave, tenant)
 
     def _leave(self, tenant: str) -> None:
-        self.inside -= 1
+        self.inside -= 1  # guard: A2.admission-release
         left = self._by_tenant[tenant] - 1
         if left:
             self._by_tenant[tenant] = left

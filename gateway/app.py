@@ -267,7 +267,7 @@ class Gateway:
     async def run(self, on_ready: Callable[[Gateway], None] = lambda gateway: None) -> None:
         """Serve until `stop`. Raises ConfigError or TritonServerError when it cannot start."""
         refuse_key_logging()
-        self._refuse_to_be_alone()
+        self._refuse_to_be_alone()  # guard: O5.unshared-workers
         if self.settings.anybody and self._speaks:
             log.warning(
                 "development mode: no keys are configured, so whoever reaches %s may call; "
@@ -365,7 +365,7 @@ class Gateway:
             self._beside.turned()
         self._loaded_s = ambient.wall_s()
         if self._http is not None and self._grpc is not None:
-            self._http.serve(app)
+            self._http.serve(app)  # guard: O2.http-newest
             self._grpc.serve(core.services)
         self.sight.fleet, self.sight.catalog = core.site.fleet, core.site.catalog
         self.sight.max_waiting = core.settings.queue.max_waiting
@@ -382,7 +382,7 @@ class Gateway:
 
     async def _retire(self, core: Core) -> None:
         """Close it once its calls have ended, which their deadlines see to."""
-        await core.quiet()
+        await core.quiet()  # guard: O2.version-lifetime -> await asyncio.sleep(0)
         self._cores.remove(core)
         await core.close(self._cores)
         self.retired()
@@ -412,13 +412,13 @@ class Gateway:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
                 for core in tuple(self._cores):
-                    await core.accounts.quiet()
+                    await core.accounts.quiet()  # guard: O7.drain-grace
                 if node is not None:
                     await node.owner.quiet()
         if calls := self._calls():
             log.warning("cutting %d calls that did not finish", calls)
             for core in tuple(self._cores):
-                core.pipeline.cut()
+                core.pipeline.cut()  # guard: O7.grace-bound
         await asyncio.gather(http.stopped(_UNWIND_S), grpc_drain)
 
     @contextlib.asynccontextmanager

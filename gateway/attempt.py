@@ -165,8 +165,8 @@ class RunningAttempt(Waiting):
             if not (away and just_decided):
                 self._still_available()
             if away:  # much may have changed when what it takes is there
-                self.reserved = fleet.reserve(request, self.served)
-                if not self.reserved.leased:
+                self.reserved = fleet.reserve(request, self.served)  # guard: S5.attempt-reserve
+                if not self.reserved.leased:  # guard: S5.attempt-reserve
                     await fleet.lease(self.reserved, request.deadline)
                 self.sent_as = ambient.new_id()
             self.told = told = self.log.starts(
@@ -177,9 +177,9 @@ class RunningAttempt(Waiting):
             )
             if away:
                 if told is not None and self.log.before_dispatch:
-                    await self.log.on_record(told)
-                self._still_available()
-                if request.deadline.passed():
+                    await self.log.on_record(told)  # guard: B8.send-record
+                self._still_available()  # guard: B8.cloud-recheck
+                if request.deadline.passed():  # guard: D1.durable-record
                     raise DeadlineExceeded("the latency budget ran out before it was sent")
             self.epoch = fleet.started(endpoint, request.model, request.tenant)
             if self.place.gpu_time is not None:
@@ -188,6 +188,10 @@ class RunningAttempt(Waiting):
             times = self.lane.times
             self.high_s, self.sample = times.high_s, times.sample
             least_s = fleet.health.response_floor_ms / 1000
+            # guard: D1.answer-wait -> with self.waits(now_s + 100000.0, now_s):
+            # guard: D5.shared-deadline -> with self.waits(now_s + min(request.deadline.at_s -
+            #   request.received_s, least_s), now_s):
+            # guard: A5.answer-timeout -> with self.waits(request.deadline.at_s, now_s):
             with self.waits(min(request.deadline.at_s, now_s + least_s), now_s):
                 self.stream = stream = await self._open()
                 streamed = request.payload.streamed
@@ -207,14 +211,20 @@ class RunningAttempt(Waiting):
                 UpstreamFailed("the endpoint ended its answer before it began", transient=True)
             )
         except TimeoutError:
+            # guard: A2.late-turn -> failed, closing = (Kept(self._too_late()), None)
+            # guard: A10.late-attempt -> late = self._too_late(); failed, closing = Kept(late),
+            #   self.end(late)
             failed, closing = self.failed(self._too_late())
         except GatewayError as exc:
             failed, closing = Kept(exc), self.end(exc)
         except asyncio.CancelledError as exc:  # the caller left
+            # guard: A2.departed-turn -> failed, closing = (Kept(exc), None)
+            # guard: A2.left-turn -> failed, closing = (Kept(exc), None)
             failed, closing = Kept(exc), self.end(None, "cancelled")
         except EgressForbidden as exc:
             failed, closing = Kept(exc), self.end(None, "egress_forbidden")
         except BaseException as exc:  # noqa: BLE001 - a connector's bug, raised below
+            # guard: A2.failed-turn -> failed, closing = (Kept(exc), None)
             failed, closing = Kept(exc), self.end(None, "internal")
         if closing is not None:
             await closed(closing)
@@ -251,12 +261,15 @@ class RunningAttempt(Waiting):
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
         endpoint, lane = self.endpoint, self.lane
+        # guard: A6.ejected-reroute -> why = ''
         why = refused_why(self.place, lane, self.request.tenant)
         if not why and lane.health.slow_since_s is not None:
             why = self._better_elsewhere()
         if why:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
         away = endpoint.zone is CLOUD
+        # guard: S2.cloud-recheck -> if away and self.fleet.places is None and
+        #   self.fleet.takes_another(endpoint.name, self.request.model):
         if away and not self.fleet.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
                 "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
@@ -275,6 +288,7 @@ class RunningAttempt(Waiting):
         if self.endpoint.zone is CLOUD:
             if place.cloud is None or not self.sent_as:
                 raise EgressForbidden(self.request.id)
+            # guard: B8.cloud-id without self.sent_as
             cleared = Cleared(request, self.found, self.decision, self.sent_as)
             return place.cloud.infer(cleared, self.served)
         if place.onprem is None:
@@ -303,18 +317,20 @@ class RunningAttempt(Waiting):
         if stream is not None and type(stream) is not OneFrame:
             closing = None if answered and _closed_whole(stream) else _closing(stream)
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
+                # guard: S2.close-order -> self._leave()
+                # guard: S2.leave-at-once -> self._leave()
                 asyncio.get_running_loop().call_soon(self._leave)
         how = result or (error.reason if error is not None else "served")
         unserved = isinstance(error, UpstreamError) and error.unserved and not self.frames
         attempt = self.as_attempt(how, took_s, unserved)
         if self.reserved is not None:
-            self.reserved.settle(attempt.cost.nano_usd)
+            self.reserved.settle(attempt.cost.nano_usd)  # guard: A2.spend-release
         if self.epoch is not None:
             if answered:
                 self.fleet.succeeded(self.endpoint, self.request, self.epoch, took_s)
             else:
                 self._tell_of_failure(error, self.epoch)
-        self.log.attempted(attempt)
+        self.log.attempted(attempt)  # guard: A3.cancelled-record
         if self.span is not None:
             self.request.trace.end(self.span, _told(self.endpoint, how))
         if closing is None:
@@ -323,9 +339,9 @@ class RunningAttempt(Waiting):
 
     def _leave(self) -> None:
         if self.turn is not None:
-            self.turn.release(self.answered)
+            self.turn.release(self.answered)  # guard: A2.turn-release
         if self.epoch is not None:
-            self.fleet.ended(self.endpoint, self.request.model)
+            self.fleet.ended(self.endpoint, self.request.model)  # guard: A2.inflight-release
 
     def as_attempt(self, result: str, took_s: float, unserved: bool = False) -> Attempt:
         """Asked once, at its end. `unserved`: the endpoint said that it served nothing, which costs
@@ -334,10 +350,14 @@ class RunningAttempt(Waiting):
         if type(told) is not Usage:
             told = None
         cost = _NOT_SENT
+        # guard: A7.loser-cost -> if self.epoch is not None and self.answered:
+        # guard: B3.attempt-cost -> if self.epoch is not None and self.answered:
         if self.epoch is not None:
             usage = told or self._of_a_total()
             if self.place.gpu_time is not None:
                 cost = self._cost_here(self.place.gpu_time, usage)
+            # guard: B3.unserved-free -> cost = tariff.in_the_cloud(self.request, self.served,
+            #   usage, self.frames, self.came_bytes)
             elif told is not None or not unserved:
                 cost = tariff.in_the_cloud(
                     self.request, self.served, usage, self.frames, self.came_bytes
@@ -391,6 +411,7 @@ class RunningAttempt(Waiting):
         fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
         sent_s = self.sent_s or 0.0
         if isinstance(error, DeadlineExceeded) and self.sent_s is not None:
+            # guard: A6.unawaited-answers
             fleet.outlasted(endpoint, self.request, self.clock() - sent_s)
         if not isinstance(error, UpstreamRefused) and (
             isinstance(error, UpstreamError)
@@ -412,11 +433,13 @@ def _closed_whole(stream: ReplyStream) -> bool:
 
 def _closing(stream: ReplyStream) -> asyncio.Future[None] | None:
     """The close, which has begun."""
-    return asyncio.ensure_future(stream.aclose())
+    # guard: A3.upstream-close -> return None
+    return asyncio.ensure_future(stream.aclose())  # guard: S2.close-order -> return stream.aclose()
 
 
 async def closed(closing: asyncio.Future[None]) -> None:
     """It goes on by itself when it takes longer, or when the caller leaves."""
+    # guard: D1.close-wait without timeout=_CLOSES_IN_S
     done, _ = await asyncio.wait((closing,), timeout=_CLOSES_IN_S)
     for ended in done:
         ended.result()
@@ -454,6 +477,7 @@ class AttemptPassage:
         self._events, self._chunk = sink
         self._priced = attempt.served.egress_usd_per_gb > 0.0  # by the byte
         self.came_s = self._clock()
+        # guard: A4.buffered-frames math.inf -> self.came_s
         self._told_s = math.inf  # its lane: it is told nothing of what had come before
         self._gap_s = 0.0  # the longest since then
 
@@ -525,6 +549,11 @@ class OpenedReply:
         except TimeoutError:
             failed, closing = attempt.failed(attempt.too_late_to_go_on())
         except GatewayError as exc:
+            # guard: A4.first-frame -> await attempt._open(); failed, closing = Kept(exc),
+            #   attempt.end(exc)
+            # guard: A4.broken-stream Kept(exc) -> Kept(StopAsyncIteration())
+            # guard: A4.commit-point -> attempt.stream = await attempt._open(); return await
+            #   anext(attempt.stream)
             failed, closing = Kept(exc), attempt.end(exc)
         self._done = True
         if closing is not None:
@@ -569,4 +598,7 @@ class OpenedReply:
         attempt = self._attempt
         request, now_s = attempt.request, attempt.clock()
         idle_at_s = since_s + attempt.fleet.next_frame_s(attempt.endpoint, request.model)
+        # guard: D1.frame-wait -> return attempt.waits(idle_at_s, now_s)
+        # guard: A5.stream-timeout -> return attempt.waits(request.deadline.at_s, now_s)
+        # guard: D1.later-frames -> return attempt.waits(now_s + 100000.0, now_s)
         return attempt.waits(min(request.deadline.at_s, idle_at_s), now_s)

@@ -51,13 +51,14 @@ class Breaker:
     @property
     def dwelt(self) -> bool:
         """Whether it was out for as long as it must be."""
-        return self.clock() >= self.open_until_s
+        return self.clock() >= self.open_until_s  # guard: S1.breaker-dwell -> return True
 
     def admits(self) -> bool:
         if self.closed:
             return True
         busy = self.probing and self.clock() < self._probing_until_s
-        return not self.by_canary and self.dwelt and not busy
+        # guard: A6.canary-return minus 1
+        return not self.by_canary and self.dwelt and not busy  # guard: A6.half-open-probe minus 3
 
     def starts(self, patience_s: float = _PROBE_S) -> int:
         """A call goes there; its end is told with the epoch that this returns. As a probe it counts
@@ -68,7 +69,7 @@ class Breaker:
         return self.epoch
 
     def succeeded(self, epoch: int) -> None:
-        if epoch != self.epoch:
+        if epoch != self.epoch:  # guard: A6.stale-outcomes
             return
         if self.open_until_s:
             self.open_until_s, self.cool_down_s, self.probing = 0.0, _COOL_DOWN_S, False
@@ -121,11 +122,13 @@ class Breaker:
         if was_closed:
             relapsed = self.clock() - self._restored_s < _RELAPSE_S + self._next_dwell_s
             doubled_s = min(self._next_dwell_s * 2, self.dwell_max_s)
+            # guard: S1.dwell-backoff -> self._next_dwell_s = self.dwell_s
             self._next_dwell_s = max(doubled_s, self.dwell_s) if relapsed else self.dwell_s
         return self._next_dwell_s
 
     def _failing(self) -> bool:
-        if self.in_a_row >= _FAILURES_IN_A_ROW:
+        if self.in_a_row >= _FAILURES_IN_A_ROW:  # guard: A6.failure-streak
             return True
         failures = sum(self.recent)
+        # guard: A6.failure-rate minus 1
         return failures >= _LEAST_FAILURES and failures >= _RATE * len(self.recent)

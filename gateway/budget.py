@@ -24,11 +24,11 @@ def from_v2_timeout_us(raw: Parameter, max_s: float) -> float:
     the decimal digits of them."""
     if isinstance(raw, str):
         raw = _number(raw, "timeout")
-    if isinstance(raw, bool) or not isinstance(raw, int | float):
+    if isinstance(raw, bool) or not isinstance(raw, int | float):  # guard: D2.boolean minus 1
         raise InvalidBudget("parameter timeout: must be a whole number of microseconds")
     try:
         return _stated(raw / 1e6, "parameter timeout", max_s)
-    except OverflowError:
+    except OverflowError:  # guard: D2.overflow -> except ZeroDivisionError:
         raise InvalidBudget("parameter timeout: is larger than the maximum") from None
 
 
@@ -51,6 +51,7 @@ def from_grpc_s(remaining_s: float | None, max_s: float) -> float | None:
 
 def _number(raw: str, name: str) -> float:
     text = raw.strip()
+    # guard: D2.number-syntax -> if not text or len(text) > 32:
     if not text or len(text) > 32 or not text.isascii() or "_" in text:
         raise InvalidBudget(f"{name}: must be a decimal number")
     try:
@@ -60,8 +61,8 @@ def _number(raw: str, name: str) -> float:
 
 
 def _stated(seconds: float, name: str, max_s: float) -> float:
-    if not math.isfinite(seconds) or seconds <= 0:
+    if not math.isfinite(seconds) or seconds <= 0:  # guard: D2.positive-finite
         raise InvalidBudget(f"{name}: must be greater than zero; leave it out for no budget")
-    if seconds > max_s:
+    if seconds > max_s:  # guard: D2.maximum
         raise InvalidBudget(f"{name}: must be at most {max_s:g} s")
     return seconds

@@ -87,6 +87,6 @@ class CanaryDoors:
                 "policy": "",
             }
         )
-        if durable is not None and (failed := await durable) is not None:
+        if durable is not None and (failed := await durable) is not None:  # guard: B8.canary-record
             raise copy(failed)
         return await place.cloud.infer(cleared, served)

@@ -145,6 +145,7 @@ class Catalog:
                     name, "infer", (*known.endpoints, endpoint), declared=False
                 )
             hour_usd = self.gpu_usd_per_hour.get(endpoint, 0.0)
+            # guard: B2.unlisted-model without gpu_usd_per_hour=hour_usd
             served[name] = ServedModel(name, gpu_usd_per_hour=hour_usd)
         self.endpoints[endpoint] = Endpoint(place.name, place.zone, place.kind, served)
 
@@ -160,6 +161,7 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
     endpoint = settings.endpoints[endpoint_of(place)]
     away = endpoint.zone is Zone.CLOUD
     unknown = settings.costs.unknown_usd_per_1k_tokens
+    # guard: B2.unknown-price 0.0 if s.priced or not away else unknown -> 0.0 * unknown
     return {
         name: ServedModel(
             model=s.model or name,

@@ -62,7 +62,7 @@ class ServerCensus:
         """Whether all is known of it, or never will be. Raises GatewayError."""
         for gone in place.unbatched.keys() - self._catalog.endpoints[name].models.keys():
             del place.unbatched[gone]
-        self._hold_apart(name, place)
+        self._hold_apart(name, place)  # guard: E4.untried-server
         if place.inspector is None:
             return True
         if place.settings.kind != "triton":

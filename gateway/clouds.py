@@ -86,6 +86,7 @@ class Clouds:
         return in_flight if share == 1.0 else math.ceil(in_flight / share)
 
     def _in_flight(self, name: str) -> int:
+        # guard: O2.cloud-carryover -> return self._places[name].in_flight
         return self._places[name].in_flight + self._elsewhere(name)
 
     def offer(self, name: str) -> None:
@@ -106,9 +107,10 @@ class Clouds:
         behind those who wait already, and when its time is over."""
         names, model = frozenset(endpoints), request.model
         times = {name: self._lane(name, model).times.usual_s for name in names}
+        # guard: D5.cloud-wait -> latest_s = request.deadline.at_s
         latest_s = request.deadline.at_s - min(times.values(), default=math.inf)
         waits_s = (self._pace(n, times[n]).wait_s(self.line.ahead(n, latest_s)) for n in names)
-        if self._clock() + min(waits_s, default=math.inf) > latest_s:
+        if self._clock() + min(waits_s, default=math.inf) > latest_s:  # guard: A1.cloud-queue-time
             return False
         with self.line.joined(model, names, latest_s) as waiter:
             while (left_s := latest_s - self._clock()) > 0.0:

@@ -240,6 +240,7 @@ class Core:
             self.site.begin()
             return
         process.admission.limits = settings.limits
+        # guard: S5.reload-door without not settings.routing.closes_cloud
         process.grounds.spill.follow(
             spill_stop(settings, process.clock),
             spill_limits(settings),

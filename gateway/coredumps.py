@@ -13,4 +13,4 @@ def forbid() -> None:
     """
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     least = 1 if most == resource.RLIM_INFINITY else min(1, most)
-    resource.setrlimit(resource.RLIMIT_CORE, (least, least))
+    resource.setrlimit(resource.RLIMIT_CORE, (least, least))  # guard: T4.core-dumps

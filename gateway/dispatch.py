@@ -155,7 +155,7 @@ class Dispatcher:
                     raise EgressForbidden(request.id)
                 if route.sent and not route.paid:  # before it waits for a place: others come
                     route.paid = self._retries.take()
-                    if not route.paid:
+                    if not route.paid:  # guard: A5.retry-permit
                         break
                 try:
                     if zone is ONPREM:
@@ -165,6 +165,7 @@ class Dispatcher:
                         endpoint = self._fleet.endpoint(turn.server)
                     else:
                         turn, endpoint = None, route.clouds.popleft()
+                        # guard: D5.cloud-retry
                         if route.last is not None and not self._worth_another(request, endpoint):
                             continue
                         await route.clearance.to_leave()
@@ -173,6 +174,8 @@ class Dispatcher:
                         endpoint, route.log, turn,
                     )  # fmt: skip
                     route.paid = False
+                    # guard: A7.hedge-switch minus 1
+                    # guard: A7.idempotent-only minus 3
                     if self._hedging and route.may_hedge and has_no_effect(request):
                         return await self._hedged(attempt, route)
                     return await attempt.start()
@@ -192,7 +195,7 @@ class Dispatcher:
             route.in_line = None
             return await self._turn(in_line, route)
         group = fleet.group_of(request)
-        if route.last is not None:
+        if route.last is not None:  # guard: D5.premises-retry
             route.avoid |= {n for n in group if not self._worth_another(request, fleet.endpoint(n))}
         for name in group:
             if name not in route.avoid and not fleet.refuses_call(fleet.endpoint(name), request):
@@ -224,13 +227,16 @@ class Dispatcher:
 
     async def _another_chance(self, route: _Route) -> bool:
         """Whether a call that every endpoint has failed may go on, waited for."""
+        # guard: A5.sole-endpoint minus 2
         return await self._room_in_time(route) or await self._recovered(route)
 
     async def _recovered(self, route: _Route) -> bool:
         """Whether it is tried again where it failed for what may be over in a moment (A5)."""
         request, fleet = route.request, self._fleet
+        # guard: A5.sequence-once minus 2
         if not 0 < route.sent < route.decision.tries or has_state(request):
             return False
+        # guard: A5.ejected-retry without not fleet.refuses_call(endpoint, request)
         pauses_s = {
             endpoint.name: max(
                 pause_s(route.sent, error.retry_after_s), fleet.clouds.closed_s(endpoint.name)
@@ -242,9 +248,10 @@ class Dispatcher:
             return False
         name = min(pauses_s, key=pauses_s.__getitem__)
         wait_s, usual_s = pauses_s[name], fleet.lane(name, request.model).times.usual_s
+        # guard: A5.retry-after-bound
         if wait_s > LONGEST_PAUSE_S or not request.deadline.allows(wait_s + usual_s):
             return False
-        if not self._retries.take():
+        if not self._retries.take():  # guard: A5.sole-permit
             return False
         route.paid = True
         await asyncio.sleep(wait_s)
@@ -254,6 +261,7 @@ class Dispatcher:
     async def _room_in_time(self, route: _Route) -> bool:
         """Whether a call that failed elsewhere goes on to a cloud that was full, having waited for
         a place there. One of which nothing was sent is decided on anew (`Pipeline`)."""
+        # guard: A5.cloud-full-wait always
         if not route.full or not 0 < route.sent < route.decision.tries:
             return False
         full, route.full = route.full, ()
@@ -265,23 +273,27 @@ class Dispatcher:
     async def _hedged(self, attempt: RunningAttempt, route: _Route) -> RunningAttempt:
         others, clearance = route.clouds, route.clearance
         times = attempt.lane.times
-        if times.cold:
+        if times.cold:  # guard: D6.hedge-estimate
             return await attempt.start()
 
         async def second() -> Coroutine[Any, Any, RunningAttempt] | None:
             endpoint = others[0]
+            # guard: A7.hedge-zones -> allowed = True
             allowed = endpoint.zone in attempt.decision.zones
+            # guard: D5.hedge-time minus 2
             if not (allowed and self._worth_another(attempt.request, endpoint)):
                 return None
             if endpoint.zone is CLOUD:
                 try:
-                    await clearance.to_leave()
+                    await clearance.to_leave()  # guard: A7.hedge-door
                 except NotCleared:
                     return None
+            # guard: A7.retry-budget minus 3
+            # guard: A4.failed-hedge minus 1
             if attempt.finished or attempt.sent_s is None or not self._retries.take():
                 return None  # it may have failed while the door was asked: what follows is no hedge
             others.popleft()
-            route.sent += 1
+            route.sent += 1  # guard: A7.attempt-count
             return attempt.beside(endpoint, clearance.found).start()
 
         late_s = max(times.slow_s, _LATE * times.usual_s)
@@ -289,21 +301,22 @@ class Dispatcher:
             return await hedged(attempt.start(), late_s, second)
         except asyncio.CancelledError as exc:  # it may not even have begun
             left = Kept(exc)
-        await attempt.aclose()
+        await attempt.aclose()  # guard: A2.departed-turn
         raise left.again()
 
     def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
         """No attempt starts that cannot finish (D5)."""
         p50_s = self._fleet.lane(endpoint.name, request.model).times.usual_s
-        return request.deadline.allows(p50_s)
+        return request.deadline.allows(p50_s)  # guard: D5.retry-time -> return True
 
     def _exhausted(self, route: _Route) -> GatewayError:
         request, found, last = route.request, route.clearance.found, route.last
+        # guard: A10.route-failure
         route.last = None  # or it had what is raised, whose traceback has it
-        route.transient = ()
+        route.transient = ()  # guard: A10.route-transient
         sent = route.sent > 0
         if isinstance(last, UpstreamError) and last.transient:
-            last.may_retry = route.sent < route.decision.tries
+            last.may_retry = route.sent < route.decision.tries  # guard: A5.client-retry
         if isinstance(last, ModelFailed):  # an answer, which calling again would not change
             return last
         if isinstance(last, CloudFull):
@@ -357,6 +370,7 @@ class _Route:
     @property
     def zone(self) -> Zone | None:
         """Where it goes next; None: nowhere."""
+        # guard: A5.endpoint-limit minus 1
         if self.sent >= self.decision.tries or not (self.onprem or self.clouds):
             return None
         if self.onprem and (not self.clouds or self.decision.attempts[0].zone is ONPREM):
@@ -366,6 +380,7 @@ class _Route:
     @property
     def may_hedge(self) -> bool:
         """Whether one more may be tried beside one that is about to be sent the call."""
+        # guard: A7.attempt-limit minus 2
         return bool(self.clouds) and self.sent + 2 <= self.decision.tries
 
     def goes_on(self, error: GatewayError) -> bool:
@@ -375,8 +390,11 @@ class _Route:
         if isinstance(error, DeadlineUnmeetable):
             self.onprem = False
             return self.last is not None
+        # guard: A5.final-refusal UpstreamRefused | DeadlineExceeded -> DeadlineExceeded
+        # guard: A9.no-failover -> if isinstance(error, UpstreamRefused | DeadlineExceeded):
         if isinstance(error, UpstreamRefused | DeadlineExceeded | AnswersFull):
             return False
+        # guard: A5.failover UpstreamError | Saturated -> Saturated
         if not isinstance(error, UpstreamError | Saturated | SpillClosed):
             return False
         self._failed(error)
@@ -394,11 +412,14 @@ class _Route:
         self.log.decided(self.decision)
 
     def _failed(self, error: GatewayError) -> None:
+        # guard: A10.route-traceback
         error.__traceback__ = None  # of frames that have this route: they would hold each other
         attempt, self.attempt, self.last = self.attempt, None, error
         if attempt is not None:
             self.sent += attempt.sent_s is not None
             if isinstance(error, CloudFull):
+                # guard: A5.cloud-first-wait -> self.full = () if self.onprem else
+                #   (attempt.endpoint.name,)
                 self.full += (attempt.endpoint.name,)
             if attempt.endpoint.zone is ONPREM:
                 self.avoid |= {attempt.endpoint.name}

@@ -137,10 +137,11 @@ class Fleet:
     def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
         """What the policy makes of the states of now. Raises what it does."""
         model, changes = request.model, self._catalog.changes
+        # guard: O3.leave-kind -> known = self._standing
         known = self._staying if found.restricted else self._standing
         standing = known.get(model)
         alike = self.ways.of(model).serves_alike(request)
-        if standing is not None and alike:
+        if standing is not None and alike:  # guard: S10.standing-needs minus 2
             decision = standing.of(request, found, policy, changes, self._clock())
             if decision is not None:
                 return decision
@@ -165,6 +166,8 @@ class Fleet:
             times, back_in_s = lane.times, None
             if lane.suspects:
                 lane.suspects.forget_old()
+            # guard: B2.cloud-only-closure -> why = refused_why(place, lane, request.tenant) or
+            #   self._spill.closed(request.tenant)
             why = refused_why(place, lane, request.tenant)
             if way.onprem:
                 if here is None:  # all of them have one queue
@@ -177,7 +180,7 @@ class Fleet:
             else:
                 if closed is None:
                     closed = self._spill.closed(request.tenant)
-                why = why or closed
+                why = why or closed  # guard: S5.cloud-closed
                 predicted_s = times.slow_s
                 room, waiting, batch = self.clouds.takes_another(way.name, model), 0, 1
             if why:
@@ -188,6 +191,9 @@ class Fleet:
                 elif lane.suspects.suspended:
                     out_s = lane.suspects.out_for_s(request.tenant)
                     back_in_s = self.recovery.sure_s(out_s) if out_s else None
+            # guard: S3.stale-notice place.statistics is not None and place.statistics.stale ->
+            #   False
+            # guard: S3.own-count lane.in_flight -> 0
             states.append(EndpointState(
                 endpoint=way.endpoint,
                 served=way.served,
@@ -215,7 +221,7 @@ class Fleet:
             self.places[place].drained = drained
         for (_, servers), group in tuple(self.groups):
             if not some.isdisjoint(servers):
-                group.look_again()
+                group.look_again()  # guard: P3.waiter-refusal
 
     def lane(self, name: str, model: str) -> Lane:
         return self.places[name].lanes[model]
@@ -341,6 +347,7 @@ class Fleet:
         if well and usual is not None and usual.as_of == changes:
             return usual.server
         window = self.groups.window(model, name)
+        # guard: S2.server-limit -> most = float(_OVERTAKEN * window)
         most = float(min(place.settings.max_in_flight, _OVERTAKEN * window))
         share = lane.health.slow_start.share()
         if not lane.breaker.closed:
@@ -348,7 +355,7 @@ class Fleet:
         elif share < 1.0:
             most = min(most, float(lane.health.slow_start.of(window)))
         if self.beside and (others := self._queued_elsewhere(name, model)):
-            most = max(0.0, min(most, float(window)) - others)
+            most = max(0.0, min(most, float(window)) - others)  # guard: O2.queue-carryover
         up, seen = not unavailable_why(place, lane), self._seen.get((name, model))
         if seen is None or seen.up is not up or seen.most != most:
             seen = self._seen[name, model] = ServerNow(name, up, most)
@@ -365,7 +372,7 @@ class Fleet:
         for name, place in self.places.items():
             was = before.places.get(name) or before.places.get(endpoint_of(name))
             if was is not None and was is not place:
-                place.drained = was.drained
+                place.drained = was.drained  # guard: O2.drain-carryover
         both = frozenset(n for n, p in self.places.items() if before.places.get(n) is p)
         for name in both:
             place = self.places[name]
@@ -462,7 +469,7 @@ class Fleet:
     def next_frame_s(self, endpoint: Endpoint, model: str) -> float:
         """How long a stream from there may be silent, whatever the deadline."""
         gap_s = self.lane(endpoint.name, model).gap_s
-        if self.went_out(endpoint, model):
+        if self.went_out(endpoint, model):  # guard: P3.silent-stream self.went_out -> self.refuses
             return parting_s(gap_s)
         return idle_s(gap_s, self.health)
 
@@ -487,6 +494,7 @@ class Fleet:
         spill = self._spill
         if not spill.budgets.limited:
             return spill.reserve(request.tenant, 0)
+        # guard: B1.cost-reserve -> return spill.reserve(request.tenant, 0)
         return spill.reserve(request.tenant, tariff.at_most(request, served))
 
     def lease(self, reserved: Reservation, deadline: Deadline) -> Awaitable[None]:
@@ -563,11 +571,12 @@ class Fleet:
             lane.health.model_failed()
         gray = isinstance(error, ModelDead)
         silent = isinstance(error, UpstreamSilent) and lane.health.silent_since(sent_s)
+        # guard: A6.connect-failure minus 3
         everybodys = gray or silent or (isinstance(error, UpstreamError) and error.any_call)
         if isinstance(error, UpstreamBusy | UpstreamGivenUp | ModelFailed):
             self.abandoned(endpoint, model, epoch, "" if request is None else request.tenant)
             return
-        if not everybodys and request is not None:
+        if not everybodys and request is not None:  # guard: A6.caller-failures
             if not self._several(name, lane, request, sent_s):
                 self.abandoned(endpoint, model, epoch)
                 return
@@ -616,6 +625,7 @@ class Fleet:
         if endpoint.zone is Zone.ONPREM:
             return took_s >= _FAIR * slow_s and lane.health.silent_since(sent_s)
         usual_s, high_s = known_s(0.5, least), known_s(0.99, least)
+        # guard: A6.deadline-evidence
         if high_s == math.inf or took_s < usual_s + _SPREADS * (high_s - usual_s):
             return False
         return took_s >= _FAIR_ABROAD * slow_s or lane.health.silent_since(sent_s)
@@ -628,7 +638,7 @@ class Fleet:
         lane = self.lane(name, model)
         lane.suspects.forget()
         lane.health.slow_start.begin()
-        lane.times.forget_over(lane.health.slow_s(lane.times.usual_s))
+        lane.times.forget_over(lane.health.slow_s(lane.times.usual_s))  # guard: A6.slow-spell-end
         if name in self.clouds:
             self.clouds.limit(name).restart()
             self.clouds.offer(name)
@@ -645,6 +655,7 @@ class Fleet:
         """Its clear calls go elsewhere where there is an elsewhere, those that wait included."""
         log.warning("%s: slow for %s; it is left to calls with no other place", name, model)
         self.groups.shun(model, name)
+        # guard: A4.slow-model minus 3
         self.places[name].give_up_waiting(
             lambda w: w.model == model and not w.restricted and not w.begun
         )
@@ -682,8 +693,10 @@ class Fleet:
         if not self.worth_waiting(request):
             return False
         need_s = self._need_s(request.model)
+        # guard: D1.recovery-wait -> most_s = 100000.0
         most_s = min(self.health.restart_wait_s, request.deadline.remaining_s() - need_s)
         until_s, back = self._clock() + most_s, False
+        # guard: A1.expired-hope minus 3
         while not back and self._clock() < until_s and self.back_in_s(request.model) is not None:
             left_s = until_s - self._clock()
             back = await self.recovery.wait(request.model, min(left_s, _LOOK_AGAIN_S)) or any(
@@ -718,6 +731,8 @@ class Fleet:
 
     def ready(self) -> bool:
         """Whether an endpoint is up that clear calls may go to, wherever it is."""
+        # guard: O8.cloud-up minus 2
+        # guard: O8.cloud-closed minus 3
         return self.onprem_up() or (self._spill.open and self._any_up(Zone.CLOUD))
 
     def onprem_up(self) -> bool:
@@ -725,6 +740,7 @@ class Fleet:
         return self._any_up(Zone.ONPREM)
 
     def _any_up(self, zone: Zone) -> bool:
+        # guard: O8.drained-endpoint minus 2
         return any(p.up and not p.drained for p in self.places.values() if p.settings.zone is zone)
 
     def model_ready(self, model: str) -> bool:
@@ -763,5 +779,5 @@ class Fleet:
         self.groups.close([other.groups for other in others])
         kept = {id(place) for other in others for place in other.places.values()}
         for place in self.places.values():
-            if id(place) not in kept:
+            if id(place) not in kept:  # guard: O2.shared-connections always
                 await place.connector.aclose()

@@ -82,6 +82,7 @@ def _url(settings: EndpointSettings, port: int | None) -> str | None:
 def _wire(url: str, settings: EndpointSettings) -> Wire:
     ca_file = str(settings.ca_file) if settings.ca_file else None
     origin = Origin.of(url, trusting(ca_file) if ca_file else None)
+    # guard: T2.exposition-size _MOST_BYTES -> 1 << 30
     return Wire(
         Origin(origin.host, origin.port, origin.tls, origin.base or "/metrics"),
         connect_timeout_s=settings.connect_timeout_ms / 1000,

@@ -77,7 +77,7 @@ class Turn:
 
     def release(self, answered: bool) -> None:
         """`answered`: whether the time that it took says how fast the server is."""
-        if not self._released:
+        if not self._released:  # guard: A2.single-release always
             self._released = True
             self._group.ended(self._call, answered)
 
@@ -156,9 +156,11 @@ class ServerGroup:
         except (Spilled, NoServer, GatewayError):
             raise
         except BaseException:  # the caller left: give back what may have been granted just now
-            self._withdraw(call, granted)
+            # guard: A2.cancelled-grant
+            self._withdraw(call, granted)  # guard: A2.queue-place
             raise
         finally:
+            # guard: A10.queue-turn
             granted = None  # it keeps what it raises, whose traceback has this frame
         return Turn(self, call, server, self._clock() - since_s)
 
@@ -168,9 +170,11 @@ class ServerGroup:
         try:
             if granted.done():
                 return granted.result()
+            # guard: D1.queue-wait -> with patience.within(100000.0):
             with patience.within(deadline.remaining_s()):
                 return await granted
         finally:
+            # guard: A10.queue-grant
             granted = None  # as above
 
     def would(self, call: Call) -> Spill | Refuse | None:
@@ -225,7 +229,7 @@ class ServerGroup:
             self._happens(partial(self.scheduling.cancelled, call.id))
             self._waiters.pop(call.id, None)
         elif granted.done() and not granted.cancelled() and granted.exception() is None:
-            self.ended(call, answered=False)
+            self.ended(call, answered=False)  # guard: A2.granted-turn
 
     def _happens(self, event: Callable[[float], list[Action]]) -> None:
         """Tell the scheduler, and do what it says."""
@@ -296,7 +300,7 @@ class ServerGroup:
             for call in action.calls:
                 granted = self._waiters.pop(call.id).granted
                 if granted.cancelled():  # its caller leaves in this very step
-                    self.ended(call, answered=False)
+                    self.ended(call, answered=False)  # guard: A2.cancelled-grant
                 else:
                     granted.set_result(action.server)
         else:

@@ -173,6 +173,7 @@ class Groups:
         alone = self._one_by_one(key)
         executions = {name: self.execution(model, name) for name in servers}
         apart = any(e.apart for e in executions.values())
+        # guard: E4.batch-ahead minus 4
         return Layout(
             rows=1 if alone or apart else max(e.rows for e in executions.values()),
             alone=alone,
@@ -210,6 +211,7 @@ class Groups:
             self._passing_on = False
 
     def _batch_model(self, model: str, server: str, alone: bool) -> BatchModel:
+        # guard: E2.batch-priors -> prior = self._measured(model, server)
         prior = None if alone else self._measured(model, server)
         if prior is not None:
             return BatchModel(prior.fixed_s, prior.per_row_s)
@@ -223,7 +225,7 @@ class Groups:
 
     def _side_by_side(self, model: str, server: str, alone: bool) -> int:
         found = self.execution(model, server)
-        if found.apart:
+        if found.apart:  # guard: E4.batch-concurrency
             return 1
         return _AHEAD * found.rows * found.instances if alone else found.instances
 
@@ -334,6 +336,8 @@ class Groups:
         penalty, price = weights.penalty_usd(request, restricted), 0.0
         tail: Tail | None = None
         if clouds:
+            # guard: D4.restricted-stays -> places = [(c.price_usd, self.tail(c.endpoint,
+            #   request.model, size.work)) for c in clouds]
             places = [] if restricted else [
                 (c.price_usd, self.tail(c.endpoint, request.model, size.work)) for c in clouds
             ]  # fmt: skip
@@ -342,6 +346,7 @@ class Groups:
             elif places:
                 left_s = request.deadline.remaining_s()
                 price, tail = min(places, key=lambda p: p[0] + penalty * p[1].late(left_s))
+        # guard: S4.queue-priority request.priority * weights.aging_s -> 0.0
         return Call(
             id=next(self._numbers),  # callers may choose the same ids for theirs
             arrived_s=request.received_s,
@@ -393,6 +398,7 @@ class Groups:
             if name in before._gpus:
                 self._gpus[name] = before._gpus[name]
                 self._on_gpu[name] = before._on_gpu.setdefault(name, {})
+        # guard: O2.version-numbers
         self._numbers = before._numbers  # calls of both stand in the same queues
         told, self._executions = self._executions, {}
         for (model, name), execution in before._executions.items():
@@ -403,7 +409,7 @@ class Groups:
                 self._clouds[name, model] = latency
         for key, group in before._groups.items():
             if key[0] in models and all((key[0], name) in self._executions for name in key[1]):
-                self._adopt(key, group)
+                self._adopt(key, group)  # guard: O2.same-queue
                 if key[0] in before._meters:
                     self._meters[key[0]] = before._meters[key[0]]
         for (model, name), execution in told.items():
@@ -435,7 +441,7 @@ class Groups:
                 continue
             group.close()
             for name, number in group.on_gpus.items():
-                self._gpus[name].leave(number)
+                self._gpus[name].leave(number)  # guard: O2.gpu-departure
                 self._on_gpu[name].pop(number, None)
             group.on_gpus.clear()
 

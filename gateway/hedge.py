@@ -49,6 +49,8 @@ async def hedged(
         await asyncio.wait(running, timeout=after_s)
         if not running[0].done() and (other := await second()) is not None:
             running.append(asyncio.ensure_future(other))
+        # guard: A10.failed-task -> at = await _first_answer(running); answered =
+        #   running[at].result(); running.pop(at)
         answered = running.pop(await _first_answer(running)).result()
     except BaseException:
         await _ended(running)
@@ -56,7 +58,7 @@ async def hedged(
     try:
         await _ended(running)
     except BaseException:  # the caller left while the loser was closed: nobody gets the answer
-        await answered.aclose()
+        await answered.aclose()  # guard: A2.hedge-winner
         raise
     return answered
 
@@ -80,14 +82,14 @@ async def _ended(losers: list[asyncio.Future[T]]) -> None:
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
-            again = True
+            again = True  # guard: A7.loser-record -> again = True; break
     if again:
         raise asyncio.CancelledError
     ending.result()
 
 
 async def _end(losers: list[asyncio.Future[T]]) -> None:
-    for task in losers:
+    for task in losers:  # guard: A7.loser-cancel
         task.cancel()
     for ended in await asyncio.gather(*losers, return_exceptions=True):
         if not isinstance(ended, BaseException):  # it answered in the same step

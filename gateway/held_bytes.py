@@ -80,7 +80,7 @@ class AnswerBytes:
     def take(self, caller: str, count: int) -> bool:
         """Whether there was room for so many more."""
         its, held = self._of.get(caller, 0) + count, self.bytes + count
-        if its > self.most_bytes - held:
+        if its > self.most_bytes - held:  # guard: A9.caller-share -> if held > self.most_bytes:
             self.refused += 1
             return False
         self._of[caller], self.bytes = its, held

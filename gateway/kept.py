@@ -26,7 +26,7 @@ class Kept:
     def __init__(self, error: BaseException) -> None:
         self._error: BaseException | None = error
         if (trace := error.__traceback__) is not None:
-            error.__traceback__ = trace.tb_next
+            error.__traceback__ = trace.tb_next  # guard: A10.keeping-frame
 
     @property
     def error(self) -> BaseException:

@@ -33,6 +33,7 @@ class Pieces:
         size = len(data)
         self.size += size
         pieces = self._pieces
+        # guard: A8.piece-joining
         if size < _SMALL_BYTES and pieces and len(pieces[-1]) < _JOINED_BYTES:
             last = pieces[-1]
             if not isinstance(last, bytearray):
@@ -54,7 +55,7 @@ class Pieces:
     def cut(self, count: int) -> bytes:
         """So many of the first octets, which must be there; the others stay where they are, so
         that many small messages in one large piece are not copied again for each."""
-        if self._at + count > len(self._pieces[0]):
+        if self._at + count > len(self._pieces[0]):  # guard: A8.piece-slicing always
             size, whole = self.size, self.take()
             self._pieces, self.size = [whole], size
         first, end = self._pieces[0], self._at + count

@@ -205,14 +205,15 @@ class Pipeline:
                     raise refused.again()
             placed = account.decision  # its queue may have decided otherwise
             assert placed is not None
-            attempts = len(account.attempts) + 1
+            attempts = len(account.attempts) + 1  # guard: S7.failed-attempts -> attempts = 1
+            # guard: S7.failover-flag -> reason = placed.reason
             reason = placed.reason if not account.attempts else "failover"
             frames: SettlingStream | OneFrame
             streamed = request.payload.streamed
             if not streamed and (closing := opened.end(None)) is not None:
                 await closed(closing)
             if (told := opened.told) is not None and not kept(told):
-                await account.on_record(told)
+                await account.on_record(told)  # guard: B4.durable-answer
             if streamed:
                 account.begun(opened.endpoint.name)
                 frames = SettlingStream(OpenedReply(opened), account, reason, self._ended)
@@ -232,9 +233,10 @@ class Pipeline:
                 clearance.instead.forget()
             failed = Kept(self._ended_by(exc, task))
         if isinstance(failed.error, GatewayError):
-            account.vetoes = failed.error.vetoes
+            account.vetoes = failed.error.vetoes  # guard: P3.record-drained
         if opened is None:
             account.settle(*ending(failed.error))
+            # guard: A10.failed-call failed.again() -> failed.error
             raise failed.again()
         try:
             await opened.aclose()
@@ -244,10 +246,12 @@ class Pipeline:
 
     def _admit(self, request: InferenceRequest, account: CallAccount) -> Share | None:
         account.holds(self._admission.enter(request))
-        account.check()
+        account.check()  # guard: B4.closed-audit
         if not request.quotas:
             return None
+        # guard: B6.limit-check -> share = self._limits.enter(replace(request, quotas=()))
         share = self._limits.enter(request)
+        # guard: B6.limit-release
         account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
         return share
 
@@ -255,7 +259,7 @@ class Pipeline:
         """What `cut` says when that has cancelled it, and not as if its caller had left."""
         why = self._cutting
         if why is not None and isinstance(exc, asyncio.CancelledError) and not task.uncancel():
-            return why()
+            return why()  # guard: O7.waiting-cut
         return exc
 
     async def _send_instead(
@@ -331,6 +335,7 @@ class Pipeline:
     async def explain(self, request: InferenceRequest) -> Explanation:
         """The verdict and the decision that `handle` would come to now, and those of the shadows;
         nothing is sent."""
+        # guard: O3.no-memory without explained=True
         request = replace(request, explained=True, trace=UNTRACED)
         live = await self._explain(request)
         if self._shadows is None:
@@ -340,9 +345,9 @@ class Pipeline:
     async def _explain(self, request: InferenceRequest) -> Explanation:
         found = await self._classifier.classify(request)
         try:  # before it would even be read; what is in it is told all the same
-            self._admission.check(request)
-            self._accounts.log.check()
-            self._limits.check(request)
+            self._admission.check(request)  # guard: O3.admission
+            self._accounts.log.check()  # guard: O3.audit
+            self._limits.check(request)  # guard: O3.limits
         except GatewayError as refusal:
             states = self._states.snapshot(request, found.restricted)
             return Explanation(found, states, None, refusal)
@@ -355,13 +360,14 @@ class Pipeline:
             try:
                 decision = self._foresee(request, found)
             except (OnpremUnavailable, NoEligibleEndpoint) as refusal:
-                waits = self._states.worth_waiting(request)
+                waits = self._states.worth_waiting(request)  # guard: O3.queue-wait -> waits = False
                 return Explanation(found, states, None, refusal, waits=waits)
             except GatewayError as refusal:
                 return Explanation(found, states, None, refusal)
             known = found.complete or found.restricted
             if known or decision.attempts[0].zone is not CLOUD:
                 return Explanation(found, states, decision, None)
+            # guard: O3.reading-depth -> return Explanation(found, states, decision, None)
             found = await self._classifier.complete(request, found)
 
     def cut(self, why: Callable[[], GatewayError] = stopping) -> None:
@@ -370,7 +376,7 @@ class Pipeline:
         for task in tuple(self._waiting):
             task.cancel()
         for stream in tuple(self._open):
-            stream.cut(why)
+            stream.cut(why)  # guard: O7.stream-cut
 
     def _ended(self, stream: SettlingStream) -> None:
         self._open.pop(stream, None)
@@ -379,6 +385,7 @@ class Pipeline:
         """The decision, and what its queue would do with it at once."""
         with request.trace.stage("decide"):
             decision = self._decide(request, found)
+        # guard: O3.queue -> return decision
         return self._states.foresee(request, found.restricted, decision)
 
     def _traced_decision(
@@ -469,18 +476,18 @@ class AtTheDoor:
         self._tell(await self._in_time(self._classifier.classify(self._request)))
 
     async def to_leave(self) -> None:
-        if not self.found.restricted and not self.found.complete:
+        if not self.found.restricted and not self.found.complete:  # guard: M1.unread-call
             with self._request.trace.stage("classify"):
                 look = self._classifier.complete(self._request, self.found)
                 self._tell(await self._in_time(look))
-        if self.found.restricted:
+        if self.found.restricted:  # guard: M1.known
             raise NotCleared
 
     async def _in_time(self, look: Awaitable[Classification]) -> Classification:
         """A classifier keeps to the call's deadline; where not, the call still ends (D1)."""
         try:
             left_s = self._request.deadline.remaining_s()
-            with patience.within(left_s):
+            with patience.within(left_s):  # guard: D1.scan-wait -> with patience.within(100000.0):
                 return await look
         except TimeoutError:
             raise DeadlineExceeded("the latency budget ran out while the call was read") from None
@@ -588,7 +595,7 @@ class SettlingStream:
         try:
             await self._opened.aclose()
         finally:  # a caller may be cut off while the upstream closes
-            self._settle(Outcome.CANCELLED, "caller_left")
+            self._settle(Outcome.CANCELLED, "caller_left")  # guard: A2.stream-account
 
     def _settle(self, outcome: Outcome, reason: str) -> None:
         self._account.total_tokens = self._opened.total_tokens

@@ -81,6 +81,7 @@ class Waiting:
             self.lane.health.heard(self)
         else:
             self.lane.health.gave_up(self)
+        # guard: A10.waiting-task -> task = self._task
         task, self._task = self._task, None  # which may have this as its result, or in its failure
         if self.ran_out:
             self.ran_out = False
@@ -139,7 +140,7 @@ class Lane:
         self._timer, self.looks_s = None, math.inf
         next_s = math.inf
         for waiting in self.waiting:
-            if waiting.ran_out:
+            if waiting.ran_out:  # guard: A6.fired-limits
                 continue
             if waiting.may_last and waiting.ends_s <= now_s + _EARLY_S:
                 waiting.may_last = False
@@ -206,7 +207,9 @@ class Place:
             now_s = lane.health.clock()
             parting_at_s = now_s + parting_s(lane.gap_s)
             for waiting in lane.waiting:
+                # guard: A4.ejected-endpoint -> if which(waiting) and (not waiting.begun):
                 if which(waiting):
+                    # guard: A4.active-stream -> waiting.ends_by(now_s, now_s)
                     waiting.ends_by(parting_at_s if waiting.begun else now_s, now_s)
 
     def address(self, name: str) -> str:
@@ -222,7 +225,7 @@ class Place:
         self.up = False
         for lane in self.lanes.values():
             lane.health.put_out()
-        self.give_up_waiting()
+        self.give_up_waiting()  # guard: A6.ejected-waiter
 
     def came_up(self) -> None:
         self.up = True
@@ -233,6 +236,7 @@ class Place:
 def refused_why(place: Place, lane: Lane, tenant: str) -> str:
     """Why no call of this caller may go there now; empty when one may."""
     why = unavailable_why(place, lane)
+    # guard: A6.caller-ejection
     if not why and lane.suspects.suspended and lane.suspects.refuses(tenant):
         return "ejected"
     return why
@@ -244,4 +248,4 @@ def unavailable_why(place: Place, lane: Lane) -> str:
         return "down"
     if lane.breaker.open_until_s and not lane.breaker.admits():
         return "ejected"
-    return "drained" if place.drained else ""
+    return "drained" if place.drained else ""  # guard: P3.new-calls -> return ''

@@ -41,4 +41,4 @@ def _fits(model: str, profile: Profile, here: Machine) -> bool:
             "%s was profiled on another machine; here expected_ms counts until batches were seen, "
             "or: spillway models profile %s", model, model,
         )  # fmt: skip
-    return profile.machine == here
+    return profile.machine == here  # guard: E2.machine-match -> return True

@@ -106,7 +106,7 @@ class Reloading:
             elif self._current().reload.watch:
                 now = await asyncio.to_thread(stamp, self._file.path)
                 stands, settling = now == settling, now
-                if now == self._file.read_stamp or not stands:
+                if now == self._file.read_stamp or not stands:  # guard: O2.partial-file minus 2
                     continue
                 if await asyncio.to_thread(self._file.differs):
                     await self.reload()
@@ -123,7 +123,7 @@ class Reloading:
         """The result, as the metric has it."""
         try:
             self.last = await self._reload()
-        except ConfigError as exc:
+        except ConfigError as exc:  # guard: O2.bad-file ConfigError -> OSError
             lines = str(exc).splitlines()
             for line in lines:
                 log.error("the settings are not taken, those of before stay: %s", line)
@@ -131,7 +131,7 @@ class Reloading:
         except ScannerUnfit as exc:
             log.error("the settings are not taken, those of before stay: %s", str(exc))
             self.last = Last("refused", ambient.wall_s(), problems=1)
-        except Exception:
+        except Exception:  # guard: O2.bad-file Exception -> OSError
             log.exception("the settings are not taken, those of before stay")
             self.last = Last("refused", ambient.wall_s(), problems=1)
         self._metrics.config_reloads.labels(self.last.result).inc()
@@ -141,7 +141,7 @@ class Reloading:
         before = self._current()
         after = await asyncio.to_thread(self._file.read)
         fixed = tuple(needs_restart(before, after))
-        if fixed:
+        if fixed:  # guard: O2.restart-needed
             log.error(
                 "the settings are not taken, those of before stay: these count from a start on, "
                 "so restart the gateway or put them back: %s", _some(fixed),

@@ -47,7 +47,7 @@ def _in_config(path: Path) -> Iterator[Hazard]:
     except (OSError, ValueError, text_format.ParseError) as exc:
         yield Hazard(path.parent.name, path, f"cannot be read: {type(exc).__name__}")
         return
-    if config.response_cache.enable:
+    if config.response_cache.enable:  # guard: E3.response-cache
         yield Hazard(path.parent.name, path, CACHED)
     found = sorted(stalling_options(config.dynamic_batching))
     if found:
@@ -73,4 +73,4 @@ def stalling_options(batching: Message) -> set[str]:
             continue
         inner = {f.name for f, _ in value.ListFields()} if isinstance(value, Message) else set()
         found |= {f"{field.name}.{name}" for name in inner if name in _OPTIONS} or {field.name}
-    return found
+    return found  # guard: S8.fault-options found -> set()

@@ -24,6 +24,7 @@ def pause_s(failures: int, retry_after_s: float | None) -> float:
     chance, so that calls that failed together do not return together; and not before it said."""
     longest_s = _FIRST_PAUSE_S * 2.0 ** (failures - 1)
     chance = int.from_bytes(ambient.random_bytes(2)) / 65536
+    # guard: A5.retry-after minus 1
     return max(longest_s * (1.0 + chance) / 2, retry_after_s or 0.0)
 
 
@@ -47,7 +48,7 @@ class RetryBudget:
         if now_s - self._asked_s >= _CALM_S:
             self._left = self._reserve
         self._asked_s = now_s
-        if self._left < 1.0:
+        if self._left < 1.0:  # guard: A5.retry-budget
             return False
         self._left -= 1.0
         return True

@@ -81,7 +81,7 @@ class RowTrials:
             return Verdict(known, "the settings say so")
         key = (served.model, served.version)
         before = place.rows.get(key)
-        if before is not None and before.version == version:
+        if before is not None and before.version == version:  # guard: E4.version-retrial minus 2
             return before.verdict
         try:
             found = await self._tried(place, declared, served, inputs, largest)
@@ -98,7 +98,7 @@ class RowTrials:
         inputs: Sequence[Input] | None,
         largest: int,
     ) -> Verdict:
-        if not declared.canary:
+        if not declared.canary:  # guard: E4.trial-permission
             why = "canary: false" if declared.declared else "the settings do not name it"
             return Verdict(Rows.UNTRIED, f"no inference of the gateway's own may be sent: {why}")
         if place.settings.canary is False or place.onprem is None:
@@ -111,7 +111,7 @@ class RowTrials:
         size = _row_bytes(inputs)
         if 2 * size > _MOST_BYTES:
             return Verdict(Rows.UNTRIED, f"a row has {size >> 20} MiB")
-        if place.lanes[declared.name].in_flight:
+        if place.lanes[declared.name].in_flight:  # guard: E4.idle-trial
             raise NotNow("callers have calls there")
         largest = min(largest, _MOST_BYTES // size)
         run = _Run(place, declared.name, served, {i.name: i.datatype for i in inputs}, self)

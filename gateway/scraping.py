@@ -61,7 +61,7 @@ class Scraping:
                 raw = await place.inspector.grpc("ModelStatistics", request, known.period_s)
             known.learn(statistics.read(raw))
         except (GatewayError, TimeoutError):
-            return
+            return  # guard: S3.failed-scrape -> raise
         except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
             self._metrics.tasks_failed.labels("statistics").inc()
             return
@@ -81,12 +81,13 @@ class Scraping:
         if flat_s < patience_s or watch.told:
             return
         watch.told = True
-        self._metrics.endpoint_stalls.labels(name).inc()
+        self._metrics.endpoint_stalls.labels(name).inc()  # guard: S8.stall-notice
         log.warning(
             "%s: stalled: %s is asked and has executed nothing for %.1f s; calls there: %d",
             name, model, flat_s, lane.in_flight,
         )  # fmt: skip
+        # guard: S8.stall-canary lane.breaker.closed -> False
         lane.health.stalled = lane.breaker.closed
-        if not lane.health.proven and lane.health.open():
+        if not lane.health.proven and lane.health.open():  # guard: S8.stall-fallback
             self._fleet.ejected(name, model, "stall")
             self._fleet.places[name].give_up_waiting(lambda waiting: waiting.model == model)

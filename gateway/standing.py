@@ -73,6 +73,8 @@ class Standing:
     ) -> Decision | None:
         """For this call; None where it has to be decided on."""
         payload, left_s = request.payload, request.deadline.at_s - now_s
+        # guard: O3.everywhere minus 3
+        # guard: O3.sequence minus 6
         if (
             policy is not self._policy
             or as_of != self._as_of
@@ -82,6 +84,7 @@ class Standing:
             or (type(payload) is TensorCall and not _plain(payload))
         ):
             return None
+        # guard: O3.cloud-open minus 4
         if self._cloud and (self._beside or self._spill.closed(request.tenant)):
             return None
         drawn_s = self._drawn_s
@@ -91,6 +94,10 @@ class Standing:
                 if drawn_s.get(way.name) != lane.times.slow_s:
                     self._draw(way)
                 continue
+            # guard: O3.places-up minus 1
+            # guard: O3.taking-calls minus 2
+            # guard: O3.trusted minus 3
+            # guard: O3.usual-speed minus 5
             if (
                 not place.up
                 or place.drained
@@ -102,6 +109,9 @@ class Standing:
             if way.onprem:
                 continue
             slow_s, room = lane.times.slow_s, place.room
+            # guard: O3.room minus 2
+            # guard: O3.retry-after minus 3
+            # guard: O3.just-back minus 4
             if (
                 room is None
                 or place.in_flight >= room.limit
@@ -109,6 +119,7 @@ class Standing:
                 or lane.health.slow_start.going
             ):
                 return None
+            # guard: O3.time-decides
             if self._timed and left_s < slow_s * self._margin:  # it could be late there
                 return None
             if drawn_s.get(way.name) != slow_s:
@@ -155,12 +166,14 @@ def may_stand(
         return False
     prices = {state.endpoint.name: state.price_usd for state in states}
     ranked = [prices[e.name] for e in decision.attempts if e.zone is not ONPREM]
+    # guard: O3.time-made -> return bool(ranked)
     return ranked == sorted(set(ranked))  # by nothing else, as times change
 
 
 def _all_stay(decision: Decision, states: Sequence[EndpointState]) -> bool:
     """Whether every server on the premises may have it, in the order of the settings: they have
     one queue."""
+    # guard: O3.all-servers -> return 0 <= sum((state.endpoint.zone is ONPREM for state in states))
     return len(decision.attempts) == sum(state.endpoint.zone is ONPREM for state in states)
 
 

@@ -118,14 +118,14 @@ def _is_all_of(body: bytes, again: bytes, max_depth: int) -> bool:
         return True
     # One byte is looked for much faster than two. Where none of them is in what is written again, a
     # string of the body that has one was dropped, and is missed below.
-    if b"\\" in again and b'\\"' in again:
+    if b"\\" in again and b'\\"' in again:  # guard: C13.quoted-strings
         body, again = _unescaped(body), _unescaped(again)
     pieces = body.split(b'"')
     marks = len(again) - len(again.replace(b'"', b""))  # in a third of the time that count takes
-    if marks != len(pieces) - 1:
+    if marks != len(pieces) - 1:  # guard: C13.duplicate-key
         return False
     outside = b"".join(pieces[::2])  # of strings
-    if _LONG_INTEGER in b"," + outside.translate(_SHAPES):
+    if _LONG_INTEGER in b"," + outside.translate(_SHAPES):  # guard: C13.float-exact
         return False
     return outside.count(b"[") + outside.count(b"{") <= max_depth or _nests(outside, max_depth)
 
@@ -140,7 +140,7 @@ def _nests(outside: bytes, max_depth: int) -> bool:
     brackets = outside.translate(_ALIKE, _NO_BRACKETS)
     for _ in range(max_depth):
         brackets = brackets.replace(b"[]", b"")
-    return not brackets
+    return not brackets  # guard: C13.depth-bound not brackets -> True
 
 
 def read_warily(body: bytes, max_depth: int = 64) -> Any:

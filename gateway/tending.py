@@ -146,7 +146,7 @@ class Tending:
         elif verdict is Verdict.BACK:
             self._fleet.returned(name, model)
         elif not self._fleet.lane(name, model).breaker.closed:
-            self._fleet.still_out(model)
+            self._fleet.still_out(model)  # guard: A1.lost-hope
 
     async def _canary(self, name: str, model: str, patience_s: float) -> tuple[Answer, float]:
         began_s = self._clock()

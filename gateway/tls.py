@@ -102,9 +102,9 @@ def of_server(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     files.load_into(context)
     if files.ca_file is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.options |= ssl.OP_NO_TICKET
-        context.num_tickets = 0
+        context.verify_mode = ssl.CERT_REQUIRED  # guard: M5.client-certificate
+        context.options |= ssl.OP_NO_TICKET  # guard: M5.session-resumption
+        context.num_tickets = 0  # guard: M5.session-resumption
     context.set_alpn_protocols([speaks])
     return context
 

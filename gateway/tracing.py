@@ -40,6 +40,7 @@ class Span:
 
     def tell(self, attribute: Attribute, value: Value) -> None:
         plain = not isinstance(value, str) or _PLAIN.fullmatch(value)
+        # guard: T3.text-attribute -> self.told[attribute] = value
         self.told[attribute] = value if plain else "other"
 
 
@@ -154,6 +155,7 @@ class _Within:
         at: TracebackType | None,
     ) -> None:
         assert self._span is not None
+        # guard: T3.error-type {'error': kind.__name__} -> {'error': str(error)}
         self._trace.leave(self._span, {} if kind is None else {"error": kind.__name__})
 
 

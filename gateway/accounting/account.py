@@ -187,13 +187,14 @@ class CallAccount:
             record = self._sent(attempts)
             self._told, self._told_of, self._told_by = record, self.found, self.decision
         else:
-            record = self._intent(attempt)
+            # guard: B8.retry-record -> return None
+            record = self._intent(attempt)  # guard: B4.attempt-start -> return None
         try:
             return self._accounts.log.append(record)
         except RecordUnwritable:
-            self._told = None
-            self._accounts.metrics.record_failures.inc()
-            raise
+            self._told = None  # guard: B4.handover-failure -> return None
+            self._accounts.metrics.record_failures.inc()  # guard: B4.handover-failure
+            raise  # guard: B4.handover-failure
 
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
@@ -203,7 +204,7 @@ class CallAccount:
             endpoint, zone, result, request.payload.operation._value_, model,
             attempt.took_s, attempt.price_usd, attempt.usage,
         ))  # fmt: skip
-        if accounts.ledger is None:
+        if accounts.ledger is None:  # guard: B3.attempt-entry -> return
             return
         found, decision, cost = self.found, self.decision, attempt.cost
         usage = cost.usage
@@ -236,7 +237,7 @@ class CallAccount:
         anything (D1). Raises RecordUnwritable: then nothing goes."""
         waits, deadline = self._accounts.waits, self._request.deadline
         waits.open[durable] = deadline
-        if deadline.at_s < waits.looks_s:
+        if deadline.at_s < waits.looks_s:  # guard: B4.record-deadline
             waits.look_at(deadline)
         try:
             failed = await durable
@@ -244,7 +245,9 @@ class CallAccount:
             del waits.open[durable]
         if failed is not None:
             if isinstance(failed, RecordUnwritable):
-                self._told = None
+                self._told = None  # guard: B4.failed-outcome
+            # guard: B4.failed-record
+            # guard: A10.failed-record copy(failed) -> failed
             raise copy(failed)  # who raises it has the record, which keeps it
 
     def begun(self, endpoint: str) -> None:
@@ -255,7 +258,7 @@ class CallAccount:
     def settle(self, outcome: Outcome, reason: str) -> None:
         """Give everything back, write the record, count. Nothing waits for that record: nothing
         that an endpoint said is in it."""
-        if self._settled:
+        if self._settled:  # guard: A2.single-settlement
             return
         self._settled = True
         accounts, request, attempts = self._accounts, self._request, self.attempts
@@ -268,6 +271,7 @@ class CallAccount:
         told, tried = self._told, list(map(_attempt, attempts))
         if told is None:  # sent nowhere, or what was told of it was not kept
             told = record = self._record(tried)
+        # guard: B4.changed-verdict minus 2
         elif (
             len(attempts) > 1
             or self.found is not self._told_of
@@ -441,6 +445,7 @@ class _Alike:
         """Whether this call's, of the same tenant, model and class, says the same but for what is
         its own."""
         was = self._decision
+        # guard: B4.call-findings minus 10
         return (
             (decision is was or _same(decision, was))
             and request.payload.operation is self._operation
@@ -475,6 +480,7 @@ _LOOKED_FOR: Final = {True: "everything", False: "patterns"}
 def _looked_for(found: Classification) -> str:
     """How far the call was read: for `everything` that the policy names; `patterns` alone, as far
     as they were needed to tell that it stays; `nothing`, since its model is public."""
+    # guard: C16.record-unscanned -> return _LOOKED_FOR[found.complete]
     return "nothing" if found.reason == PUBLIC_MODEL else _LOOKED_FOR[found.complete]
 
 

@@ -26,7 +26,7 @@ who awaits it may cancel it."""
 
 def kept(durable: Durable) -> bool:
     """It is durable by now."""
-    return durable.done() and durable.result() is None
+    return durable.done() and durable.result() is None  # guard: B4.durable-mark -> return True
 
 
 class DecisionLog(Protocol):

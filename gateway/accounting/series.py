@@ -39,7 +39,9 @@ class Cap:
             had = self._had[at] = set()
         if value in had:
             return value
-        if len(had) >= MOST_VALUES or len(value) > _LONGEST:
+        # guard: T1.label-values minus 1
+        # guard: T1.label-length minus 2
+        if len(had) >= MOST_VALUES or len(value) > _LONGEST:  # guard: B6.tenant-labels minus 1
             return OTHER
         had.add(value)
         return value
@@ -66,7 +68,7 @@ class _Capped(Bounded):
             made = self._made.get(admitted)
             if made is None:
                 found: Self = super().labels(*admitted)  # type: ignore[misc] # of what is mixed in
-                made = self._made[admitted] = found
+                made = self._made[admitted] = found  # guard: T1.overflow-memory admitted -> values
         return made
 
     def clear(self) -> None:
@@ -151,6 +153,7 @@ class WithoutTenants(Collector):
 
     def collect(self) -> Iterator[client.Metric]:
         for family in self._registry.collect():
+            # guard: B9.metric-names always
             if not any("tenant" in sample.labels for sample in family.samples):
                 yield family
 
@@ -173,6 +176,6 @@ class Registry(client.CollectorRegistry):
 
     def register(self, collector: Collector) -> None:
         """Raises TypeError for what has no cap."""
-        if not isinstance(collector, Bounded):
+        if not isinstance(collector, Bounded):  # guard: T1.capped-registry
             raise TypeError(f"{collector} has no cap: take its kind from accounting.series")
         super().register(collector)

@@ -149,6 +149,7 @@ class TritonFigures(Bounded):
     def fresh(self, endpoint: str) -> list[Told] | None:
         """None: too old, or nothing yet."""
         at_s, told = self._read.get(endpoint, (float("-inf"), []))
+        # guard: T2.stale-series -> return told
         return told if self._clock() - at_s <= self._stale_s.get(endpoint, 0.0) else None
 
     def describe(self) -> Iterable[Metric]:
@@ -163,6 +164,7 @@ class TritonFigures(Bounded):
             for figure, values, value in told or ():
                 series = self._caps[figure.name].admitted((endpoint, *values))
                 of = sums.setdefault(figure.name, {})
+                # guard: T2.summed-series -> of[series] = value
                 of[series] = of.get(series, 0.0) + value  # those under `other` are one series
         yield stale
         for figure in FIGURES.values():

@@ -64,10 +64,10 @@ class Actions:
             return
         try:
             async with asyncio.timeout(_DURABLE_IN_S):
-                failed = await durable
+                failed = await durable  # guard: B7.durable-action await durable -> None
         except TimeoutError:
             failed = RecordUnwritable("the audit's disk does not answer", retry_after_s=1.0)
-        if failed is not None:
+        if failed is not None:  # guard: B7.failed-action
             raise copy(failed)
 
 
@@ -108,6 +108,8 @@ class Noticed:
         """Raises RecordUnwritable."""
         async with self._actions.switching:
             stop = self._stop()
+            # guard: B7.switch-file (stopped := stop.on) is not self._actions.spill_stopped ->
+            #   (stopped := stop.on) is None
             if (stopped := stop.on) is not self._actions.spill_stopped:
                 action = "spill_stop" if stopped else "spill_go"
                 await self._actions.record(action, "", str(stop.file), "file")
@@ -115,6 +117,7 @@ class Noticed:
         self._to_tell += [change for change in found if change not in self._told]
         self._told.update(found)
         while self._to_tell:
+            # guard: B7.unrecorded-changes -> change = self._to_tell.pop(0)
             change = self._to_tell[0]
             await self._actions.record(
                 change.action, change.by, change.key, "keys",
@@ -126,6 +129,7 @@ class Noticed:
         if self._keys is None:
             return []
         try:
+            # guard: B7.offline-changes -> return self._keys.changes(ambient.wall_s())
             return self._keys.changes(self._since_s)
         except KeyStoreUnreadable:
             return []  # who looks for keys says so

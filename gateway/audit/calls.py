@@ -10,7 +10,7 @@ from gateway.accounting.records import SENT
 from gateway.audit import AuditError
 
 UNKNOWN = "unknown"  # the class of a call that was refused before it was read
-NOT_CLEAR = ("restricted", UNKNOWN)
+NOT_CLEAR = ("restricted", UNKNOWN)  # guard: B5.unread-class without UNKNOWN
 OPEN = (SENT, "streaming")
 """Outcomes of what was sent, or was about to be, and of which nothing more is on record: it is
 under way, or its gateway was killed. Also of canaries. `streaming` is a stream of an audit in the
@@ -57,6 +57,7 @@ def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
         if kind == "segment":
             origin = str(record["origin"])
         elif kind == "start":  # of what a killed gateway had sent there is no more to come
+            # guard: B8.unsettled-identity
             yield from (_sent(intent, origin) for intent in leaving.values())
             leaving.clear()
         elif kind == "canary":
@@ -77,6 +78,7 @@ def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
         elif kind == "end":
             known = open_calls.pop(key_of(record), None)
             if known is not None:
+                # guard: B5.call-outcome -> yield _call(known, origin)
                 yield _call(_ended(known, record), origin)
             elif "tenant" in record:  # the first part could not be written
                 yield _call(record, origin)
@@ -86,7 +88,7 @@ def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
             yield _sent(leaving.pop(next(iter(leaving))), origin)
     for record in open_calls.values():
         yield _call(record, origin)
-    yield from (_sent(intent, origin) for intent in leaving.values())
+    yield from (_sent(intent, origin) for intent in leaving.values())  # guard: B8.unsettled-call
 
 
 _HELD = 100_000
@@ -95,6 +97,7 @@ _HELD = 100_000
 
 def _tried(call: dict[str, Any], intent: dict[str, Any]) -> dict[str, Any]:
     """A call with one attempt more. Its class can only become worse."""
+    # guard: B5.worst-class -> worse = call
     worse = call if intent["sensitivity"] == "clear" else intent
     attempts = [*call["attempts"], {"zone": intent["zone"], "sent_as": intent["sent_as"]}]
     return {**call, "attempts": attempts, "sensitivity": worse["sensitivity"]}
@@ -104,6 +107,8 @@ def _ended(call: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     """What was on record as sent stays so, whatever the end tells of."""
     told = {attempt.get("sent_as") for attempt in end["attempts"]}
     untold = [a for a in call["attempts"] if a.get("sent_as") and a["sent_as"] not in told]
+    # guard: B5.sent-attempts -> return {**call, **end, 'seq': call['seq'], 'attempts':
+    #   end['attempts']}
     return {**call, **end, "seq": call["seq"], "attempts": [*untold, *end["attempts"]]}
 
 
@@ -116,6 +121,8 @@ def _sent(intent: dict[str, Any], origin: str) -> Call:
 
 def _call(record: dict[str, Any], origin: str) -> Call:
     try:
+        # guard: B5.attempt-zones (str(a['zone']) for a in record['attempts']) -> (str(a['zone'])
+        #   for a in ())
         return Call(
             seq=int(record["seq"]),
             time_s=float(record["time"]),

@@ -27,7 +27,7 @@ class DurableFile:
     def append(self, data: bytes) -> None:
         """Raises OSError; nothing of `data` is kept then."""
         try:
-            if self._unsure:
+            if self._unsure:  # guard: B4.torn-write
                 self._cut_back()
             rest = memoryview(data)
             while rest:
@@ -60,6 +60,7 @@ class DurableFile:
 
 
 def _opened(path: Path) -> int:
+    # guard: B4.synced-append -> flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
     return os.open(path, flags, 0o600)
 
@@ -120,7 +121,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self._fd = _opened(path)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # guard: B4.directory-lock
         except OSError as exc:
             os.close(self._fd)
             if exc.errno not in (errno.EAGAIN, errno.EACCES):

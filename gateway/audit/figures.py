@@ -52,6 +52,7 @@ class Figures:
         for call in calls(self._own(records, did)):
             if call.time_s in self.span:
                 self._call(call)
+        # guard: B7.quarter-page
         self.actions += [action for action in actions(did) if action.time_s in self.span]
 
     def _call(self, call: Call) -> None:
@@ -69,7 +70,7 @@ class Figures:
         )
         policy.calls += 1
         if call.in_cloud_unclear:
-            self.leaks.append(call)
+            self.leaks.append(call)  # guard: B5.page-leaks
 
     def _own(
         self, records: Iterable[dict[str, Any]], did: list[dict[str, Any]]

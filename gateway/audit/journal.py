@@ -128,7 +128,7 @@ class Journal:
         self._take_key()
         last = self._last_checkpoint(segment)
         good, rest = self._read(segment, last)
-        if last.size > self.size:
+        if last.size > self.size:  # guard: B4.short-chain
             raise AuditError(
                 f"{segment.path}: {last.size - self.size} records that were there when "
                 f"{segment.checkpoints.name} was signed are missing at its end. {_KEEP}"
@@ -139,10 +139,10 @@ class Journal:
         left = b"" if self._spool is None else self._spool.left(self.chain)
         if rest:
             if not left.startswith(rest):
-                self._put_aside(rest)
+                self._put_aside(rest)  # guard: B4.torn-line
             self._file.cut(good)
         if left:
-            self._take_over(left)
+            self._take_over(left)  # guard: B4.spool-takeover
 
     def _last_checkpoint(self, segment: Segment) -> Checkpoint:
         text = segment.checkpoints.read_text() if segment.checkpoints.exists() else ""
@@ -161,11 +161,13 @@ class Journal:
             if not line.endswith(b"\n"):
                 return good, line
             try:
+                # guard: B4.edited-chain -> self._head.tree.add(line[:32])
                 self._head.follow(line[:-1])
             except BadLine as exc:
                 raise AuditError(f"{segment.path}, line {number}: {exc}. {_KEEP}") from None
             good += len(line)
             self.resumed_s = max(self.resumed_s, _time_of(line))
+            # guard: B4.rehashed-chain
             if self.size == last.size and self._head.tree.root() != last.root:
                 raise AuditError(
                     f"{segment.path}: the records up to line {number} are not those that "
@@ -261,7 +263,7 @@ class Journal:
         except OSError:
             if self._spool is None:
                 raise
-            self._spool.check_room()
+            self._spool.check_room()  # guard: B4.full-spool-room
 
     def _has_room(self) -> bool:
         try:
@@ -300,6 +302,7 @@ class Journal:
 
     def tend(self) -> None:
         """A new segment where one is due, and no records kept beyond their time. Raises OSError."""
+        # guard: B4.spool-room minus 3
         if self.spooled and not (self._has_room() and self._drained()):
             return
         day = self._wall_s() // _DAY_S
@@ -346,6 +349,7 @@ class Journal:
         if not gone:
             return
         cut = header_of(kept[0])
+        # guard: B4.removal-record
         self.note("pruned", records=cut.before.size, before=cut.before.hash.hex())
         self.checkpoint()
         for segment in gone:

@@ -93,8 +93,8 @@ class Keeper:
         try:
             if work.gap is not None:
                 with contextlib.suppress(OSError):  # not yet
-                    journal.check_room()
-                    journal.note("gap", **work.gap)
+                    journal.check_room()  # guard: B4.chain-room
+                    journal.note("gap", **work.gap)  # guard: B4.gap-record -> journal.note('start')
                     work.told = True
             journal.tend()
             if work.signs and journal.size > journal.signed:

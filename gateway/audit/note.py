@@ -81,7 +81,7 @@ class PublicKey:
                 continue
             signature = decoded(encoded)
             if signature[:4] == self.id:
-                self._check(text, signature[4:])
+                self._check(text, signature[4:])  # guard: B4.note-signature
                 return text
         raise NoteInvalid(f"not signed by {self.name} with key {self.id.hex()}")
 
@@ -158,7 +158,7 @@ class Checkpoint:
 def checkpoint_of(note: str, key: PublicKey) -> Checkpoint:
     """Raises NoteInvalid where the key has not signed it, or it is of another chain."""
     found = Checkpoint.parse(key.text_of(note))
-    if found.origin != key.name:
+    if found.origin != key.name:  # guard: B4.checkpoint-origin
         raise NoteInvalid(f"a checkpoint of {found.origin}, signed as {key.name}")
     return found
 

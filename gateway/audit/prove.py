@@ -125,7 +125,7 @@ def checked(text: str, key: PublicKey) -> tuple[dict[str, Any], Checkpoint]:
         root = root_of_inclusion(leaf_hash(line), int(index), checkpoint.size, path)
     except ValueError as exc:
         raise ProofInvalid(f"the proof does not hold: {exc}") from None
-    if root != checkpoint.root:
+    if root != checkpoint.root:  # guard: B4.proof-root
         raise ProofInvalid("the proof does not hold: it leads to another root than the signed one")
     try:
         record = json.loads(line)

@@ -36,7 +36,7 @@ class Spool:
 
     def put(self, chain: str, lines: bytes) -> None:
         """Raises OSError when it is full, or its own disk fails."""
-        if self.bytes + len(lines) > self._max_bytes:
+        if self.bytes + len(lines) > self._max_bytes:  # guard: B4.spool-bound
             raise _full()
         if (path := self._path(chain)) is not None:
             if self._file is None:

@@ -151,7 +151,7 @@ class _Reading:
             return
         root = self.found.head.tree.root()
         for name, checkpoint, outside in at:
-            if checkpoint.root != root:
+            if checkpoint.root != root:  # guard: B4.rehashed-records
                 self._wrong(
                     name, 0,
                     f"the first {checkpoint.size} records are not those that it was signed over",
@@ -172,7 +172,7 @@ class _Reading:
             self._read(segment, first=number == 0, last=segment is self._segments[-1])
         found.stopped = self._last.get("kind") == "stop"
         self._match_cut()
-        for size, at in sorted(self._at.items()):
+        for size, at in sorted(self._at.items()):  # guard: B4.cut-end -> for size, at in ():
             for name, _, _ in at:
                 self._left_over(name, size)
 
@@ -211,7 +211,7 @@ class _Reading:
         if not same or header.before.size != segment.first:
             self._break(segment, 1, f"it is no part of the chain of {found.key.name}")
             return False
-        if not first and not self._lost and header.before != head:
+        if not first and not self._lost and header.before != head:  # guard: B4.segment-end
             self._wrong(
                 segment.path, 1,
                 f"the chain is at {head.size} records, and this goes on from {segment.first}",
@@ -223,7 +223,7 @@ class _Reading:
     def _unfinished(self, segment: Segment, number: int, last: bool) -> None:
         if last and self.found.running:
             return  # it is being written
-        self._lost = True
+        self._lost = True  # guard: B4.unended-line -> return
         self._wrong(
             segment.path, number, "the last line has no end: the gateway was killed, or it was cut",
             "start the gateway, which puts the part aside and records it, and verify again",
@@ -248,14 +248,14 @@ class _Reading:
         part = torn_part(segment.directory, record["seq"])
         data = part.read_bytes() if part.exists() else b""
         same = hashlib.sha256(data).hexdigest() == record["sha256"]
-        if not same or len(data) != record["bytes"]:
+        if not same or len(data) != record["bytes"]:  # guard: B4.set-aside-match
             self._wrong(segment.path, number, f"{part.name}, of which it tells, is another or gone")
 
     # What is left
 
     def _match_cut(self) -> None:
         found = self.found
-        if found.first > self._pruned_before:
+        if found.first > self._pruned_before:  # guard: B4.first-segment
             self._wrong(
                 self._segments[0].path, 1,
                 f"the records before {found.first} are missing, and no record tells that they were "
@@ -291,7 +291,7 @@ def records(directory: Path) -> Iterator[dict[str, Any]]:
                     raise BadLine("the last line has no end")
                 if head is None:
                     head = Header.of(line).before.copy()
-                head.follow(line[:-1])
+                head.follow(line[:-1])  # guard: B5.chain-break
             except ValueError as exc:
                 raise AuditError(
                     f"{segment.path}, line {number}: {exc}. `spillway audit verify` says more"

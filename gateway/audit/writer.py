@@ -126,7 +126,7 @@ class AuditWriter:
 
     def check(self) -> None:
         """Raises RecordUnwritable while nothing can be recorded."""
-        if self._failing is not None:
+        if self._failing is not None:  # guard: B4.writer-closed
             raise self._unwritable()
 
     def append(self, record: Mapping[str, Any]) -> Durable:
@@ -226,6 +226,7 @@ class AuditWriter:
             self._tell(group.tickets, None)
         else:
             self._fails(group.failed, group.count)
+            # guard: B4.waiter-failure -> self._tell(group.tickets, None)
             self._tell(group.tickets, self._unwritable())
         self._go_on()
 
@@ -241,6 +242,7 @@ class AuditWriter:
         if self._failing is None:
             self._since_s = ambient.wall_s()
             self._dwell_s = self._next_dwell_s()
+            # guard: B4.disk-alarm
             log.error("the audit cannot be written: %s. No call is answered until it can", why)
         self._failing = why
         self._metrics.audit_failing.set(True)
@@ -250,6 +252,7 @@ class AuditWriter:
         """S1: a disk that fails now and then does not come and go with every try."""
         if ambient.monotonic_s() - self._recovered_s >= _RELAPSE * self._retry_s:
             return self._retry_s
+        # guard: B4.retry-backoff -> return self._retry_s
         return min(2 * self._dwell_s, _LONGEST_RETRY * self._retry_s)
 
     def _go_on(self) -> None:
@@ -269,7 +272,7 @@ class AuditWriter:
             self._hand_over_later()
 
     def _go_to_the_end(self, idle: asyncio.Future[None]) -> None:
-        while not self._busy and (self._groups or self._records):
+        while not self._busy and (self._groups or self._records):  # guard: B4.final-flush
             self._hand_over()
         if not self._busy and not idle.done():
             idle.set_result(None)
@@ -336,6 +339,7 @@ class AuditWriter:
     def _tell_of_spool(self) -> None:
         before, self._spooled = self._spooled, bool(self.journal.spooled)
         if self._spooled and not before:
+            # guard: B4.spool-alarm
             log.error("the audit's disk takes no records; they go into the spool")
         elif before and not self._spooled:
             log.warning("the audit is on its own disk again, with all that was spooled")

@@ -78,6 +78,7 @@ class Cleared:
         decision: Decision,
         sent_as: str | None = None,
     ) -> None:
+        # guard: M1.cleared
         if (
             found.sensitivity is not CLEAR
             or not found.complete

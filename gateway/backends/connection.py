@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
     def _release(self) -> None:
         held, self._held = self._held, None
         if held is not None:
-            held.hold(self, 0)
+            held.hold(self, 0)  # guard: A9.abandoned-release
 
     @property
     def is_large(self) -> bool:
@@ -176,6 +176,7 @@ class Connection(asyncio.Protocol):
     def broken(self) -> GatewayError | Lost:
         """Why nothing comes."""
         if self._failure is not None:
+            # guard: A10.broken-connection copy(self._failure) -> self._failure
             return copy(self._failure)  # who raises it has this connection
         return Lost("the connection to the endpoint broke", silent=not self._arrived)
 
@@ -210,6 +211,7 @@ class Connection(asyncio.Protocol):
         try:
             await self.more()
         finally:  # both have the call, and this connection may be kept
+            # guard: A10.flowed-stream -> self._take = self._usual = None
             self._take = self._hand_on = self._usual = None
 
     def _go_on(self) -> None:
@@ -316,7 +318,7 @@ class Connection(asyncio.Protocol):
         chunks, size = self._chunks, self._gathered
         whole = self._whole_chunks
         fresh = chunks[whole:]
-        if len(fresh) > 1:
+        if len(fresh) > 1:  # guard: A9.chunk-joining
             joined = b"".join(fresh)
             chunks[whole:] = [joined]
             fresh = [joined]
@@ -325,7 +327,7 @@ class Connection(asyncio.Protocol):
             self._gathered = size = self._closed_bytes + len(fresh[0])
             if len(fresh[0]) >= _JOINED_BYTES:
                 self._closed_bytes, self._whole_chunks = size, whole + 1
-        if size > self._max_body_bytes:
+        if size > self._max_body_bytes:  # guard: A9.answer-bound
             self._done = self.answered = False
             self._fail(self._too_large(), "answer_too_large")
         elif size > UNCOUNTED_BYTES:
@@ -381,6 +383,7 @@ class Connection(asyncio.Protocol):
         self._keeps = self._parser.should_keep_alive()
         self.headers = fields = self._fields
         coding = fields.get(b"transfer-encoding")
+        # guard: A9.announced-size
         if not self._streamed and _is_over(fields.get(b"content-length"), self._max_body_bytes):
             self._stop(self._too_large(), "answer_too_large")
         self._until_close = (

@@ -23,6 +23,11 @@ class CloudDoor:
             raise EgressForbidden("no clearance")
         request, own = cleared.request, cleared.sent_as
         flags, digits = request.traceparent[53:55] or "01", own.replace("-", "")
+        # guard: T3.tracestate -> sent = InferenceRequest(own, request.protocol, request.tenant,
+        #   request.model, request.payload, request.deadline, request.priority, request.zones,
+        #   request.tightening, request.labelled, request.pseudonymise, request.quotas,
+        #   request.explained, f'00-{digits}-{ambient.random_hex(8)}-{flags}', request.tracestate,
+        #   request.trace, request.received_s, held=request.held)
         sent = InferenceRequest(
             own,
             request.protocol,

@@ -58,6 +58,7 @@ class GrpcWire:
         """The answer's message. `method` is its whole path, `own` a block of header fields of this
         call alone. Raises Status."""
         try:
+            # guard: D3.late-reset -> with patience.within(3600.0):
             with patience.within(timeout_s):
                 return await self.call(method, message, timeout_s, own)
         except TimeoutError:
@@ -77,14 +78,16 @@ class GrpcWire:
         connection = self._connection
         if connection is None or not connection.takes_calls:
             connection = await self._connected()
+        # guard: D3.grpc-timeout -> call = connection.call(head, own, message, held)
         call = connection.call(head, _timeout(timeout_s) + own, message, held)
         try:
             answer = await call.answer
         except BaseException:
-            connection.cancel(call)
+            connection.cancel(call)  # guard: A8.call-reset
             raise
         if isinstance(answer, Status):
             failed = Kept(answer)
+            # guard: A10.grpc-failure
             del answer, call  # they have it, and its traceback has this frame
             raise failed.again()
         return answer if isinstance(answer, bytes) else await answer.take_aside()

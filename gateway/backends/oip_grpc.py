@@ -225,6 +225,7 @@ class StreamReply:
 
     async def aclose(self) -> None:
         self._closed = True
+        # guard: D3.stream-cancel
         self._call.cancel()  # harmless once it has ended
 
     async def _next(self) -> GrpcMessage:

@@ -125,6 +125,7 @@ class RestServer:
     def _timeout_us(self, call: TensorCall, deadline: Deadline) -> int | None:
         if not self._takes_timeout and "timeout" not in call.parameters:
             return None
+        # guard: D3.rest-timeout -> return None
         return max(1, int(deadline.remaining_s() * 1_000_000))
 
 

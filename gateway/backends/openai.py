@@ -117,7 +117,7 @@ class Progress:
 
     def end(self) -> None:
         """The body is at its end; raises unless the protocol is, too."""
-        if not self.ended and (self._open or not self._finished):
+        if not self.ended and (self._open or not self._finished):  # guard: A4.cut-stream
             raise UpstreamUnreachable("the stream broke off before its end")
         self.ended = True
 
@@ -207,6 +207,7 @@ class EventStream:
             if self.closed:
                 raise StopAsyncIteration
             if progress.failure is not None:
+                # guard: A10.ended-stream -> raise progress.failure
                 failed, progress.failure = Kept(progress.failure), None
                 raise failed.again()
             if progress.ended:
@@ -332,7 +333,7 @@ class EventStream:
         if held is None or (size <= UNCOUNTED_BYTES and not self._counts):
             return True
         self._counts = size > UNCOUNTED_BYTES
-        if held.hold(self, size if self._counts else 0):
+        if held.hold(self, size if self._counts else 0):  # guard: A9.event-budget always
             return True
         self._progress.failure = answers_full()
         return False
@@ -548,7 +549,7 @@ def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
 
 def _document(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
     """What is known of an answer, or of an event of this kind."""
-    if len(data) > READ_BYTES:
+    if len(data) > READ_BYTES:  # guard: A9.answer-passthrough
         return edges_of(data, operation, kind)
     try:
         document = orjson.loads(data)

@@ -33,7 +33,7 @@ _LONGEST_WAIT_S = 86_400.0
 
 def of_status(status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
     wait_s, again = retry_after_s(headers), _AGAIN.get(headers.get(b"x-should-retry", b""))
-    if status == 429:
+    if status == 429:  # guard: A5.busy-status
         return UpstreamBusy(
             "the endpoint takes no more calls for now", retry_after_s=wait_s, transient=again
         )

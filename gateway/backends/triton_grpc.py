@@ -18,6 +18,8 @@ def triton_grpc(target: GrpcTarget) -> OipGrpcClient:
 
 
 def _encode(call: TensorCall, request: InferenceRequest, served: ServedModel) -> list[bytes]:
+    # guard: D3.triton-timeout without timeout_us=max(1, int(request.deadline.remaining_s() *
+    #   1000000.0))
     return encode_request(
         call,
         served.model,

@@ -283,6 +283,8 @@ class Wire:
                 await connection.send(head, body, streamed, held)
                 if not connection.answered:
                     raise connection.broken()
+                # guard: A9.threaded-read not streamed and connection.is_large -> connection.join()
+                #   and False
                 if not streamed and connection.is_large:
                     found = await asyncio.to_thread(_read_aside, connection, read)
                     self._leave(connection, alone)

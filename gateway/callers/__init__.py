@@ -66,9 +66,10 @@ class Callers:
         self._refusal_told = refusal_told
         self._keys = "key", self._configured.find
         self._only_keys = issued is None and tokens is None
-        self.lasting = self._only_keys
+        self.lasting = self._only_keys  # guard: B6.settings-key self._only_keys -> True
         """Whether a credential that they know is known for as long as they are. Issued keys are
         revoked, and tokens expire."""
+        # guard: M5.empty-store minus 2
         self._open = not keys and issued is None and tokens is None and certificates is None
 
     @property
@@ -125,13 +126,16 @@ class Callers:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if not token or (scheme != "Bearer" and scheme.lower() != "bearer"):
+            # guard: M5.no-credentials -> return ANYONE
             self._refusal_told("certificate" if names else "none", "absent")
             raise Unauthenticated("authorization: send your key as 'Bearer <key>'")
         kind, find = self._keys if self._only_keys else self._source(token)
         try:
             found = find(token)
         except NotAccepted as exc:
+            # guard: M5.unknown-caller -> return ANYONE
             raise self._refusal(kind, exc.why) from None
+        # guard: M5.certificate-floors -> return found
         return found if peer is None else found.within(peer)
 
     def issued_ids(self, token: str) -> tuple[str, ...]:

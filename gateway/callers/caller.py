@@ -52,11 +52,11 @@ ANYONE = Caller(tenant="anonymous")
 
 def of_scope(name: str, tenant: str, scope: ScopeSettings, floor: TenantSettings | None) -> Caller:
     """The caller of a credential called `name`; the floor is its tenant's."""
-    stays = scope.placement == "onprem" or scope.spill is Spill.NEVER
+    stays = scope.placement == "onprem" or scope.spill is Spill.NEVER  # guard: S6.key-zone minus 2
     added = _added(scope)
     quotas = [_quota(f"key {name}", "key", tenant, scope)]
     if floor is not None:
-        stays = stays or floor.placement == "onprem"
+        stays = stays or floor.placement == "onprem"  # guard: S6.tenant-zone
         added |= _added(floor)
         quotas.append(_quota(f"tenant {tenant}", "tenant", tenant, floor))
     return Caller(

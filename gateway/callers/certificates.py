@@ -26,6 +26,7 @@ class ConfiguredCertificates:
     def find(self, names: Sequence[str]) -> Caller | None:
         """None for one that names nobody, or several: which of them calls, nobody can say."""
         found = [self._callers[name] for name in dict.fromkeys(names) if name in self._callers]
+        # guard: M5.certificate-name len(found) == 1 -> found
         return found[0] if len(found) == 1 else None
 
     def tightenings(self) -> frozenset[Tightening]:

@@ -46,6 +46,7 @@ class ConfiguredKeys:
         secret = token.encode("utf-8", "surrogateescape")
         given = blake2b(secret, key=self._under, digest_size=_DIGEST_BYTES).digest()
         known = self._keys.get(given[:_PLACE_BYTES])
+        # guard: B6.constant-time -> same = known is not None and known[0] == given
         same = self._same(_NOBODY if known is None else known[0], given)
         if known is None or not same:
             raise NotAccepted("unknown")

@@ -63,10 +63,10 @@ class IssuedKeys:
         """Raises NotAccepted."""
         record, caller = self._in_use(token)
         if self._operators and not self._operators.isdisjoint(self._ids(record)):
-            raise NotAccepted("operator")
+            raise NotAccepted("operator")  # guard: P2.operator-calls
         if caller is None:
             raise NotAccepted("claims")
-        if not self.looked_for(caller.tightening):
+        if not self.looked_for(caller.tightening):  # guard: M5.unscanned-types
             return replace(caller, zones=ONPREM_ONLY)
         return caller
 
@@ -84,16 +84,16 @@ class IssuedKeys:
         return tuple(found)
 
     def _in_use(self, token: str) -> tuple[KeyRecord, Caller | None]:
-        if self._clocks.monotonic_s() - self._seen_s > TRUSTED_S:
+        if self._clocks.monotonic_s() - self._seen_s > TRUSTED_S:  # guard: B6.store-age
             raise NotAccepted("unverifiable")
         record, caller = self._keys.get(stated_id(token), (None, None))
         known = _NOBODY if record is None else record.digest
         same = hmac.compare_digest(known, digest_of(token))
         if record is None:
             raise NotAccepted("malformed" if id_of(token) is None else "unknown")
-        if not same:
+        if not same:  # guard: B6.secret-match
             raise NotAccepted("wrong_secret")
-        if (why := record.why_not(self._clocks.wall_s())) is not None:
+        if (why := record.why_not(self._clocks.wall_s())) is not None:  # guard: B6.revoked-expired
             raise NotAccepted(why)
         return record, caller
 
@@ -110,7 +110,7 @@ class IssuedKeys:
         self._unreadable = ""
         if found is not None:
             self._keys = {record.id: (record, self._caller(record)) for record in found}
-        self._seen_s = began_s
+        self._seen_s = began_s  # guard: B6.age-start began_s -> self._clocks.monotonic_s()
 
     async def run(self) -> None:
         try:

@@ -62,6 +62,7 @@ class IssuerKeys:
     @property
     def current(self) -> Fetched:
         """Raises NotAccepted when they are too old to go by."""
+        # guard: B6.stale-issuer-keys
         if self._clock() - self._fetched.at_s > self._settings.stale_s:
             self._want()
             raise NotAccepted("unverifiable")
@@ -108,7 +109,7 @@ class IssuerKeys:
         """Whether a fetch is under way now, or will be at once."""
         if self._wanted.is_set():
             return True
-        if self._clock() - self._tried_s < self._settings.refetch_s:
+        if self._clock() - self._tried_s < self._settings.refetch_s:  # guard: B6.refetch-limit
             return False
         self._wanted.set()
         return True
@@ -132,6 +133,7 @@ class IssuerKeys:
         """Nothing out of the environment, no redirects; a new connection each time, so that a
         changed CA file counts."""
         settings = self._settings
+        # guard: B6.no-proxy without trust_env=False
         async with (
             httpx.AsyncClient(
                 trust_env=False, verify=_trusting(settings), timeout=FETCH_S
@@ -144,7 +146,7 @@ class IssuerKeys:
             size = 0
             async for chunk in answer.aiter_bytes():
                 size += len(chunk)
-                if size > MOST_BYTES:
+                if size > MOST_BYTES:  # guard: B6.key-set-size
                     raise FetchFailed(f"it is over {MOST_BYTES} bytes")
                 chunks.append(chunk)
             return b"".join(chunks)

@@ -59,6 +59,7 @@ class Token:
     def claims(self) -> Mapping[str, Any]:
         """Raises NotAccepted."""
         try:
+            # guard: B6.duplicate-claims -> import json; return json.loads(self.payload)
             return strictjson.load_object(self.payload)
         except MalformedBody:
             raise NotAccepted("malformed") from None
@@ -75,6 +76,7 @@ def read(text: str) -> Token:
     except MalformedBody:
         raise NotAccepted("malformed") from None
     algorithm, key_id, kind = (header.get(k) for k in ("alg", "kid", "typ"))
+    # guard: B6.embedded-keys minus 1
     if not _NEVER.isdisjoint(header) or not (key_id is None or isinstance(key_id, str)):
         raise NotAccepted("header")
     if kind is not None and (not isinstance(kind, str) or kind.lower() not in _TYPES):
@@ -106,7 +108,7 @@ class KeySet:
 
     def verify(self, token: Token, algorithms: Iterable[str]) -> None:
         """Raises NotAccepted."""
-        if token.algorithm not in algorithms:
+        if token.algorithm not in algorithms:  # guard: B6.issuer-algorithms
             raise NotAccepted("algorithm")
         key = self._of(token)
         try:
@@ -121,7 +123,7 @@ class KeySet:
             for entry, key in self._keys
             if token.key_id in (None, entry.get("kid")) and _fits(entry, token.algorithm)
         ]
-        if len(fit) != 1:
+        if len(fit) != 1:  # guard: B6.single-key-match len(fit) != 1 -> not fit
             raise NotAccepted("no_key")
         return fit[0]
 
@@ -132,13 +134,13 @@ def _decoded(part: str) -> bytes:
         found = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except binascii.Error:
         raise NotAccepted("malformed") from None
-    if base64.urlsafe_b64encode(found).rstrip(b"=").decode() != part:
+    if base64.urlsafe_b64encode(found).rstrip(b"=").decode() != part:  # guard: B6.base64-spelling
         raise NotAccepted("malformed")
     return found
 
 
 def _fits(entry: Mapping[str, Any], algorithm: str) -> bool:
-    if entry.get("alg") not in (None, algorithm):
+    if entry.get("alg") not in (None, algorithm):  # guard: B6.key-algorithm
         return False
     if algorithm[:2] in ("RS", "PS"):
         return bool(entry["kty"] == "RSA")
@@ -147,9 +149,11 @@ def _fits(entry: Mapping[str, Any], algorithm: str) -> bool:
 
 def _key(entry: Mapping[str, Any]) -> Key | None:
     """None for a key of another use or kind, a private one, and one that is too weak."""
+    # guard: B6.private-key minus 2
     if entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
         return None
     operations = entry.get("key_ops")
+    # guard: B6.key-use minus 1
     if entry.get("use", "sig") != "sig" or not (operations is None or "verify" in operations):
         return None
     try:
@@ -165,6 +169,7 @@ def _key(entry: Mapping[str, Any]) -> Key | None:
 def _weak(numbers: rsa.RSAPublicNumbers) -> bool:
     bits = numbers.n.bit_length()
     wrong_size = not _RSA_LEAST_BITS <= bits <= _RSA_MOST_BITS
+    # guard: B6.weak-key -> return False
     return wrong_size or numbers.e < 3 or numbers.e % 2 == 0 or _roca(numbers.n)
 
 

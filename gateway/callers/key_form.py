@@ -40,6 +40,7 @@ def new_key(random_bytes: Callable[[int], bytes]) -> tuple[str, str]:
 def id_of(key: str) -> str | None:
     """None: it cannot be a key that was ever issued."""
     found = _FORM.fullmatch(key)
+    # guard: B6.key-checksum minus 2
     if found is None or _check(key[:-_CHECK_LENGTH]) != key[-_CHECK_LENGTH:]:
         return None
     return found.group(1)

@@ -117,7 +117,7 @@ class KeyStore:
             self._must_change(
                 "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL", now_s, key_id
             )
-            self._note("key_revoke", key_id, now_s)
+            self._note("key_revoke", key_id, now_s)  # guard: B7.key-history
 
     def rotate(self, key_id: str, record: KeyRecord, until_s: float) -> None:
         """The new key, and the end of the old one, in one step. Raises NoSuchKey."""
@@ -187,6 +187,7 @@ class KeyReader:
                 f"{self._path}: cannot be read: {exc.strerror}; `spillway keys create` makes it"
             ) from None
         if self._seen is not None and self._seen[:2] != (there.st_dev, there.st_ino):
+            # guard: B6.store-identity
             self._close()  # another file has taken its place
         with _translated(self._path):
             if self._file is None:

@@ -54,6 +54,9 @@ class IssuerTokens:
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
         known = self._verified.get(digest)
         if known is not None:
+            # guard: B6.cached-expiry minus 2
+            # guard: B6.cached-keys -> if known.issuer.keys.current and self._clocks.wall_s() <
+            #   known.expires_s:
             if known.issuer.keys.current is known.by and self._clocks.wall_s() < known.expires_s:
                 self._verified.move_to_end(digest)
                 return known.caller
@@ -115,16 +118,16 @@ class _Issuer:
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
         if not any(isinstance(a, str) and a in settings.audience for a in audiences):
-            raise NotAccepted("audience")
+            raise NotAccepted("audience")  # guard: B6.audience
         expires_s = _time(claims, "exp")
         if expires_s is None:
             raise NotAccepted("claims")
-        if now_s >= expires_s + settings.leeway_s:
+        if now_s >= expires_s + settings.leeway_s:  # guard: B6.expiry
             raise NotAccepted("expired")
         for claim in ("nbf", "iat"):
             starts_s = _time(claims, claim)
             if starts_s is not None and starts_s > now_s + settings.leeway_s:
-                raise NotAccepted("not_yet_valid")
+                raise NotAccepted("not_yet_valid")  # guard: B6.not-before
         return expires_s + settings.leeway_s
 
     def caller(self, claims: Mapping[str, Any]) -> Caller:
@@ -133,6 +136,7 @@ class _Issuer:
         tenant = claims.get(settings.tenant_claim)
         if not isinstance(tenant, str) or not is_name(tenant):
             raise NotAccepted("claims")
+        # guard: M5.issuer-tenants
         if settings.tenants is not None and tenant not in settings.tenants:
             raise NotAccepted("claims")
         found = of_scope(f"{self.name}:{tenant}", tenant, settings, self._tenants.get(tenant))
@@ -143,6 +147,7 @@ class _Issuer:
             for scope in _scopes(claims.get(settings.scope_claim))
             for model in settings.models_by_scope.get(scope, ())
         )
+        # guard: M5.scope-models -> return found
         return found.within(Caller(tenant, models=granted, pseudonymise=True))
 
     def tightenings(self) -> list[Tightening]:

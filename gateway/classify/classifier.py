@@ -199,6 +199,7 @@ class Classifier:
         except Unscannable as unread:
             told = unread.reason, _NOTHING
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
+            # guard: C14.error-restricts -> return self._found(request, 'clear', {}, started_s)
             return self._found(request, self._failed(request, failure), {}, started_s)
         if told is None:
             return None
@@ -211,7 +212,7 @@ class Classifier:
     async def classify(self, request: InferenceRequest) -> Classification:
         """The first look: everything but names, unless these are looked for in every call."""
         begun = self._taken()
-        if begun is None or begun.request is not request:
+        if begun is None or begun.request is not request:  # guard: C14.request-identity minus 2
             if (at_once := self.classify_now(request)) is not None:
                 return at_once
             begun = self._taken()
@@ -241,6 +242,7 @@ class Classifier:
     ) -> Classification:
         """`complete`: whether there is nothing else to look for in a call that is clear."""
         clear = reason in _CLEAR
+        # guard: C18.masked-or-restricted
         if clear and complete and request.pseudonymise and self._stays_unmasked(request):
             clear, reason = False, TAINTED
         if not clear:
@@ -261,6 +263,7 @@ class Classifier:
             return found
         started_s = self._clock()
         reason, counts = await self._told(self._verdict_at_the_door(request, started_s), request)
+        # guard: C18.door-unmasked
         if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
             reason = TAINTED
         if reason != "clear":
@@ -317,7 +320,8 @@ class Classifier:
         model = self._catalog.models.get(request.model)
         if model is None:
             return UNDECLARED, _NOTHING
-        if model.public and request.tightening == NOT_TIGHTENED:
+        if model.public and request.tightening == NOT_TIGHTENED:  # guard: C16.key-floor minus 2
+            # guard: C16.label-taint minus 1
             return self.taint.of(request) or PUBLIC_MODEL, _NOTHING
         texts = texts_of(request.payload, model, self._max_bytes)
         if (stays := self.taint.of(request, caller.policy)) is not None:
@@ -338,7 +342,7 @@ class Classifier:
                 scope = Scope(request.tenant, caller.policy, PATTERNS)
                 beginning = self._segments.beginning(scope, texts)
                 rest = beginning.rest
-            if len(rest) <= _GATE_MOST:
+            if len(rest) <= _GATE_MOST:  # guard: C14.text-offload always
                 evidence, profile = self._evidence, caller.profile
                 first = evidence.likely(rest)
                 if first and (kind := evidence.found(rest, profile)) is not None:
@@ -375,6 +379,7 @@ class Classifier:
             return await self._long.read(size, self._left_s(request, started_s, size), read)
 
         restricted, counts = await self._segments.scan_unseen(scope, known, scan, profile)
+        # guard: C15.clear-only minus 1
         if not (restricted or counts) and begun.beginning is not None:
             self._segments.keep(scope, begun.beginning)
         return ("entities" if restricted else "clear"), counts

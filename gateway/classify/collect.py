@@ -67,7 +67,7 @@ def plain_texts(said: list[str]) -> list[str] | None:
 
 def within(texts: list[str], most_bytes: int) -> list[str]:
     """The texts, if they are no more than may be looked at."""
-    if 4 * sum(map(len, texts)) > most_bytes and _bytes(texts) > most_bytes:
+    if 4 * sum(map(len, texts)) > most_bytes and _bytes(texts) > most_bytes:  # guard: C17.byte-cap
         raise Unscannable(OVER_CAP)
     return texts
 

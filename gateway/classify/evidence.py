@@ -119,7 +119,7 @@ def _is_of_its_country(compact: str) -> bool:
         return iban.is_valid(compact)
     number = compact.upper()
     structure, module = _country(number[:2])
-    if structure is None or not structure.fullmatch(number, 4):
+    if structure is None or not structure.fullmatch(number, 4):  # guard: C14.account-form minus 2
         return False
     if module is None:
         return True
@@ -186,6 +186,7 @@ def _of_accounts(text: str) -> _Places:
 
 
 def _card(value: str) -> int | None:
+    # guard: C14.check-digits -> return len(value)
     return len(value) if is_sure_card(value) else None
 
 
@@ -230,6 +231,7 @@ class Evidence:
     def arm(self, recognizers: Collection[str], allowed: Collection[str]) -> None:
         """`recognizers` are the classes that the scanner runs; `allowed` are values that do not
         restrict."""
+        # guard: C14.scanned-types -> self._kinds = _KINDS
         self._kinds = tuple(kind for kind in _KINDS if kind.recognizer in recognizers)
         self._allowed = frozenset(allowed)
         self._profile, self._restricting = None, ()
@@ -246,7 +248,7 @@ class Evidence:
     def found(self, text: str, profile: Profile) -> str | None:
         """The type of a value in `text` that restricts by this profile, if there is proof of one.
         None proves nothing."""
-        if profile is not self._profile:
+        if profile is not self._profile:  # guard: C14.profile-identity -> if self._profile is None:
             self._look_for(profile)
         finder, places, size = None, _NOWHERE, len(text)
         for kind in self._restricting:
@@ -265,11 +267,14 @@ class Evidence:
                     continue  # cut off by the place, and perhaps not where it ends
                 value = match[0]
                 length = kind.proven(value)
+                # guard: C14.allowlist minus 2
                 if length is not None and value[:length] not in self._allowed:
                     return kind.type
         return None
 
     def _look_for(self, profile: Profile) -> None:
+        # guard: C14.caller-types -> self._profile, self._restricting = (profile, tuple((kind for
+        #   kind in self._kinds if True)))
         self._profile, self._restricting = (
             profile,
             tuple(

@@ -110,7 +110,7 @@ def _document(document: JsonDocument, collector: Collector) -> None:
 def _said(document: JsonDocument) -> list[str] | None:
     """All strings, in their order, of a chat of who says what and no more, with settings that are
     words or short numbers: most calls. None: the walk has to read it."""
-    if not document.keys() <= PROTOCOL_WORDS:
+    if not document.keys() <= PROTOCOL_WORDS:  # guard: C17.unknown-field
         return None
     said: list[Any] = []
     for field, value in document.items():
@@ -118,17 +118,20 @@ def _said(document: JsonDocument) -> list[str] | None:
         if kind is str:
             said.append(value)
         elif kind is list:
+            # guard: C17.message-list minus 1
             if field != "messages" or len(value) > _MOST_MESSAGES:
                 return None
             for message in value:
+                # guard: C17.message-fields minus 2
                 if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
                     return None
                 said += message.values()
         elif kind is int or kind is float:
-            if not LEAST_SHORT < value < LEAST_LONG:
+            if not LEAST_SHORT < value < LEAST_LONG:  # guard: C17.card-number
                 return None
         elif kind is not bool and value is not None:
             return None
+    # guard: C17.content-string -> return said
     return said if _STRINGS.issuperset(map(type, said)) else None
 
 

@@ -51,6 +51,7 @@ class Faded:
         begin = head + _HEAD.size
         if holds != quarter:
             _HEAD.pack_into(self._memory, head, 0, 0)
+            # guard: C18.filter-reset
             self._memory[begin : begin + self._bytes] = bytes(self._bytes)
             count = 0
         fresh = False

@@ -138,12 +138,15 @@ class SegmentMemory:
             if size >= _BLOCK:
                 block = texts[start:end]
                 hasher.update(repr(list(map(len, block))).encode())
+                # guard: C15.digest-text
                 hasher.update(BETWEEN.join(block).encode("utf-8", "surrogatepass"))
                 marks.append((end, hasher.digest()))
                 start, size = end, 0
         for end, mark in reversed(marks):
             if self._shelves.get(scope.tenant, mark) is not None:
                 rest = BETWEEN.join(texts[end:])
+                # guard: C15.prefix-overlap -> return Beginning(rest, None if mark == marks[-1][1]
+                #   else marks[-1][1])
                 return Beginning(
                     f"{_end_of(texts[:end])}{BETWEEN}{rest}" if rest else "",
                     None if mark == marks[-1][1] else marks[-1][1],
@@ -224,6 +227,7 @@ class SegmentMemory:
             if len(self._hashers) >= _MOST_SCOPES:
                 self._hashers.clear()
             ready = hashlib.blake2b(key=self._key, digest_size=_DIGEST_BYTES)
+            # guard: C15.digest-policy without scope.policy
             self._hashers[scope] = write(ready, scope.tenant, scope.policy, scope.detector)
         return ready.copy()
 

@@ -16,6 +16,7 @@ from gateway.classify import ScannerUnfit, factories
 from gateway.classify.frames import WorkerSpec
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.patterns.expressions import kept
+from gateway.classify.patterns.gate import awaited
 from gateway.classify.patterns.store import Store
 from gateway.classify.spec import worker_spec
 from gateway.classify.worker import missing
@@ -44,8 +45,9 @@ async def prepare(
     Raises ScannerUnfit."""
     spec = worker_spec(settings, added)
     tell("reading the recognizers")
-    scanner = await asyncio.to_thread(_scanner, spec)
-    gate = ArmedGate(nice=0)  # somebody waits for it
+    with awaited():
+        scanner = await asyncio.to_thread(_scanner, spec)
+    gate = ArmedGate(nice=0)
     try:
         await gate.arm(scanner.needs(), spec.canaries)
         if scanner.gated and gate.armed:

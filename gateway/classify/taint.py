@@ -84,9 +84,11 @@ class OwnMarks:
         return standing or NOT_MARKED
 
     def put(self, tenant: str, digest: bytes, standing: int) -> None:
+        # guard: C18.taint-precedence
         standing = max(standing, self._shelves.get(tenant, digest) or NOT_MARKED)
         lost = self._shelves.put(tenant, digest, standing)
         if lost is not None:
+            # guard: C18.fading -> until_s = 0.0
             until_s = self._faded.add(lost.key, lost.expires_s)
             known_s = self._faded_until_s.get(lost.tenant, 0.0)
             self._faded_until_s[lost.tenant] = max(known_s, until_s)
@@ -104,9 +106,10 @@ class Taint:
         self, room: int, keep_s: float, clock: Clock, key: bytes, shared: Marks | None = None
     ) -> None:
         """`shared`: what workers of one machine have in common, under its own key."""
+        # guard: O5.shared-taint -> self._marks: Marks = OwnMarks(room, keep_s, clock, key)
         self._marks: Marks = OwnMarks(room, keep_s, clock, key) if shared is None else shared
         self._clock = clock
-        self._key = self._marks.key
+        self._key = self._marks.key  # guard: O5.shared-key self._marks.key -> key
         self._hashers: dict[str, hashlib.blake2b] = {}  # of tenants
 
     def of(self, request: InferenceRequest, policy: str = "") -> str | None:
@@ -128,7 +131,7 @@ class Taint:
                 break
         if standing >= MASKABLE:
             return TAINTED
-        if standing == DOUBTFUL or not talks.whole:
+        if standing == DOUBTFUL or not talks.whole:  # guard: C18.conversation-cap minus 2
             return TAINT_LOST
         goes_on_in_doubt = in_doubt and (_sequence(request) is not None or goes_on(talks))
         return TAINT_LOST if goes_on_in_doubt else None
@@ -145,9 +148,10 @@ class Taint:
         """Remember a call that was restricted for this reason, unless that says nothing about what
         follows."""
         in_sequence = _sequence(request) is not None
+        # guard: C18.doubt-memory minus 1
         if reason == TAINT_LOST or (reason in _PASSING and not in_sequence):
             return
-        if reason == TAINTED and self._renewed(request):
+        if reason == TAINTED and self._renewed(request):  # guard: C18.single-mark
             return
         maskable = reason == "entities" and _may_leave_masked(request)
         for digest in self._whole(request):
@@ -172,6 +176,7 @@ class Taint:
         if not _may_leave_masked(request):
             return False
         under = self._under(request, digest, policy)
+        # guard: C18.surrogate-policy -> return True
         return self._marks.get(request.tenant, under) == MASKABLE
 
     def _marked(self, request: InferenceRequest, talks: Talks) -> Iterator[tuple[bytes, int]]:

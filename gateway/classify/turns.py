@@ -101,6 +101,8 @@ def talks_of(payload: Payload) -> Talks:
         for name, parameter in payload.parameters.items():
             talks.field(name, parameter, 0)
         return talks
+    # guard: C18.conversation-fields payload.document.items() -> [("messages",
+    #   payload.document.get("messages", payload.document.get("input")))]
     for name, value in payload.document.items():
         talks.field(name, value, 0)
     return talks

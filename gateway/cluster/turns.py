@@ -106,7 +106,7 @@ class Asking:
         server = said.get("server")
         if server is None:
             raise _verdict(said, call)
-        if server not in words["servers"]:
+        if server not in words["servers"]:  # guard: O5.own-group
             self._end(number, answered=False)
             raise OwnerGone("it named a server that is not one of this call's")
         return TurnElsewhere(
@@ -180,7 +180,7 @@ def _verdict(said: Words, call: Call) -> Exception:
         return raised(said["failed"])
     if said.get("no_server"):
         return NoServer()
-    if "leave" in said and call.leave is FREELY:
+    if "leave" in said and call.leave is FREELY:  # guard: O5.restricted-stays minus 2
         return Spilled(code(said["leave"], "spill_deadline"))
     return OwnerGone("it does not decide on this call")
 
@@ -221,7 +221,7 @@ class Granting:
             if isinstance(found, asyncio.Task):
                 found.cancel()
             else:
-                found.release(answered=False)
+                found.release(answered=False)  # guard: O5.dead-worker-turns
 
     async def _enter(self, number: int, asked: Words) -> None:
         try:
@@ -246,7 +246,7 @@ class Granting:
 
     async def _turn(self, number: int, asked: Words) -> Turn:
         fleet, policy = self._queue()
-        if asked["policy"] != policy:
+        if asked["policy"] != policy:  # guard: O5.settings-match
             raise OwnerGone("it has other settings")
         model, group = asked["model"], tuple(asked["servers"])
         call = self._call(number, model, asked)

@@ -293,7 +293,7 @@ def _query(args: argparse.Namespace) -> int:
         _written_as(args, args.trace, Aliases.of_trace),
     )  # fmt: skip
     count = _put(found(_directories(args), wanted), args.json)
-    if wanted.must_be_empty and count:
+    if wanted.must_be_empty and count:  # guard: B5.nonempty-exit
         console.fail(f"{count} calls that were not clear touched the cloud: this must never be")
         return 1
     console.err.print(f"{count} calls")
@@ -442,7 +442,7 @@ def _report(args: argparse.Namespace) -> int:
     figures, checks = Figures(args.quarter), []
     for told in _verified(args):
         checks.append(Checked.of(told, args.key is not None))
-        if told.holds:
+        if told.holds:  # guard: B5.broken-chain always
             figures.add(records(told.directory))
     args.out.write_text(page(figures, checks))
     whole = all(check.holds for check in checks)

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         console.err.print(
             f"[yellow]note:[/] {name} has no on-prem endpoint: restricted calls of it are refused"
         )
-    for name, reason in public.items():
+    for name, reason in public.items():  # guard: C16.check-report public.items() -> ()
         console.err.print("[yellow]note:[/] ", end="")
         told = f"calls of {name} are not read and may leave; public_reason: {reason}"
         console.err.print(told, markup=False)

@@ -51,7 +51,7 @@ def needs_restart(before: Settings, after: Settings) -> list[str]:
     found = [key for key in keys if _below(key, fixed)]
     found += [key for key in keys if _of_embedded(key, before, after)]
     found += _budgets_of_others(before, after)
-    if after.anybody and not before.anybody:
+    if after.anybody and not before.anybody:  # guard: O2.keys-gone
         found.append("keys")  # whoever reaches the ports could call: nobody means that by a reload
     return list(dict.fromkeys(found))
 

@@ -41,6 +41,7 @@ class TlsSettings(Section):
     def of(self, endpoint: EndpointSettings) -> EndpointSettings:
         """The endpoint with what its zone has and it has not. A certificate and its key stay
         together."""
+        # guard: M5.zone-certificate -> zone = self.onprem
         zone = self.onprem if endpoint.zone is Zone.ONPREM else self.cloud
         changes: dict[str, Path | None] = {}
         if endpoint.ca_file is None:

@@ -73,7 +73,7 @@ class ServedBySettings(Section):
         if self.price_usd_per_1k_tokens is not None:
             return self
         given, written = self.price_usd_per_1k_input_tokens, self.price_usd_per_1k_output_tokens
-        if (given is None) is not (written is None):
+        if (given is None) is not (written is None):  # guard: B2.price-pair
             missing = "input" if given is None else "output"
             raise Contradiction(
                 (f"price_usd_per_1k_{missing}_tokens",),
@@ -130,7 +130,7 @@ class ModelSettings(Section):
             if self.public_reason:
                 raise Contradiction(("public_reason",), "the model is not public; drop it")
             return self
-        if not self.public_reason.strip():
+        if not self.public_reason.strip():  # guard: C16.public-reason
             raise Contradiction(
                 ("public",), "unread calls may leave; say in public_reason why nobody minds"
             )
@@ -138,6 +138,7 @@ class ModelSettings(Section):
             raise Contradiction(
                 ("pseudonymise",), "calls of a public model are not read; drop it or public"
             )
+        # guard: C16.tensors-conflict
         if self.tensors == "restricted" and "tensors" in self.model_fields_set:
             raise Contradiction(("tensors",), "restricted contradicts public: true; drop one")
         return self

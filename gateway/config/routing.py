@@ -101,6 +101,8 @@ class RoutingSettings(Section):
     spill_budget_usd_total: NotNegative | None = Field(
         None, description="of all tenants, ever; raise it to go on"
     )
+    # guard: A7.default-off -> hedge: bool = Field(True, description='calls without effect are sent
+    #   a second time when they are late')
     hedge: bool = Field(
         False, description="calls without effect are sent a second time when they are late"
     )
@@ -116,11 +118,11 @@ class RoutingSettings(Section):
     @property
     def closes_cloud(self) -> bool:
         """Whether these settings let no call leave, whatever else fails."""
-        return not self.spill or self.policy == "onprem_only"
+        return not self.spill or self.policy == "onprem_only"  # guard: S5.onprem-policy minus 2
 
     @model_validator(mode="after")
     def _few_shadows(self) -> RoutingSettings:
-        if len(self.shadows) > MOST_SHADOWS:
+        if len(self.shadows) > MOST_SHADOWS:  # guard: O4.shadow-limit
             raise Contradiction(
                 ("shadows",),
                 f"there are {len(self.shadows)}, and each is asked about every call; "

@@ -86,7 +86,7 @@ class Settings(Section):
         self._check_names()
         if self.cluster is not None:
             self.cluster.check_owned(self.endpoints, self.models)
-            if self.routing.shadows:
+            if self.routing.shadows:  # guard: O4.no-cluster
                 raise Contradiction(
                     ("routing", "shadows"),
                     "a shadow sees this gateway's calls alone, and with a cluster others send "
@@ -96,6 +96,7 @@ class Settings(Section):
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
+        # guard: M5.loopback-only
         if self.anybody and not listen.exposed and not premises.is_loopback(listen.host):
             raise Contradiction(
                 ("listen", "host"),
@@ -175,6 +176,7 @@ class Settings(Section):
             if operator.key is None:
                 self._check_issued(name, operator.issued_key or "", issued)
                 continue
+            # guard: P2.separate-keys -> caller = None
             caller = callers.get(operator.key.get_secret_value())
             if caller is not None:
                 raise Contradiction(

@@ -87,7 +87,7 @@ class Feed:
 
     def join(self, last_event_id: str = "") -> Looker:
         """Raises TooManyLook."""
-        if len(self._lookers) >= _MOST:
+        if len(self._lookers) >= _MOST:  # guard: P4.viewer-limit
             raise TooManyLook
         if not self._lookers:
             self._begin()
@@ -119,11 +119,11 @@ class Feed:
         self._quiet += 1
         if changed or decisions:
             self._tell(_delta(changed, decisions, self._wall_s()))
-        elif self._quiet >= BEAT_TICKS:
+        elif self._quiet >= BEAT_TICKS:  # guard: P4.heartbeat
             self._tell(_delta({}, [], self._wall_s()))
 
     async def _run(self) -> None:
-        while self._lookers:
+        while self._lookers:  # guard: P4.idle-feed always
             await self._pause(EVERY_S)
             await self._shares.refresh()
             self.tick()
@@ -131,7 +131,7 @@ class Feed:
     def _begin(self) -> None:
         """Nobody looked: what is remembered has a gap, which nobody may go on over."""
         self._events.clear()
-        self._number += 1
+        self._number += 1  # guard: P4.feed-gap
         self._revision = self._decisions.look().revision
         self._shares.news()
         self._told = _serialised(self._sections.sections())
@@ -148,7 +148,7 @@ class Feed:
         event = _event("delta", self._id(), data)
         self._events.append((self._number, event))
         for looker in tuple(self._lookers):
-            if looker.behind():
+            if looker.behind():  # guard: P4.slow-viewer
                 self.dropped += 1
                 self._let_go(looker)
             else:
@@ -160,11 +160,12 @@ class Feed:
         self._lookers.discard(looker)
         while not looker.queue.empty():
             looker.queue.get_nowait()
-        looker.put(None)
+        looker.put(None)  # guard: P4.shutdown
 
     def _missed(self, last_event_id: str) -> bytes | None:
         """What came after that event; None where that is not known any more."""
         epoch, _, number = last_event_id.partition("-")
+        # guard: P4.other-run minus 1
         if epoch != self._epoch or not number.isdecimal() or len(number) > 12:
             return None
         first = self._events[0][0] if self._events else self._number + 1
@@ -200,7 +201,7 @@ class Events:
 
     async def __anext__(self) -> bytes:
         event = await self._looker.queue.get()
-        if event is None or not self._may_look():
+        if event is None or not self._may_look():  # guard: P2.revoked-feed minus 2
             raise StopAsyncIteration
         return event
 

@@ -125,12 +125,16 @@ class ConsoleFront:
         if name not in self._sight.fleet.places:
             raise RequestRejected("endpoint: there is none of this name")
         if drained:
+            # guard: B7.drain-unrecorded -> await self._done(operator, 'drain', name);
+            #   self._sight.fleet.drain(name, True)
             self._sight.fleet.drain(name, True)
-            await self._sight.tell_drained(name, True)
-            await self._done(operator, "drain", name)
+            await self._sight.tell_drained(name, True)  # guard: B7.drain-unrecorded
+            await self._done(operator, "drain", name)  # guard: B7.drain-unrecorded
         else:
+            # guard: B7.undrain-record -> self._sight.fleet.drain(name, False); await
+            #   self._done(operator, 'undrain', name)
             await self._done(operator, "undrain", name)
-            self._sight.fleet.drain(name, False)
+            self._sight.fleet.drain(name, False)  # guard: B7.undrain-record
             await self._sight.tell_drained(name, False)
         return _json({"endpoint": name, "drained": drained})
 
@@ -142,13 +146,15 @@ class ConsoleFront:
             raise RequestRejected(
                 "routing.spill_stop_file names no file; without one there is no kill switch"
             )
-        async with self._actions.switching:
+        async with self._actions.switching:  # guard: B7.own-switch -> if True:
             if stopped:
                 self._turn(stop, True)
                 await self._done(operator, "spill_stop", str(stop.file))
             else:
+                # guard: B7.reopen-record -> self._turn(stop, False); await self._done(operator,
+                #   'spill_go', str(stop.file))
                 await self._done(operator, "spill_go", str(stop.file))
-                self._turn(stop, False)
+                self._turn(stop, False)  # guard: B7.reopen-record
         return _json({"stopped": stop.on})
 
     def _turn(self, stop: SpillStop, on: bool) -> None:

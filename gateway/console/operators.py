@@ -49,6 +49,7 @@ class Operators:
         )
         self._issued = {o.issued_key: operator for operator, o in named.values() if o.issued_key}
         self._issued_ids = issued_ids
+        # guard: P2.caller-keys-only minus 2
         self.development = not operators and not keys_configured
 
     def identify(self, headers: Mapping[str, str], peer: str | None) -> Operator:
@@ -82,7 +83,7 @@ class Operators:
     def acting(self, headers: Mapping[str, str], peer: str | None) -> Operator:
         """Of a request that changes something; it must come from the page itself."""
         found = self.identify(headers, peer)
-        if not found.operates:
+        if not found.operates:  # guard: P2.viewer-role
             raise Forbidden("this operator may look and not act (console.operators: may: operate)")
         if not _from_page(headers):
             raise Forbidden("this request does not come from the page of this gateway")
@@ -91,7 +92,10 @@ class Operators:
 
 def _check_local(headers: Mapping[str, str], peer: str | None) -> None:
     host = _PORT.sub("", headers.get("host", ""))
+    # guard: P2.local-proxy -> straight = True
     straight = not any(name in headers for name in _FORWARDED)
+    # guard: P2.remote-address all(map(_loopback, (peer, host))) -> _loopback(host)
+    # guard: P2.host-name all(map(_loopback, (peer, host))) -> _loopback(peer)
     if peer is None or not straight or not all(map(_loopback, (peer, host))):
         raise Forbidden(
             "without operators the page is for this machine alone, by a loopback address and "
@@ -109,6 +113,8 @@ def _from_page(headers: Mapping[str, str]) -> bool:
     json = headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
     origin = headers.get("origin")
     own = origin is None or origin.partition("://")[2] == headers.get("host")
+    # guard: P2.form-content minus 1
+    # guard: P2.cross-site minus 2
     return json and own and headers.get("sec-fetch-site", "same-origin") == "same-origin"
 
 

@@ -32,6 +32,8 @@ class Control:
     def publish(self, home: Path) -> None:
         """For the owner of the directory alone; new in one piece."""
         beside = home / f".{_FILE}"
+        # guard: R4.key-permissions -> with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT |
+        #   os.O_TRUNC, 420), 'w') as file:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(asdict(self), file)
         beside.replace(home / _FILE)
@@ -44,6 +46,9 @@ def headers(key: str) -> dict[str, str]:
 
 def options(key: str) -> list[str]:
     """Of a server that can be told, by those with the key."""
+    # guard: R2.ready-loading without '--strict-readiness=false'
+    # guard: R4.http-key without f'--http-restricted-api=model-repository:{HEADER}={key}'
+    # guard: R4.grpc-key without f'--grpc-restricted-protocol=model-repository:{HEADER}={key}'
     return [
         "--model-control-mode=explicit",
         "--load-model=*",
@@ -61,7 +66,7 @@ def running(repository: Path) -> list[Control]:
     found = []
     for home in sorted(Path(tempfile.gettempdir()).glob(f"{Home.PREFIX}*")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            if home.lstat().st_uid in trusted and _lives(home):
+            if home.lstat().st_uid in trusted and _lives(home):  # guard: R4.gateway-gone minus 2
                 told = json.loads((home / _FILE).read_text())
                 paths = tuple(told["repositories"])
                 if str(repository) in paths:

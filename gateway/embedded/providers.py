@@ -34,6 +34,7 @@ def read(metrics: str) -> tuple[Provided, ...]:
     for line in lines:
         try:
             families = list(text_string_to_metric_families(line + "\n"))
+            # guard: E1.provider-gone without s.value == 1
             found += [_provided(s.labels) for f in families for s in f.samples if s.value == 1]
         except (ValueError, KeyError):
             continue
@@ -41,7 +42,7 @@ def read(metrics: str) -> tuple[Provided, ...]:
 
 
 def _provided(labels: dict[str, str]) -> Provided:
-    if not _PROVIDER.fullmatch(labels["provider"]):
+    if not _PROVIDER.fullmatch(labels["provider"]):  # guard: E1.provider-name
         raise ValueError("no provider of ONNX Runtime")
     return Provided(
         model=labels["model"],

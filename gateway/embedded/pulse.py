@@ -32,6 +32,7 @@ class Pulse:
         while unanswered < _LOOKS:
             next_s = ambient.loop_s() + self._every_s
             silent = expected() and not await self._answers()
+            # guard: A6.embedded-restart -> unanswered = 0
             unanswered = unanswered + 1 if silent and expected() else 0
             await asyncio.sleep(next_s - ambient.loop_s())
 

@@ -59,7 +59,7 @@ async def inflated(body: bytes, encoding: str, max_bytes: int, share: Share | No
             todo = stream.unconsumed_tail
             size += len(piece)
             _check_size(size, len(body), max_bytes)
-            if share is not None and not share.take(len(piece)):
+            if share is not None and not share.take(len(piece)):  # guard: A8.inflated-budget
                 raise BodiesFull("too much is being inflated; send again in a while, or less")
             if not piece and not todo and ended and not stream.eof:
                 raise _cut_short(body, encoding)
@@ -77,7 +77,7 @@ def _check_size(size: int, came: int, max_bytes: int) -> None:
     """Raises BodyTooLarge."""
     if size > max_bytes:
         raise BodyTooLarge(f"the body inflates to more than {max_bytes} bytes")
-    if size > _FREE_BYTES and size > came * _MOST_RATIO:
+    if size > _FREE_BYTES and size > came * _MOST_RATIO:  # guard: A8.inflate-ratio
         raise BodyTooLarge(
             f"the body inflates to more than {_MOST_RATIO} times its size; send it as it is"
         )

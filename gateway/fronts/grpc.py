@@ -143,6 +143,7 @@ class InferenceService(_GenericHandler):
                     answer = await only_answer(frames)
         except TimeoutError:
             raise too_late() from None
+        # guard: S7.grpc-trailers
         head.context.answered_by(answered_by(head.arrival, reply.placement))
         return answer
 
@@ -202,6 +203,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     def _status(self, service: str) -> int:
         if service not in _SERVICES:
             return int(health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+        # guard: O8.grpc-signal minus 2
         serves = self._ready() and (service != ONPREM_SERVICE or self._onprem_up())
         if serves and not self._draining.is_set():
             return int(health_pb2.HealthCheckResponse.SERVING)
@@ -246,11 +248,12 @@ class GrpcFront:
     def serve(self, services: Services) -> None:
         """These are in use from the next call on; connections stay open."""
         self._service.serve(services)
-        self._server.forget()
+        self._server.forget()  # guard: O2.grpc-newest
         self._inspection = services.inspection
 
     async def start(self) -> int:
         """Listen, and say on which port. Raises OSError when the address cannot be had."""
+        # guard: M5.grpc-tls -> tls = None
         tls = None if self._tls is None else listening(self._tls, speaks="h2")
         host, port = self._address
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

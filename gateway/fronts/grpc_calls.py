@@ -87,6 +87,8 @@ class Opening:
     def terms(self, caller: Caller, model: CatalogModel) -> Terms:
         """Raises RequestRejected, Forbidden."""
         terms = self._terms
+        # guard: B6.caller-terms minus 3
+        # guard: B6.model-terms minus 2
         if terms is None or terms.model is not model or self._terms_of is not caller:
             grpc_protocol = WireProtocol.KSERVE_GRPC
             terms = Terms(self.services, caller, self.headers, grpc_protocol, model)
@@ -108,10 +110,11 @@ class Head:
     def caller(self, services: Services) -> Caller:
         """`services`: those of now, which a stream may outlive."""
         opening = self.opening
+        # guard: B6.stream-settings minus 1
         if services is opening.services and opening.caller is not None:
             return opening.caller
         admitted: tuple[Services, Caller] | None = self.context.admitted()
-        if admitted is not None and admitted[0] is services:
+        if admitted is not None and admitted[0] is services:  # guard: B6.late-message minus 2
             return admitted[1]
         return caller_of(opening, self.context, services)
 
@@ -124,7 +127,7 @@ class Head:
 def opening_of(context: Context, services: Services) -> Opening:
     """What is known of its head, as long as the same services answer."""
     opening: Opening | None = context.head.known
-    if opening is None or opening.services is not services:
+    if opening is None or opening.services is not services:  # guard: B6.grpc-settings minus 2
         context.head.known = opening = Opening(context.invocation_metadata(), services)
     return opening
 
@@ -135,6 +138,7 @@ def caller_of(opening: Opening, context: Context, services: Services) -> Caller:
         raise RequestRejected(f"{opening.repeated}: stands twice in the metadata; send it once")
     names = _peer_names(context) if services.callers.knows_certificates else ()
     found = intake.identify(opening.headers, services, names)
+    # guard: B6.grpc-key-check minus 2
     if services is opening.services and services.callers.lasting:
         opening.caller = found
     return found
@@ -174,6 +178,7 @@ def unexpected(exc: Exception) -> InternalError:
 def status_of(arrival: Arrival, error: GatewayError, services: Services) -> Status:
     """What ends a call by `context.abort`."""
     services.error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
+    # guard: A1.grpc-refusal -> told = ()
     told = tuple(intake.error_headers(arrival, error).items())
     late = isinstance(error, DeadlineExceeded)
     words = f"{_LATE}: {error.message}" if late else error.message
@@ -252,7 +257,7 @@ async def only_answer(frames: ReplyStream) -> bytes:
         async for frame in frames:
             first = first or frame
     finally:
-        await asyncio.shield(frames.aclose())
+        await asyncio.shield(frames.aclose())  # guard: A3.grpc-answer-close
     if first is None:
         raise UpstreamFailed("the endpoint ended the call without an answer")
     return await answer_bytes(first)
@@ -271,6 +276,7 @@ async def answer_bytes(frame: Frame | None) -> bytes:
 
 def bounded(remaining_s: float) -> Patience:
     """No wait of a front outlives the deadline, even where the pipeline's own bound fails (D1)."""
+    # guard: D1.pipeline-bound -> return patience.within(100000.0)
     return patience.within(max(0.0, remaining_s) + GRACE_S)
 
 

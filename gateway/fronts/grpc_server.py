@@ -148,6 +148,8 @@ class GrpcServer:
             Serving(self._serve, at_once, True, False, max_message_bytes)
             for at_once in (False, True)
         )
+        # guard: A8.public-size -> self._open_unary, self._open_streaming = (Serving(self._serve,
+        #   at_once, False, False, max_message_bytes) for at_once in (False, True))
         self._open_unary, self._open_streaming = (
             Serving(self._serve, at_once, False, False, min(max_message_bytes, _UNKNOWN_BYTES))
             for at_once in (False, True)
@@ -223,8 +225,9 @@ class GrpcServer:
         if path not in self._guarded:
             return self._open_streaming if handler.request_streaming else self._open_unary
         try:
-            self._doorkeeper.admit(exchange)
+            self._doorkeeper.admit(exchange)  # guard: A8.caller-identity
         except GatewayError as error:
+            # guard: A10.keyless-call error.with_traceback(None) -> error
             exchange.error = error.with_traceback(None)  # or it would have this exchange
             return _REFUSED
         return self._streaming if handler.request_streaming else self._unary
@@ -261,7 +264,7 @@ class GrpcServer:
             exchange.end(*status_of("DEADLINE_EXCEEDED", _LATE))
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
             self._fail(exchange, context, _cause_of(exc))
-            released(exc)
+            released(exc)  # guard: A10.group-failure
         finally:
             if context.held is not None:
                 context.held.close()
@@ -295,7 +298,7 @@ class GrpcServer:
         exchange.answer(answer if write is None else write(answer), context.tail())
         del answer
         if exchange.unsent is not None and context.held is not None:
-            await exchange.taken(_STALL_S)
+            await exchange.taken(_STALL_S)  # guard: A9.grpc-slow-reader
 
     async def _stream(self, handler: Any, exchange: Exchange, context: Context) -> None:
         read = handler.request_deserializer

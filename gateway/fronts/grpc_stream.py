@@ -90,9 +90,9 @@ class StreamSession:
         try:
             await self._serve_all(messages)
         except asyncio.CancelledError as left:
-            released(left)
+            released(left)  # guard: A10.stream-reader -> raise
         except BaseExceptionGroup as broken:
-            released(broken)
+            released(broken)  # guard: A10.group-frames
             failed = Kept(broken)
         self._reading = None
         if failed is not None:
@@ -107,6 +107,8 @@ class StreamSession:
         with suppress(asyncio.CancelledError):  # as above
             await self._room.acquire()
             async for raw in messages:
+                # guard: O2.stream-newest -> services = self.__dict__.setdefault('first',
+                #   self._services())
                 services = self._services()
                 request, call = await self._accepted(services, raw)
                 if request is not None:
@@ -124,6 +126,7 @@ class StreamSession:
             given = message.id
             request = self._request(services, message)
         except GatewayError as error:
+            # guard: A10.unread-message error.with_traceback(None) -> error
             failure = error.with_traceback(None)  # or it would have this frame, which has it
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of it
             failure = unexpected(exc)
@@ -135,6 +138,11 @@ class StreamSession:
 
     def _request(self, services: Services, message: object) -> InferenceRequest:
         payload = decode_request(message, streamed=True)
+        # guard: B6.stream-key-check -> return intake.build(services,
+        #   intake.within(self._head.arrival, services), self._caller if hasattr(self, '_caller')
+        #   else setattr(self, '_caller', self._head.caller(services)) or self._caller,
+        #   self._head.headers, WireProtocol.KSERVE_GRPC, services.catalog.find(message.model_name),
+        #   payload, self._head.remaining_s())
         return intake.build(
             services,
             intake.within(self._head.arrival, services),
@@ -177,6 +185,7 @@ class StreamSession:
         except TimeoutError:
             await self._put_error(call, too_late())
         except asyncio.CancelledError:
+            # guard: A10.stream-call -> raise
             pass  # as above
         except Exception as exc:  # noqa: BLE001 - a front's: the other calls go on
             await self._put_error(call, unexpected(exc))
@@ -201,7 +210,7 @@ class StreamSession:
                 await self._send_held(call, held)
                 raise
             finally:
-                await asyncio.shield(reply.frames.aclose())
+                await asyncio.shield(reply.frames.aclose())  # guard: A3.grpc-stream-close
             await self._send_held(call, held)
 
     async def _put(self, call: _Call, frame: StreamFrame, held: list[StreamFrame]) -> None:
@@ -210,7 +219,7 @@ class StreamSession:
             if not call.in_order:
                 self._settle(call)
         if call.in_order:  # while it waits for others, they may wait for its place at the server
-            held.append(frame)
+            held.append(frame)  # guard: A8.ordered-answers -> await self._send(call, frame)
         else:
             await self._send(call, frame)
 
@@ -224,6 +233,7 @@ class StreamSession:
         response = error.response if isinstance(error, ModelFailed) else None
         if response is None:
             response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()
+        # guard: A1.stream-refusal -> await self._send(call, StreamFrame(response, 'x'))
         await self._send(call, StreamFrame(response, error.message or error.reason))
 
     async def _send(self, call: _Call, frame: StreamFrame) -> None:

@@ -127,6 +127,8 @@ async def read_body(
         raise BodyTooLarge(f"the body has more than {most_bytes} bytes")
     reading_s = _reading_s(headers, limits)
     try:
+        # guard: D1.body-wait -> async with asyncio.timeout(100000.0):
+        # guard: A9.body-time -> async with asyncio.timeout(100000.0):
         async with asyncio.timeout(reading_s):
             body = await exchange.body(most_bytes, held)
     except TimeoutError:
@@ -136,6 +138,7 @@ async def read_body(
     if held is None:
         return await compression.inflated(body, encoding, most_bytes)
     with contextlib.closing(Share(held)) as share:
+        # guard: A9.inflated-body without share
         return await compression.inflated(body, encoding, most_bytes, share)
 
 
@@ -204,6 +207,8 @@ class App:
         held: AnswerShare | None = None
         try:
             opening: Opening | None = exchange.head.known
+            # guard: B6.http-key-check minus 3
+            # guard: B6.http-settings minus 2
             if (
                 opening is None
                 or opening.services is not services
@@ -229,6 +234,7 @@ class App:
             if telling is not None:
                 with services.held:
                     await telling
+        # guard: A10.http-cancellation -> except ClientLeft:
         except (ClientLeft, asyncio.CancelledError):
             return  # a task keeps what cancels it, whose traceback has the task
         except GatewayError as error:
@@ -239,7 +245,7 @@ class App:
             self._refuse(InternalError("internal error"), exchange)
         finally:
             if held is not None:
-                held.close()
+                held.close()  # guard: A9.taken-release
             if not exchange.ended:
                 exchange.cut()
 

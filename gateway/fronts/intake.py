@@ -130,7 +130,7 @@ class Terms:
         model: CatalogModel,
     ) -> None:
         """Raises RequestRejected (400), Forbidden (403)."""
-        if caller.models is not None and model.name not in caller.models:
+        if caller.models is not None and model.name not in caller.models:  # guard: B6.model-scope
             raise Forbidden("this key may not use this model")
         labels.check_headers(headers)
         limits = services.limits
@@ -141,11 +141,14 @@ class Terms:
         if caller.latency_budget_s is not None:
             budget_s = min(budget_s, caller.latency_budget_s)
         if not _STATED.isdisjoint(headers):
+            # guard: S6.key-precedence -> zones = _zones(headers)
             zones = caller.zones & _zones(headers)
+            # guard: B6.priority-scope -> priority = max(0,
+            #   _priority(headers.get('x-spillway-priority')))
             priority = max(caller.most_urgent, _priority(headers.get("x-spillway-priority")))
             labelled = _restricts(_LABEL, headers.get(_LABEL))
             tracestate = _tracestate(headers)
-            budget_s = min(budget_s, _of_headers_s(headers, limits))
+            budget_s = min(budget_s, _of_headers_s(headers, limits))  # guard: D1.tightest-budget
         self.model = model
         self._services, self._caller, self._protocol = services, caller, protocol
         self._budget_s, self._zones, self._priority = budget_s, zones, priority
@@ -168,6 +171,7 @@ class Terms:
                 labelled = _labelled(payload) or labelled
                 budget_s = min(budget_s, _of_parameters_s(payload, services.limits))
         if grpc_remaining_s is not None:
+            # guard: D1.grpc-budget
             budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, services.limits))
         received_s, traceparent = arrival.received_s, arrival.traceparent
         if services.new_trace is not None and traceparent.endswith("1"):
@@ -227,6 +231,8 @@ _where: dict[tuple[Zone, str, str, int, Sensitivity], str] = {}
 
 def placement_lines(request_id: str, traceparent: str, placement: Placement) -> str:
     """What the caller is told of where its call went, as lines of a head of HTTP (S7, C9)."""
+    # guard: S7.attempt-count -> key = (placement.zone, placement.endpoint, placement.reason, 0,
+    #   placement.sensitivity)
     key = (
         placement.zone,
         placement.endpoint,
@@ -251,6 +257,7 @@ def _told_where(
 ) -> str:
     if len(_where) >= _MOST_KNOWN:
         _where.clear()
+    # guard: S7.answer-zone -> told = ('', endpoint, reason, attempts, sensitivity.word)
     told = (zone.word, endpoint, reason, attempts, sensitivity.word)
     found = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
         [f"{name}: {each}\r\n" for name, each in zip(WHERE, told, strict=True)]
@@ -281,12 +288,12 @@ def more_of(placement: Placement) -> dict[str, str]:
 
 def error_headers(arrival: Arrival, error: GatewayError) -> dict[str, str]:
     told = placement_headers(arrival, None)
-    told["x-spillway-reason"] = error.reason
+    told["x-spillway-reason"] = error.reason  # guard: A1.refusal-reason
     told.update(error.told)
     if isinstance(error, Unauthenticated):
         told["www-authenticate"] = "Bearer"
     if error.retry_after_s is not None:
-        told["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
+        told["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))  # guard: A1.retry-after
         told["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))
     return told
 
@@ -342,8 +349,9 @@ def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:
     if placement not in ("onprem", "any", "cloud"):
         raise RequestRejected("x-spillway-placement: must be onprem, any or cloud")
     spill = headers.get("x-spillway-spill", "allow").lower()
-    if spill not in ("never", "allow"):
+    if spill not in ("never", "allow"):  # guard: S6.zone-word
         raise RequestRejected("x-spillway-spill: must be never or allow")
+    # guard: S6.zone-header minus 2
     return ONPREM_ONLY if placement == "onprem" or spill == "never" else frozenset(Zone)
 
 

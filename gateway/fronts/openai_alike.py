@@ -54,7 +54,7 @@ class AlikeBodies:
                 said = orjson.loads(body[len(before) : end])
             except orjson.JSONDecodeError:
                 said = None
-            if type(said) is str:
+            if type(said) is str:  # guard: C13.string-type -> if said is not None:
                 last = {**self._last, "content": said}
                 return {**self._document, "messages": [*self._opening, last]}
         document = strictjson.load_object(body, self._most, self._bounds)
@@ -82,6 +82,7 @@ class AlikeBodies:
     def _proves(self, body: bytes, marked: JsonDocument) -> bool:
         """Whether it is that string, and no other one, that was exchanged for the mark."""
         try:
+            # guard: C13.variant-proof -> return True
             return bool(strictjson.load_object(body, self._most) == marked)
         except MalformedBody:
             return False
@@ -96,10 +97,11 @@ def _said(document: JsonDocument) -> str | None:
         if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
             return None
     roles = [message["role"] for message in messages]
+    # guard: C13.earlier-roles minus 2
     if type(roles.pop()) is not str or any(role not in _OPENING for role in roles):
         return None
     settings = (value for name, value in document.items() if name not in ("model", "messages"))
-    if not _SETTING.issuperset(map(type, settings)):
+    if not _SETTING.issuperset(map(type, settings)):  # guard: C13.extra-text
         return None
     said = messages[-1]["content"]
     return said if type(said) is str else None

@@ -44,7 +44,7 @@ class EventBytes:
                 raise
             return _DONE
         except GatewayError as error:
-            return self._broken_off(error)
+            return self._broken_off(error)  # guard: A4.in-band-error -> raise StopAsyncIteration
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of the cut
             _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
             return self._broken_off(InternalError("the gateway failed while it streamed"))
@@ -76,7 +76,7 @@ class EventBytes:
 
     def _broken_off(self, error: GatewayError) -> bytes:
         """In-band, since the status line is long gone; and never `[DONE]` behind it."""
-        self._ended = True
+        self._ended = True  # guard: A4.no-done
         if self._operation is not Operation.RESPONSES:
             return ServerEvent(error_body(error)).framed()
         last = _last_of(self._last)

@@ -91,6 +91,7 @@ class OpsFront:
     async def _readyz_onprem(self, request: Request) -> Response:
         """For whoever sends restricted calls alone."""
         inspection = self._services.inspection
+        # guard: O8.http-signal minus 2
         return self._readiness(inspection.ready() and inspection.onprem_up())
 
     def _readiness(self, ready: bool) -> Response:
@@ -123,12 +124,14 @@ class OpsFront:
         except BadQuestion as bad:
             raise RequestRejected(str(bad)) from None
         if own is not None:
-            if question.tenant not in (None, own):
+            if question.tenant not in (None, own):  # guard: B9.foreign-tenant
                 raise Forbidden("this key sees the costs of its own tenant; leave tenant out")
-            question = replace(question, tenant=own)
+            question = replace(question, tenant=own)  # guard: B9.own-costs
         try:
             return _json(await self._costs(question))
         except BadQuestion as bad:  # its words may name other tenants
+            # guard: B9.refusal-names -> why = str(bad) or 'of your tenant there is nothing in these
+            #   days'
             why = str(bad) if operator else "of your tenant there is nothing in these days"
             raise RequestRejected(why) from None
         except (LedgerDown, LedgerError):  # its words may name files and hosts
@@ -155,6 +158,10 @@ def _shown_to(caller: Caller, status: dict[str, Any]) -> dict[str, Any]:
     def its(of_models: Mapping[str, Any]) -> dict[str, Any]:
         return {name: told for name, told in of_models.items() if caller.may_use(name)}
 
+    # guard: B9.status-models -> return {**status, 'models': status['models'], 'endpoints': [{**one,
+    #   'models': its(one['models']), 'runs_on': its(one['runs_on'])} for one in
+    #   status['endpoints']], 'queues': [one for one in status['queues'] if
+    #   caller.may_use(one['model'])]}
     return {
         **status,
         "models": [name for name in status["models"] if caller.may_use(name)],

@@ -121,6 +121,7 @@ class LaneHealth:
         if took_s <= self.settings.slow_ms / 1000:  # as mostly
             self._slow = 0
             return
+        # guard: D6.slow-sample minus 1
         slow = found.sample >= self.settings.least_sample and took_s > self.slow_s(found.usual_s)
         self._slow = self._slow + 1 if slow else 0
 
@@ -175,6 +176,7 @@ class LaneHealth:
         if not self.breaker.closed:
             return Verdict.NOTHING
         alone = self._heard_s < self._asked_s  # nobody else was answered meanwhile either
+        # guard: S8.stall-ejection minus 3
         doubted = alone and (self.stalled or self.slow_since_s is not None)
         if answer is Answer.BAD or doubted:
             return self._eject()
@@ -196,11 +198,11 @@ class LaneHealth:
             self._forget()
             return Verdict.NOTHING
         steady = self.slow_since_s is not None and self._slow_for_s() > _NEW_NORMAL_S
-        if slowly and self.breaker.closed and not steady:
+        if slowly and self.breaker.closed and not steady:  # guard: S1.recovered-speed
             self._passed = 0
             return Verdict.NOTHING
         self._passed += 1
-        if self._passed < self._needed:
+        if self._passed < self._needed:  # guard: S1.canary-streak
             return Verdict.NOTHING
         self._come_back()
         return self._slows(found) if slowly and not steady else Verdict.BACK
@@ -253,6 +255,7 @@ class LaneHealth:
         self.breaker.rest_no_longer()
         self._asked_s = -math.inf
         self._forget()
+        # guard: A6.canary-wait (False, True) -> (False, False)
         self.silent, self.hopeful = False, True
         self.slow_since_s = self.unanswered_since_s = None
 

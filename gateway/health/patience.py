@@ -56,6 +56,7 @@ def give_up_s(found: Spread, settings: HealthSettings, request: InferenceRequest
 def idle_s(gap_s: float, settings: HealthSettings) -> float:
     """Seconds between two frames of a stream after which it is given up; `gap_s` is a high quantile
     of those that were seen."""
+    # guard: A5.frame-patience -> return settings.stream_idle_s
     return max(settings.stream_idle_s, settings.response_factor * gap_s)
 
 
@@ -66,6 +67,7 @@ def parting_s(gap_s: float) -> float:
 
 def _floor_s(floor_ms: float, found: Spread, settings: HealthSettings) -> float:
     cold = found.sample < settings.least_sample
+    # guard: D6.unknown-patience -> return floor_ms / 1000 * 1.0
     return floor_ms / 1000 * (_COLD_FACTOR if cold else 1.0)
 
 

@@ -29,7 +29,7 @@ class Recovery:
             return False
         if back_in_s > self.settings.restart_wait_s:
             return False
-        return deadline.allows(_SURE * back_in_s + need_s)
+        return deadline.allows(_SURE * back_in_s + need_s)  # guard: D5.recovery-time -> return True
 
     @property
     def waiting(self) -> int:

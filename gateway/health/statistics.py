@@ -83,6 +83,7 @@ class ServerStatistics:
 
     @property
     def stale(self) -> bool:
+        # guard: S3.stale-statistics -> return False
         return self.clock() - self.read_s > _MISSED * self.period_s
 
     @property
@@ -101,6 +102,6 @@ class StallWatch:
 
     def flat_s(self, executions: int, asked: bool) -> float:
         """For how long the model has had calls and executed nothing."""
-        if executions != self.executions or not asked:
+        if executions != self.executions or not asked:  # guard: S8.idle-server minus 2
             self.executions, self.since_s, self.told = executions, self.clock(), False
         return self.clock() - self.since_s

@@ -53,7 +53,7 @@ class Suspects:
         if sent_s < suspect.opened_s:
             return False
         content = digest(request)
-        if content in suspect.contents and suspect.breaker.closed:
+        if content in suspect.contents and suspect.breaker.closed:  # guard: A6.prompt-dedup
             return False
         self._remember(suspect, content)
         self._row[request.tenant] = self._row.get(request.tenant, 0) + 1
@@ -148,6 +148,8 @@ class Suspects:
             return True
         if len(self._row) < 2:
             return False
+        # guard: A6.caller-quorum -> return False and sum((min(failures, 2) for failures in
+        #   self._row.values())) >= _SEVERAL
         return few or sum(min(failures, 2) for failures in self._row.values()) >= _SEVERAL
 
 

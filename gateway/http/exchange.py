@@ -145,7 +145,7 @@ class Exchange:
                 return await incoming.pieces.take_aside()
         finally:
             if incoming.share is not None:
-                incoming.share.close()
+                incoming.share.close()  # guard: A9.body-release
                 incoming.share = None
         incoming.pieces.clear()
         raise _too_large(max_bytes)
@@ -178,7 +178,7 @@ class Exchange:
         incoming.pieces.add(data)
         incoming.size += len(data)
         incoming.held_bytes += len(data)
-        incoming.count(len(data))
+        incoming.count(len(data))  # guard: A9.body-budget
         if incoming.waiter is not None:
             self._wake()
         elif incoming.held_bytes > _HELD_BYTES:
@@ -194,7 +194,8 @@ class Exchange:
         self.left = True
         self._wake()
         if self.task is not None:
-            self.task.cancel()
+            # guard: A3.http-disconnect
+            self.task.cancel()  # guard: D3.http-disconnect
 
     def _wake(self) -> None:
         waiter = None if self._incoming is None else self._incoming.waiter
@@ -248,6 +249,7 @@ class Exchange:
         line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
         view = memoryview(body)
         for at in range(0, len(body), _PART_BYTES):
+            # guard: A9.http-slow-reader -> if not line.put(view[at:at + _PART_BYTES]) and False:
             if not line.put(view[at : at + _PART_BYTES]):
                 await self._taken(stall_s)
             elif at % _TURN_BYTES == 0:
@@ -264,9 +266,11 @@ class Exchange:
         what `content` raises, or ClientLeft."""
         failed: Kept | None = None
         try:
+            # guard: A3.late-reply -> line, chunkedchunked = (self._line, self.head.version !=
+            #   '1.0')
             if self.left:
                 raise ClientLeft
-            line, chunked = self._line, self.head.version != "1.0"
+            line, chunked = self._line, self.head.version != "1.0"  # guard: A3.late-reply
             close = not (self._keeps and chunked) or line.host.stopping
             close = close or (not self.complete and self._leaves_much_unread())
             if chunked:
@@ -290,7 +294,7 @@ class Exchange:
             line.answered(self, close)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = Kept(exc)
-        await asyncio.shield(content.aclose())
+        await asyncio.shield(content.aclose())  # guard: A3.http-stream-close
         if failed is not None:
             raise failed.again()
 

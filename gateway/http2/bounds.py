@@ -47,7 +47,7 @@ def check_size(kind: int, size: int) -> None:
         raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of fixed size has {size} bytes")
     elif size > FRAME_BYTES:
         raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
-    elif kind == frames.SETTINGS:
+    elif kind == frames.SETTINGS:  # guard: A8.settings-count
         raise Broken(Code.ENHANCE_YOUR_CALM, "more SETTINGS than there are")
-    elif size > BLOCK_BYTES:
+    elif size > BLOCK_BYTES:  # guard: A8.nondata-size
         raise Broken(Code.ENHANCE_YOUR_CALM, f"a frame without data has {size} bytes")

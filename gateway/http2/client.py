@@ -200,7 +200,7 @@ class Http2Client(Http2Connection):
             transport.close()
             return
         self._transport.write(_GREETING)
-        self._watch(QUIET_S, PONG_S)
+        self._watch(QUIET_S, PONG_S)  # guard: A8.ping-timeout
 
     def _end(self, why: str) -> None:
         if self._lost:
@@ -212,7 +212,7 @@ class Http2Client(Http2Connection):
         self._unsent.clear()
         if not self.greeted.done():
             self.greeted.set_result(why)
-        for call in calls:
+        for call in calls:  # guard: A8.connection-loss
             _fail(call, "UNAVAILABLE", why)
 
     def _set(self, name: int, value: int) -> None:
@@ -232,7 +232,7 @@ class Http2Client(Http2Connection):
         if call is None:
             self._check_closed(stream)
             self._count()
-        elif head.http and call.answering:
+        elif head.http and call.answering:  # guard: A8.answer-trailers
             raise BadStream(Code.PROTOCOL_ERROR, "a pseudo-header behind an answer")
         elif head.refused is not None:
             self._close(call, head.refused.code, head.refused.details, ended)
@@ -241,6 +241,7 @@ class Http2Client(Http2Connection):
         elif ended:
             self._finish(call, "UNKNOWN", "Stream removed: it ended without a status", ended)
         else:
+            # guard: A8.interim-count
             self._count()  # of interim answers there may be many
             if head.http[:1] != b"1":
                 call.answering, call.length = True, head.length
@@ -248,11 +249,12 @@ class Http2Client(Http2Connection):
     def _on_data(self, call: Call, data: bytes, ended: bool) -> None:
         pieces = call.pieces
         pieces.add(data)
-        if pieces.size > self._most_bytes + PREFIX_BYTES:
+        if pieces.size > self._most_bytes + PREFIX_BYTES:  # guard: A8.answer-bound
             words = f"Received message larger than max ({pieces.size} vs. {self._most_bytes})"
             self._close(call, "RESOURCE_EXHAUSTED", words, ended)
             return
         held = call.share
+        # guard: A9.grpc-answers -> if held is not None and False:
         if held is not None and pieces.size > UNCOUNTED_BYTES and not held.hold(call, pieces.size):
             if not call.answer.done():
                 call.answer.set_result(NoRoom("too many bytes of answers are held"))
@@ -272,6 +274,8 @@ class Http2Client(Http2Connection):
 
     def _on_goaway(self, last: int, code: int) -> None:
         self._leaving = True
+        # guard: A8.goaway-retry -> for call in [call for call in self._streams.values() if call.id
+        #   < 0]:
         for call in [call for call in self._streams.values() if call.id > last]:
             _fail(call, "UNAVAILABLE", "the server is going away")
             self._ended(call)
@@ -302,7 +306,7 @@ class Http2Client(Http2Connection):
             self._close(call, "INTERNAL", "the answer is compressed, which nobody asked for", ended)
         elif not ended:
             self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
-        elif call.length not in (None, size):
+        elif call.length not in (None, size):  # guard: A8.answer-length
             self._close(call, "INTERNAL", "the answer is not as long as it says", ended)
         else:
             if not call.answer.done():

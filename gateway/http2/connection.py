@@ -200,16 +200,18 @@ class Http2Connection(FrameSender):
         while at <= last:
             word, flags, stream = _read_head(data, at)
             size = word >> 8
-            if size > SMALL_BYTES:
+            if size > SMALL_BYTES:  # guard: A8.frame-size
                 check_size(word & 0xFF, size)
             begins = at + _HEAD_BYTES
             behind = begins + size
             if behind > end:
                 wanted += size
+                # guard: A8.stranger-window
                 if word & 0xFF == _DATA and self._received + size > self._room:
                     raise _no_room()
                 break
             kind, stream, at = word & 0xFF, stream & _STREAM, behind
+            # guard: A8.settings-first
             if self._only is not None and not self._is_due(kind, stream):
                 return
             payload = data[begins:behind]
@@ -228,7 +230,7 @@ class Http2Connection(FrameSender):
             else:
                 steps -= STEPS_OF_CONTROL + size // OCTETS_OF_STEP
                 self._take(kind, flags, stream, payload)
-            if steps <= 0 and at < end and not self._lost:
+            if steps <= 0 and at < end and not self._lost:  # guard: A8.yield-turn
                 wanted = 0
                 self._rest()
                 break
@@ -288,13 +290,14 @@ class Http2Connection(FrameSender):
             self._discard(stream, found, size, ended)
             return
         if data or ended:
-            if self._controls > MOST_IN_ADVANCE:
+            # guard: A8.flood-credit -> self._controls -= CONTROLS_PER_FRAME
+            if self._controls > MOST_IN_ADVANCE:  # guard: A8.window-allowance
                 self._controls -= CONTROLS_PER_FRAME
         else:
             self._count()
         found.received = received = found.received + size
         if received >= _TELLS_OF_STREAM:
-            if received > STREAM_WINDOW:
+            if received > STREAM_WINDOW:  # guard: A8.window-bound
                 self._reset(found, Code.FLOW_CONTROL_ERROR)
                 return
             if not ended and not found.held:
@@ -307,8 +310,8 @@ class Http2Connection(FrameSender):
         be a way to make us work."""
         if found is None:
             self._check_closed(stream)
-        self._controls += size // _DISCARDED_BYTES
-        self._count()
+        self._controls += size // _DISCARDED_BYTES  # guard: A8.ended-stream-data
+        self._count()  # guard: A8.ended-stream-data
         if found is not None:
             self._on_discarded(found, ended)
 
@@ -351,6 +354,7 @@ class Http2Connection(FrameSender):
     def _hold(self, piece: bytes) -> None:
         self._block.add(piece)
         self._block_frames += 1
+        # guard: A8.header-continuation
         if self._block.size > BLOCK_BYTES or self._block_frames > BLOCK_FRAMES:
             raise Broken(Code.ENHANCE_YOUR_CALM, "a header block that is too long")
 
@@ -408,6 +412,7 @@ class Http2Connection(FrameSender):
                 raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is too large")
             more, self._peer_window = value - self._peer_window, value
             if more:
+                # guard: A8.settings-windows
                 self._controls += len(self._streams) // _WINDOWS_OF_CONTROL
                 for stream in self._streams.values():
                     self._widen(stream, more)
@@ -454,7 +459,7 @@ class Http2Connection(FrameSender):
     def _count_anew(self) -> None:
         """So many are a flood unless they took a second: the clock is asked once for all."""
         now_s = self._now_s()
-        if now_s - self._controls_since_s < 1:
+        if now_s - self._controls_since_s < 1:  # guard: A8.control-flood
             raise Broken(Code.ENHANCE_YOUR_CALM, "too many frames that carry no call")
         self._controls, self._controls_since_s = 0, now_s
 

@@ -128,7 +128,7 @@ class Exchange(Stream):
                 if self.pieces.size:
                     raise Status("INTERNAL", "the request ends within a message")
                 return None
-            if self.pieces.size and self.part_since_s is None:
+            if self.pieces.size and self.part_since_s is None:  # guard: A8.stream-message-time
                 self.part_since_s = ambient.loop_s()
             self.connection.make_room(self)
             self._given = 0
@@ -136,7 +136,7 @@ class Exchange(Stream):
             await self._more
         self.part_since_s = None
         self._given += 1
-        if self._given > _MESSAGES_AT_ONCE:
+        if self._given > _MESSAGES_AT_ONCE:  # guard: A8.message-yield
             self._given = 0
             await asyncio.sleep(0)
         return found
@@ -209,7 +209,7 @@ class Exchange(Stream):
     def refuse(self, error: GatewayError) -> None:
         """End it so, though it has been served for a while, perhaps."""
         self.end(*self.connection.host.refusal(self, error))
-        self._stop()
+        self._stop()  # guard: A8.refused-stream
 
     # What its connection tells
 
@@ -232,7 +232,8 @@ class Exchange(Stream):
 
     def _stop(self) -> None:
         if self.task is not None:
-            self.task.cancel()
+            self.task.cancel()  # guard: A3.grpc-disconnect
+            # guard: A8.unstarted-reset
             if not self.begun:  # and never will: not a line of it runs
                 self.connection.served(self)
 
@@ -277,6 +278,7 @@ class Exchange(Stream):
         try:
             await self.serving.app(self)
         except asyncio.CancelledError as left:
+            # guard: A10.grpc-cancellation -> raise
             released(left)  # a task keeps what cancels it, whose traceback has the task
         finally:
             self.connection.served(self)

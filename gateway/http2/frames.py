@@ -69,8 +69,8 @@ def read_settings(payload: bytes) -> dict[int, int]:
     if len(payload) % _SETTING.size:
         raise Broken(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
     pairs = list(_SETTING.iter_unpack(payload))
-    values = dict(pairs)
-    if HEADER_TABLE_SIZE in values:
+    values = dict(pairs)  # guard: A8.last-setting -> values = dict(reversed(pairs))
+    if HEADER_TABLE_SIZE in values:  # guard: A8.table-minimum
         values[HEADER_TABLE_SIZE] = min(value for name, value in pairs if name == HEADER_TABLE_SIZE)
     return values
 

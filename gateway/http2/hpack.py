@@ -65,7 +65,7 @@ class Decoder(Generic[T]):
         except IndexError:
             raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short") from None
         if self._changed:
-            self.known.clear()
+            self.known.clear()  # guard: A8.block-cache
             self._known_bytes = 0
             return self._read(fields)
         found = self._read(fields)
@@ -102,9 +102,9 @@ class Decoder(Generic[T]):
             self._left = left = self._left - len(field[0]) - len(field[1]) - FIELD_BYTES
             if left >= 0:  # else the rest is read for the table's sake alone
                 fields.append(field)
-            elif left < least:
+            elif left < least:  # guard: A8.field-list-size
                 raise Broken(Code.ENHANCE_YOUR_CALM, "header fields without end")
-        return fields if self._left >= 0 else None
+        return fields if self._left >= 0 else None  # guard: A8.field-size -> return fields
 
     def _literal(self, block: bytes, at: int, mask: int, table_bytes: int) -> tuple[Field, int]:
         """`table_bytes`: what the table may hold, if the field is put into it."""
@@ -166,6 +166,7 @@ class Encoder:
                 self.blocks.clear()
             self.blocks[fields] = block
         else:
+            # guard: A8.encoder-cache -> self.blocks[fields] = block
             self.blocks.clear()  # the others' places have changed
         return resized + block
 

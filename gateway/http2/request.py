@@ -66,7 +66,7 @@ class RequestHead:
             elif name in OF_HTTP_1 or (name == b"te" and value != b"trailers"):
                 return "a header field of HTTP/1.1"
             elif name in _OURS or name.startswith(b"grpc-"):
-                if name in given and name in _ONCE:
+                if name in given and name in _ONCE:  # guard: A8.unique-header
                     return "a header field that stands twice"
                 given[name] = value
             elif name.endswith(b"-bin"):
@@ -102,8 +102,9 @@ def _targets(pseudo: dict[bytes, bytes], given: dict[bytes, bytes]) -> bool:
     """Whether they say where the request goes, and not two places (RFC 9113, section 8.3.1)."""
     authority = pseudo.get(b":authority", b"")
     host = given.get(b"host", authority)
-    if authority and host.lower() != authority.lower():
+    if authority and host.lower() != authority.lower():  # guard: A8.single-authority
         return False
+    # guard: A8.single-path minus 3
     return bool(
         _VALUE.fullmatch(authority)
         and _VALUE.fullmatch(pseudo[b":scheme"])

@@ -164,6 +164,7 @@ class FrameSender(asyncio.Protocol):
         self._window -= size
         stream.at += size
         last = stream.at == len(data)
+        # guard: A8.tiny-window minus 1
         if (last or size >= _WORTH_BYTES) and self._controls > MOST_IN_ADVANCE:
             self._controls -= CONTROLS_PER_FRAME
         flags = frames.END_STREAM if last and stream.ends and tail is None else 0

@@ -229,7 +229,7 @@ class Http2Server(Http2Connection):
             raise Broken(Code.PROTOCOL_ERROR, "a stream that only a server may open")
         self._last_id = stream
         host, streams = self.host, self._streams
-        busy = len(self.running) >= host.max_streams
+        busy = len(self.running) >= host.max_streams  # guard: A8.reset-slot -> busy = False
         if busy or len(streams) >= host.max_streams or self._stopping or head.malformed:
             self._refuse_call(stream, head)
             return
@@ -240,13 +240,13 @@ class Http2Server(Http2Connection):
             return
         streams[stream] = exchange
         if serving.refuses:
-            exchange.discards = True
-            self._count_reset()
+            exchange.discards = True  # guard: A8.refused-body
+            self._count_reset()  # guard: A8.refusal-count
         if serving.at_once:
             exchange.held = True
             exchange.begin()
         if ended:
-            if exchange.length_left:
+            if exchange.length_left:  # guard: A8.missing-body
                 raise BadStream(Code.PROTOCOL_ERROR, "no data where there should be some")
             self._complete(exchange)
         elif self._arrivals is None:
@@ -259,6 +259,7 @@ class Http2Server(Http2Connection):
             self._trusted = True
             self._room = CONNECTION_WINDOW
             self.write(frames.window_update(0, CONNECTION_WINDOW - frames.USUAL_WINDOW))
+        # guard: A8.stranger-calls -> if not exchange.serving.refuses and False:
         elif not exchange.serving.refuses and max(calls, len(self.running)) >= _UNKNOWN_CALLS:
             self._count_reset()
             self.write(frames.reset(exchange.id, Code.REFUSED_STREAM))
@@ -270,7 +271,7 @@ class Http2Server(Http2Connection):
         self._arrivals = None
         now_s, waits = self._now_s(), False
         for exchange in tuple(self._streams.values()):
-            if exchange.is_late(now_s):
+            if exchange.is_late(now_s):  # guard: A8.message-time
                 exchange.refuse(
                     DeadlineExceeded("the message did not arrive within the latency budget")
                 )
@@ -285,7 +286,7 @@ class Http2Server(Http2Connection):
             return
         if exchange.complete or not ended or exchange.length_left:
             raise BadStream(Code.PROTOCOL_ERROR, "header fields within a request")
-        if not head.trailers:
+        if not head.trailers:  # guard: A8.request-trailers
             raise BadStream(Code.PROTOCOL_ERROR, "fields that cannot stand behind a request")
         self._complete(exchange)  # gRPC has none in requests
 
@@ -302,7 +303,7 @@ class Http2Server(Http2Connection):
             return
         if exchange.length_left is not None:
             exchange.length_left = left = exchange.length_left - size
-            if left < 0 or (ended and left):
+            if left < 0 or (ended and left):  # guard: A8.content-length
                 self._reset(exchange, Code.PROTOCOL_ERROR)  # RFC 9113, section 8.1.1
                 return
         pieces = exchange.pieces
@@ -311,6 +312,7 @@ class Http2Server(Http2Connection):
             exchange.message = data
             exchange.begin()
             return
+        # guard: A8.shared-budget -> if self.host.held.take(size) is None:
         if not self.host.held.take(size):
             words = "the gateway holds as much of requests as it may; send again in a while"
             exchange.refuse(BodiesFull(words, retry_after_s=1.0))
@@ -321,11 +323,11 @@ class Http2Server(Http2Connection):
             most = exchange.serving.max_bytes
             begins = pieces.first(PREFIX_BYTES)
             declared = frames.number(begins, 1) if len(begins) == PREFIX_BYTES else 0
-            if pieces.size > most + PREFIX_BYTES or declared > most:
+            if pieces.size > most + PREFIX_BYTES or declared > most:  # guard: A8.message-size
                 words = too_large(max(declared, pieces.size - PREFIX_BYTES), most)
                 exchange.end(*status_of("RESOURCE_EXHAUSTED", words))
                 return
-        if self._held_bytes > self._most_held_bytes:
+        if self._held_bytes > self._most_held_bytes:  # guard: A8.partial-requests
             words = "too much of requests that have not come whole; send fewer at once"
             exchange.refuse(BodiesFull(words, retry_after_s=1.0))
             return
@@ -381,7 +383,7 @@ class Http2Server(Http2Connection):
         if now_s - self._resets_since_s >= 1:
             self._resets, self._resets_since_s = 0, now_s
         self._resets += 1
-        if self._resets > _RESETS_PER_S:
+        if self._resets > _RESETS_PER_S:  # guard: A8.reset-limit
             raise Broken(Code.ENHANCE_YOUR_CALM, "too many calls are reset, or refused")
 
 

@@ -88,6 +88,7 @@ class Leases:
         self._waiting[its] = None
         try:
             for _ in range(_TRIES):
+                # guard: B1.late-lease -> await self._question()
                 await asyncio.shield(self._question())
                 if its.short is not None:
                     break
@@ -134,6 +135,7 @@ class Leases:
         for scope, some in granted.leased.items():
             self._was_told(scope, some, since_s)
         for its, short in zip(asking, granted.short, strict=True):
+            # guard: B1.departed-lease
             if its not in self._waiting:  # it has left
                 continue
             if short:

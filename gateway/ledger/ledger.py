@@ -104,10 +104,10 @@ class Ledger:
     async def start(self) -> None:
         """Take up what was spent before. Raises LedgerDown."""
         gone = [o for o in await self._run(self._store.owners) if owner.is_gone(o)]
-        await self._run(lambda: self._store.drop_leases(gone))
+        await self._run(lambda: self._store.drop_leases(gone))  # guard: B1.orphan-leases
         already = await self._run(self._store.already)
         self._last_id = already.last_id
-        self._view.restore(already)
+        self._view.restore(already)  # guard: B1.restart-spend
         self._answered(True)
 
     async def run(self) -> None:
@@ -126,6 +126,7 @@ class Ledger:
             if now_s - self._forgot_s >= _FORGET_S:
                 self._forgot_s = now_s
                 await self._run(lambda: self._store.forget(self._keep_days))
+            # guard: B1.ledger-room
             if self.leases.down:  # which nothing may have been written since
                 await self._run(self._store.check_room)
         except LedgerDown as down:
@@ -143,7 +144,7 @@ class Ledger:
     async def aclose(self) -> None:
         failed: Kept | None = None
         try:
-            await self.flush()
+            await self.flush()  # guard: B3.final-flush
             async with self.leases.asking():
                 left = self.leases.everything()
                 await self._run(lambda: self._store.keep_leases(left, self._lease_s))
@@ -173,6 +174,8 @@ class Ledger:
                         self._new[_MOST_AT_ONCE:],
                     )
                     self._number += 1
+                # guard: B3.unwritten-entries -> batch, number, self._batch = (self._batch,
+                #   self._number, ())
                 batch, number = self._batch, self._number
                 spent = await self._run(lambda: self._store.commit(number, batch))  # noqa: B023 - awaited
                 left -= len(batch)
@@ -197,7 +200,7 @@ class Ledger:
         last_id = self._last_id
         self._last_id, spent = await self._run(lambda: self._store.others_since(last_id))
         for tenant, nano_usd in spent.items():
-            self._view.others_spent(tenant, nano_usd)
+            self._view.others_spent(tenant, nano_usd)  # guard: B1.peer-spend
 
     def _failed(self, down: LedgerDown) -> None:
         if not self.leases.down:

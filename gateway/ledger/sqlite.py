@@ -35,7 +35,7 @@ class SqliteDatabase:
             raise LedgerError(f"the ledger {path} cannot be opened: {exc.strerror}") from None
         except sqlite3.DatabaseError as exc:
             raise _unusable(path, exc) from None
-        if found != "ok":
+        if found != "ok":  # guard: B3.damaged-ledger
             raise _damaged(path, found)
 
     def element(self, at: int, kind: str) -> str:

@@ -103,12 +103,12 @@ class Store:
         database, groups = self._database, _grouped(entries)
         spent = _spent(groups)
         with database.writing():
-            if self._last_batch() >= number:
+            if self._last_batch() >= number:  # guard: B3.idempotent-group
                 return spent
             database.write_many(_ADD_COMMIT, self._rows(entries, groups))
-            database.write_many(_ADD_TO_DAY, _days(groups))
+            database.write_many(_ADD_TO_DAY, _days(groups))  # guard: B3.daily-sums
             self._spend(groups)
-            self._lower_leases(spent)
+            self._lower_leases(spent)  # guard: B1.lease-spend
             database.write(
                 "INSERT INTO batches (owner, number) VALUES (?, ?)"
                 " ON CONFLICT (owner) DO UPDATE SET number = excluded.number",
@@ -173,9 +173,10 @@ class Store:
             return Granted({scope: self._own_lease(scope, now_s) for scope in scopes}, short)
 
     def _left(self, wanted: Wanted, now_s: float) -> int:
+        # guard: B1.spent-sum -> left = Spent().left(wanted.limits)
         left = self._spent(wanted.scope, now_s).left(wanted.limits)
         assert left is not None, "who has no limits asks for nothing"
-        return left - self._leased(wanted.scope, now_s)
+        return left - self._leased(wanted.scope, now_s)  # guard: B1.lease-sum -> return left
 
     def keep_leases(self, surplus: Mapping[str, int], for_s: float) -> Mapping[str, int]:
         """Give back what is not needed; the rest is held on to, and returned."""
@@ -278,6 +279,8 @@ class Store:
         return Spent(of.get("step", 0), of.get("month", 0), of.get("total", 0))
 
     def _leased(self, scope: str, now_s: float) -> int:
+        # guard: B1.lease-expiry -> sql = 'SELECT SUM(nano_usd) FROM leases WHERE scope = ? AND
+        #   expires_s >= ? - 1e9'
         sql = "SELECT SUM(nano_usd) FROM leases WHERE scope = ? AND expires_s >= ?"
         return integer(self._database.read(sql, [scope, now_s])[0][0])
 

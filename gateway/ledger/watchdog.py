@@ -63,7 +63,7 @@ class AnswerWatchdog:
             if self._clock() >= self._due_s and self._socket is not None:
                 self.timed_out, self._due_s = True, math.inf
                 with suppress(OSError):  # it has been closed from the other end
-                    self._socket.shutdown(socket.SHUT_RDWR)
+                    self._socket.shutdown(socket.SHUT_RDWR)  # guard: B1.store-watchdog
 
     def _watch(self) -> None:
         while not self._closed.wait(_CHECK_S):

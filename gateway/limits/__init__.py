@@ -120,12 +120,14 @@ class Holder:
     def short(self, tokens: float, now_s: float) -> tuple[What, float] | None:
         """Of what there is too little, and for how long."""
         most = self.quota.concurrent
-        if most is not None and self.inside >= most:
+        if most is not None and self.inside >= most:  # guard: B6.concurrency-limit
             return "concurrent", _BUSY_RETRY_S
+        # guard: B6.request-limit
         if self.requests is not None and (wait_s := self.requests.short_s(1.0, now_s)) > 0:
             return "requests", wait_s
         if self.tokens is not None and tokens:
             wait_s = self.tokens.short_s(tokens, now_s)
+            # guard: B6.token-limit -> return None
             return ("tokens", wait_s) if wait_s > 0 else None
         return None
 
@@ -171,7 +173,7 @@ class Share:
     def settle(self, used: int | None, tried: bool) -> None:
         """`used`: tokens, once somebody has counted them. Where nobody has, the estimate stands for
         a call that was sent anywhere."""
-        if self.settled:
+        if self.settled:  # guard: B6.single-release
             return
         self.settled = True
         give_back, now_s = self.tokens - self.counted(used, tried), self.clock()
@@ -198,7 +200,7 @@ def _refilled(before: Bucket | None, most: float | None, now_s: float) -> Bucket
         return None
     found = Bucket(most, now_s)
     if before is not None:
-        found.take(before.most - before.level(now_s), now_s)
+        found.take(before.most - before.level(now_s), now_s)  # guard: O2.quota-carryover
     return found
 
 

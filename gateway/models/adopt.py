@@ -66,12 +66,13 @@ def adopt(
         declared = declaration.load(made / declaration.FILE)
         build.check(versions.graph_file(made, declared), declared, tell)
         tell("trying rows together and alone")
+        # guard: E4.adopted-model -> unbatched = None
         declared, unbatched = _with_batching(made, declared)
         if drafts and declared.canary is None:
             declared = _with_canary(made, declared)
         configs.write(made, declared)
         verified = verify.verify(made, declared, tell, update=True)
-        if not verified.ok:
+        if not verified.ok:  # guard: V1.canary-answer
             raise GateClosed(f"{file}: {_why(verified)}; nothing was added")
         if before:
             _replace(made, directory, number)

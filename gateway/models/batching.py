@@ -60,6 +60,7 @@ def tried(
     allowed = _allowed(declared, precision)
     texts = row_trial.trial(_TEXTS, cut, declared.max_batch, allowed)
     of_texts = row_trial.run(texts, _answering(run))
+    # guard: E4.padded-texts -> return verdict
     return verdict if of_texts.rows is Rows.UNTRIED else of_texts
 
 

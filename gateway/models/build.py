@@ -41,7 +41,9 @@ def build(
     check(source, declared, tell)
     tell("trying rows together and alone")
     batching.check(directory, declared)
-    versions.swept(source.parent)
+    versions.swept(source.parent)  # guard: V1.stale-staging
+    # guard: V1.build-aside versions.staging(source.parent) ->
+    #   __import__("contextlib").nullcontext(source.parent)
     with versions.staging(source.parent) as staged:
         made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]
         tell("optimised by ONNX Runtime")
@@ -73,14 +75,14 @@ def check(source: Path, declared: Declaration, tell: Tell) -> None:
     at the smallest and the largest declared sizes with outputs of the declared sizes."""
     tell("checking the graph")
     found = graph.signature(graph.read(source))
-    if differences := graph.disagreements(found, declared):
+    if differences := graph.disagreements(found, declared):  # guard: V1.declared-tensors
         raise WrongModel("\n".join(f"{source}: {line}" for line in differences))
     session = Session(source)
     for sample in random_batches(declared, declared.verify.seed):
         answered = session.run(sample.feed)
         rows = len(next(iter(sample.feed.values())))
         for name in declared.graph_outputs:
-            if declared.batch is not None and len(answered[name]) != rows:
+            if declared.batch is not None and len(answered[name]) != rows:  # guard: V1.output-rows
                 raise WrongModel(
                     f"{source}: output {name} has {len(answered[name])} rows for {sample.name}; "
                     "its first axis must be the batch"
@@ -110,7 +112,7 @@ def _sixteen(
     found = accuracy.outputs_of(Session(at), data, declared)
     before = accuracy.measured(metric, reference, reference, data.labels)
     after = accuracy.measured(metric, found, reference, data.labels)
-    if before - after > declared.accuracy.largest_loss:
+    if before - after > declared.accuracy.largest_loss:  # guard: V2.accuracy-gate
         raise GateClosed(
             f"{declared.name}: {wanted.value} loses {before - after:.4f} of {metric.value}, more "
             f"than the {declared.accuracy.largest_loss} that model.yaml allows; take it out of "
@@ -121,7 +123,7 @@ def _sixteen(
 
 def _compared(one: Made, staged: Path, reference: verify.Reference, declared: Declaration) -> Made:
     found = reference.check(one.file, staged / one.file, one.precision)
-    if not found.ok:
+    if not found.ok:  # guard: V2.reference-error
         raise GateClosed(
             f"{declared.name}: {one.file} is off by {found.off}, and verify.tolerance allows "
             f"{found.tolerance:g}; take {one.precision.value} out of precisions, or allow more"

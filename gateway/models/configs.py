@@ -32,6 +32,7 @@ def generated(directory: Path, declaration: Declaration) -> dict[Path, str]:
 def stale(directory: Path, declaration: Declaration) -> list[Path]:
     """Files that are not what the declaration generates, or that no target of it wants."""
     wanted = generated(directory, declaration)
+    # guard: V3.config-drift minus 2
     wrong = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
     others = set((directory / "configs").glob("*.pbtxt")) - wanted.keys()
     return sorted([*wrong, *others])
@@ -110,7 +111,7 @@ def _batching(declaration: Declaration) -> Iterator[str]:
     batching = declaration.batching
     if declaration.batch is None or not batching.dynamic:
         return
-    inside = ""
+    inside = ""  # guard: V3.plain-batching '' -> 'default_queue_policy { max_queue_size: 16 } '
     if batching.preferred:
         inside += f"preferred_batch_size: [ {', '.join(map(str, batching.preferred))} ] "
     if batching.delay_us:

@@ -294,6 +294,7 @@ class Declaration(Section):
                 continue
             if self.graph is None:
                 raise Contradiction(where, f"{served.backend.value} needs a graph")
+            # guard: V3.declared-tensors
             if self.graph_inputs is not self.inputs or self.graph_outputs is not self.outputs:
                 raise Contradiction(
                     where,
@@ -306,7 +307,7 @@ class Declaration(Section):
     def _precisions_are_judged(self) -> Declaration:
         if self.precisions and self.graph is None:
             raise Contradiction(("precisions",), "are of a graph, and there is none")
-        if Precision.INT8 in self.precisions and self.accuracy is None:
+        if Precision.INT8 in self.precisions and self.accuracy is None:  # guard: V2.gate-required
             if self.graph and self.graph.precision is Precision.INT8:
                 return self
             raise Contradiction(("precisions",), "int8 needs an accuracy gate (accuracy)")

@@ -33,7 +33,7 @@ def read(path: Path) -> Any:
     onnx = _onnx()
     try:
         model = onnx.load(str(path))
-        onnx.checker.check_model(str(path), full_check=True)
+        onnx.checker.check_model(str(path), full_check=True)  # guard: V1.graph-check
     except FileNotFoundError:
         raise WrongModel(f"{path}: is not there") from None
     except OSError as exc:

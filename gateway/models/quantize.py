@@ -99,7 +99,7 @@ def quantize(directory: Path, declared: Declaration, method: Method, tell: Tell)
         written = made / at.name
         _write(folded, written, declared, data, method)
         found = _judged(source, written, at, declared, data, method, tell)
-        if found.loss > found.largest_loss:
+        if found.loss > found.largest_loss:  # guard: V2.int8-gate
             raise GateClosed(_told(found))
         versions.place(written, at)
     evidence.add(at.parent, {at.name: {"precision": "int8", "quantized": found.as_json()}})

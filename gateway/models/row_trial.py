@@ -106,6 +106,9 @@ def batches(rows: int, largest: int) -> list[tuple[int, ...]]:
     other orders, and one of them twice."""
     largest = max(1, min(largest, LARGEST))
     upwards = tuple(range(rows))
+    # guard: E4.pair-batch without (1, 0)
+    # guard: E4.repeated-row without (0, 0, *upwards[1:3])
+    # guard: E4.largest-batch without tuple((at % rows for at in range(largest)))
     found = [
         (1, 0),
         (*upwards[-1:], 0, *upwards[1:2]),
@@ -275,6 +278,6 @@ def _told_apart(
             if _NOISE * allowed < spread < _TELLING * allowed:
                 return Verdict(Rows.UNTRIED, f"output {name} is nearly the same for every row")
             telling = telling or spread >= _TELLING * allowed
-    if not telling:
+    if not telling:  # guard: E4.constant-answers
         return Verdict(Rows.UNTRIED, "its answers are the same for every row tried")
     return INDEPENDENT

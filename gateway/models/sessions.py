@@ -50,6 +50,7 @@ class Session:
                 str(path), options, providers=["CPUExecutionProvider"]
             )
         except Exception as exc:  # noqa: BLE001 - its exceptions share no class but this one
+            # guard: V1.onnx-disk-full
             if optimised_to is not None:  # of a graph that was loaded before
                 raise ModelFailed(
                     f"{optimised_to}: cannot be written ({_said(exc)}); is there room for it? "

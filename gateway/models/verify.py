@@ -215,7 +215,7 @@ def _furthest(found: Outputs, wanted: Outputs, declared: Declaration, sample: Sa
     for name in declared.graph_outputs:
         one, other = (np.asarray(side[name], np.float64) for side in (found, wanted))
         if one.shape != other.shape:
-            return Off(float("inf"), name, sample.name)
+            return Off(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
         scale = max(float(np.abs(other).max(initial=0.0)), _TINY)
         apart = np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0) / scale
         apart = np.where(np.isfinite(apart), apart, np.inf)  # what is no number is as far as can be
@@ -281,7 +281,7 @@ def _against_golden(directory: Path, declared: Declaration, reference: Session) 
     for sample in _golden_samples(directory, declared):
         now = _told(reference.run(sample.feed), declared)
         for name, told in now.items():
-            if not _alike(held.get(sample.name, {}).get(name), told):
+            if not _alike(held.get(sample.name, {}).get(name), told):  # guard: V2.changed-weights
                 wrong.append(
                     f"{path}: output {name} of {sample.name} is not what it was when the golden "
                     "file was written; if the weights were meant to change, use --update"

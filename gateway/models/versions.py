@@ -70,9 +70,9 @@ def staging(beside: Path) -> Iterator[Path]:
     try:
         yield made
     except OSError as exc:
-        raise _unwritten(Path(exc.filename or beside), exc) from exc
+        raise _unwritten(Path(exc.filename or beside), exc) from exc  # guard: V1.disk-full -> raise
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)  # guard: V1.staging-cleanup
         os.close(in_use)
 
 
@@ -82,7 +82,7 @@ def swept(beside: Path) -> None:
         with contextlib.suppress(OSError):
             held = os.open(left, os.O_RDONLY)
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # guard: V1.staging-lock
                 shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(held)

@@ -118,7 +118,7 @@ def check_bytes(data: bytes, datatype: Datatype, count: int) -> None:
 
 def check_strings(datatype: Datatype, count: int) -> None:
     """Of an input: each element is read by itself. Raises BodyTooLarge."""
-    if not datatype.size and count > MAX_STRINGS:
+    if not datatype.size and count > MAX_STRINGS:  # guard: A8.string-count
         raise BodyTooLarge(
             f"has more than {MAX_STRINGS} elements of type BYTES; send fewer at once"
         )

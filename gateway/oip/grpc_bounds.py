@@ -82,7 +82,7 @@ class _Walk:
         if kind == _REQUEST:
             self._tensors -= 1
         self._fields -= 1
-        if self._tensors < 0 or self._fields < 0:
+        if self._tensors < 0 or self._fields < 0:  # guard: A8.message-parts
             raise BodyTooLarge(
                 "the message has more parts than can be read at once; "
                 "send tensors in raw_input_contents, or fewer of them"
@@ -93,11 +93,11 @@ class _Walk:
         if within is not None:
             self.spans.append((begins, ends, within))
         elif kind == _TENSOR and number == _SHAPE:
-            if ends - begins > _MOST_SHAPE:
+            if ends - begins > _MOST_SHAPE:  # guard: A8.dimension-count
                 raise MalformedBody("inputs: a shape has more dimensions than can be")
         elif kind == _CONTENTS:
             self._elements -= self._packed(number, begins, ends)
-            if self._elements < 0:
+            if self._elements < 0:  # guard: A8.number-count
                 raise BodyTooLarge(
                     f"contents have more than {MOST_ELEMENTS} elements; "
                     "send them in raw_input_contents"

@@ -43,7 +43,7 @@ def _read(text: bytes) -> Any:
     """Servers write NaN, which is none of ours to refuse. Raises UpstreamFailed, ValueError."""
     if len(text) <= AT_ONCE_BYTES:
         return json.loads(text)
-    if not strictjson.is_within(text, strictjson.BOUNDS):
+    if not strictjson.is_within(text, strictjson.BOUNDS):  # guard: A9.rest-json-bound
         raise UpstreamFailed(
             "the endpoint's answer has more JSON than can be read; ask for binary data",
             reason="answer_too_large",

@@ -53,7 +53,7 @@ class Collector:
 
     def take(self, trace: Trace) -> None:
         """Called when a call has ended; returns at once."""
-        if len(self._traces) >= _MOST_TRACES:
+        if len(self._traces) >= _MOST_TRACES:  # guard: T3.trace-queue
             self._metrics.traces_dropped.labels("queue_full").inc()
             return
         self._traces.append(trace)
@@ -108,6 +108,7 @@ class Collector:
             self._out = False
             return True
         self._tell(f"status {answer.status}")
+        # guard: T3.collector-retry -> return False
         return None if answer.status in _AGAIN else False
 
     def _tell(self, why: str) -> None:

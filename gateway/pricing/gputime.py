@@ -38,5 +38,6 @@ class GpuTime:
     def _pass_time(self) -> None:
         now_s = self._clock()
         if self._sharing and now_s > self._at_s:
+            # guard: B2.shared-time -> self._each_ns += (now_s - self._at_s) * _NS
             self._each_ns += (now_s - self._at_s) * _NS / self._sharing
         self._at_s = now_s

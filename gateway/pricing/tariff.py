@@ -44,6 +44,7 @@ class Tariff:
         fresh = max(0, usage.input_tokens - usage.cached_tokens)
         tokens = fresh * self.given + usage.cached_tokens * self.cached
         tokens += usage.output_tokens * self.written
+        # guard: B2.round-up self.call - -tokens // _MILLION -> self.call + tokens // _MILLION
         return self.call - (-tokens // _MILLION) - (-moved_bytes * self.gigabyte // _GB)
 
     def dearest(self, usage: Usage) -> Usage:
@@ -97,7 +98,7 @@ def at_most(request: InferenceRequest, served: ServedModel) -> int:
     found = tariff(served)
     if found.flat:
         return found.call
-    bound = found.dearest(_bound(request))
+    bound = found.dearest(_bound(request))  # guard: B1.answer-cost -> bound = Usage(500, 0)
     return found.of(bound, bound.input_tokens + bound.output_tokens * _EVENT_BYTES)
 
 
@@ -110,6 +111,7 @@ def in_the_cloud(
     if found.flat:
         return Cost(found.call, told or _NONE)
     bound = _bound(request)
+    # guard: B3.unbegun-answer -> usage = told or _so_far(bound, frames)
     usage = told or (_so_far(bound, frames) if frames else found.dearest(bound))
     moved = bound.input_tokens + came_bytes if found.gigabyte else 0
     return Cost(found.of(usage, moved), usage, moved, estimated=told is None and found.by_tokens)
@@ -120,6 +122,7 @@ def on_the_premises(served: ServedModel, share_ns: int, told: Usage | None) -> C
     found, usage = tariff(served), told or _NONE
     tokens = found.by_tokens or found.cached  # one of them has a price
     nano_usd = found.of(usage, 0) if tokens else found.call
+    # guard: B2.server-time -> return Cost(nano_usd, usage, gpu_ns=share_ns)
     return Cost(nano_usd + found.of_gpu(share_ns), usage, gpu_ns=share_ns)
 
 

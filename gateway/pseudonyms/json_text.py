@@ -43,7 +43,7 @@ def restored_text(
     made: list[bytes] = []
     copied, at = 0, text.find(b'"')
     while at >= 0:
-        if stopped():
+        if stopped():  # guard: A9.restore-cancel
             raise Stopped
         begin, end = at + 1, _end_of_string(text, at + 1)
         if end < 0:  # it is cut off
@@ -105,7 +105,7 @@ def _restored(
     try:
         if end - begin < restorer.shortest:
             return None
-        if end - begin <= _AT_ONCE:
+        if end - begin <= _AT_ONCE:  # guard: A9.string-pieces always
             raw = text[begin:end]
             if raw in _WORDS:
                 return None

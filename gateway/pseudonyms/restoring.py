@@ -260,7 +260,7 @@ class Channel:
         self._held = text[piece.length :]
         self._rest.append(piece.rest)
         self._rest_size += len(piece.rest)
-        if self._rest_size > 8 * _LOOKED_OVER:
+        if self._rest_size > 8 * _LOOKED_OVER:  # guard: A9.surrogate-tail
             left = self._restorer.look_over_begun("".join(self._rest))
             self._rest, self._rest_size = [left], len(left)
         return piece.restored

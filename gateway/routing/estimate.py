@@ -104,6 +104,7 @@ class ServiceTimes:
             self.slow_s = ordered[self._slow_at]
             self.high_s = ordered[self._high_at]
         else:
+            # guard: D6.expected-time self._expected_s -> 0.0
             self.usual_s = self.slow_s = self.high_s = self._expected_s
 
     @property
@@ -111,7 +112,7 @@ class ServiceTimes:
         return self.cold_at(self._clock())
 
     def cold_at(self, now_s: float) -> bool:
-        return now_s - self._renewed_s > _STALE_S
+        return now_s - self._renewed_s > _STALE_S  # guard: D6.stale-estimate -> return False
 
     def quantile_s(self, q: float) -> float:
         found = self._sorted

@@ -22,5 +22,6 @@ def able(request: InferenceRequest, endpoints: Iterable[Endpoint]) -> Iterator[E
     for endpoint in endpoints:
         served = endpoint.models[request.model]
         granted = served.grants(asked_version(request))
+        # guard: S10.capable-queue minus 3
         if granted and speaks(request, endpoint) and lacking(request, endpoint, served) is None:
             yield endpoint

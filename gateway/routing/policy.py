@@ -59,6 +59,8 @@ class Policy:
             raise DeadlineExceeded("the latency budget was used up before the call was placed")
         onprem, cloud, vetoes = self._filter(request, found, states)
         if not (onprem or cloud):
+            # guard: A10.refused-placement -> refused = self._refused(request, found, vetoes,
+            #   states); raise refused
             raise self._refused(request, found, vetoes, states)
         critical = bool(onprem and cloud) and all(
             [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
@@ -67,6 +69,9 @@ class Policy:
             onprem.sort(key=_predicted_s)
         if len(cloud) > 1:
             cloud.sort(key=partial(self._cost, request))
+        # guard: S5.no-zone minus 2
+        # guard: M2.zones ONPREM_ONLY if found.restricted or not self.spill else request.zones ->
+        #   request.zones if self.spill else ONPREM_ONLY
         return Decision(
             attempts=tuple([state.endpoint for state in onprem + cloud]),
             reason=self._reason(found, onprem, cloud, critical, vetoes),
@@ -87,7 +92,9 @@ class Policy:
         vetoes: list[tuple[str, str]] = []
         slow = 0
         for state in states:
+            # guard: O4.restricted-stays -> why = None
             why = keeps_restricted_onprem(request, found, state)
+            # guard: S5.spill-switch
             if why is None and not self.spill and state.endpoint.zone is CLOUD:
                 why = "spill_off"
             if why is None:
@@ -153,7 +160,7 @@ class Policy:
             for state in states:
                 need = lacking(request, state.endpoint, state.served)
                 if need is not None and (state.endpoint.name, "capability") in vetoes:
-                    return _incapable(need)
+                    return _incapable(need)  # guard: S10.missing-field
         waits_s = [s.predicted_s for s in states if s.endpoint.zone is Zone.ONPREM and not s.room]
         waits_s += [
             s.back_in_s

@@ -39,7 +39,7 @@ class Batcher:
         start_s = instance.free_s(now_s)
         calls: list[Call] = []
         if self._line.calls:
-            most = instance.standing.room
+            most = instance.standing.room  # guard: S2.batch-room -> most = 1 << 30
             calls = self._take(instance, min(self._how_many(instance, start_s), most))
         if self._put_off:
             self._add_put_off(calls, instance, start_s, now_s)
@@ -99,6 +99,7 @@ class Batcher:
     ) -> None:
         """Places that nobody else takes, and now and then one that somebody would have taken, go to
         those who were put off, the oldest first (S4)."""
+        # guard: S4.starved-share -> owed = self._starved
         owed = self._starved + len(calls) * self._tuning.starved_share
         self._starved = min(owed, 1.0)
         rows = self.max_batch - sum(call.rows for call in calls)

@@ -121,7 +121,7 @@ class BatchModel:
             return
         if self.slower > 1.0:
             now = took_s / (self.fixed_s + self.per_work_s * work)
-            self.slower = max(1.0, min(self.slower, now))
+            self.slower = max(1.0, min(self.slower, now))  # guard: D6.cut-batch
         self._told.append((self.fixed_s + self.per_work_s * work, took_s))
         self._seen = seen = self._seen + 1
         self._recent.add(work, took_s)

@@ -174,6 +174,8 @@ class Guarded:
         """The event, and what is decided at it noted in the books."""
         if self._scheduler is None:
             actions = event(of, now_s)
+            # guard: S9.dwell-return -> if self._again is not None and False:
+            # guard: S9.dwell-wait minus 2
             if self._again is not None and now_s - self._since_s >= self._dwell_s:
                 for action in actions:
                     self._note(action)
@@ -187,9 +189,9 @@ class Guarded:
                 if len(actions) == 1 and type(first) is Release and len(first.calls) == 1:
                     self._goes(first.calls[0], first.server)  # as mostly
                     return actions
-                self._check(actions)
+                self._check(actions)  # guard: S9.redecision-errors
             except Exception as exc:  # noqa: BLE001 - whatever it is, the calls that wait go on
-                actions = self._replace(exc, now_s)
+                actions = self._replace(exc, now_s)  # guard: S9.decision-errors -> raise
         for action in actions:
             self._note(action)
         return actions
@@ -225,6 +227,7 @@ class Guarded:
         with contextlib.suppress(Exception):  # the other models of its GPU do not wait for it
             failed.retire(now_s)
         self._own, self._retired = rule, failed
+        # guard: S9.relapse-backoff -> relapsed = False
         relapsed = now_s - self._since_s < RELAPSE_S
         self._dwell_s = min(2 * self._dwell_s, LONGEST_DWELL_S) if relapsed else DWELL_S
         self._count(exc, now_s)
@@ -233,7 +236,7 @@ class Guarded:
     def _resume(self, again: Callable[[], Scheduler], now_s: float) -> list[Action]:
         """A new scheduler decides from here on, unless it fails at once."""
         try:
-            self._retired.leave()
+            self._retired.leave()  # guard: S9.gpu-numbers
             scheduler = self._retired = again()
             self._inform(scheduler, now_s)
             actions = scheduler.take_over(
@@ -243,7 +246,7 @@ class Guarded:
         except Exception as exc:  # noqa: BLE001 - whatever it is, the rule goes on
             with contextlib.suppress(Exception):
                 self._retired.retire(now_s)
-            self._dwell_s = min(2 * self._dwell_s, LONGEST_DWELL_S)
+            self._dwell_s = min(2 * self._dwell_s, LONGEST_DWELL_S)  # guard: S9.failure-backoff
             self._count(exc, now_s)
             return []
         self._own = self._scheduler = scheduler

@@ -185,6 +185,7 @@ class ByPriority:
         for entry in self._queue:
             call = entry[3]
             end_s = now_s + instance.model.predict_s(work + call.work)
+            # guard: S9.batch-lateness minus 6
             if (
                 (call.rows <= rows or not taken)
                 and len(taken) < instance.standing.room
@@ -208,6 +209,7 @@ class ByPriority:
         critical = cloud is None or cloud.late(call.deadline_s - now_s) >= _CRITICAL
         self._serial += 1
         key_s = min(call.deadline_s, call.arrived_s + _PATIENCE_S) + call.later_s
+        # guard: S9.premises-first -> return (_OTHERS, key_s, self._serial, call)
         return _FIRST if critical else _OTHERS, key_s, self._serial, call
 
     def _removed(self, call_id: int | str) -> bool:

@@ -92,7 +92,7 @@ class Scheduler:
         """A new call, or one that could not leave after all. Its id must not be waiting."""
         if call.id in self._places:
             raise ValueError(f"call {call.id} is waiting already")
-        if len(self._places) >= self.tuning.max_waiting:
+        if len(self._places) >= self.tuning.max_waiting:  # guard: A1.queue-limit
             return self._turned_away(call, now_s)
         place = self._place_of(call, now_s)
         if not (self._places or call.avoid):
@@ -111,6 +111,7 @@ class Scheduler:
             return None
         model = idle.model
         end_s = model.fixed_s + call.work * model.per_work_s
+        # guard: S4.express-deadline
         if end_s * self._stretch(now_s).few[place.density_class] > place.due_s - now_s:
             return None
         instance = servers.at_once(idle, now_s, self.lead_s != 0.0)
@@ -273,7 +274,8 @@ class Scheduler:
         self, at: int, up: Sequence[Instance], now_s: float, actions: list[Action]
     ) -> None:
         call = self._line.pop(at)
-        if self._cloud_is_worth_it(call, now_s):
+        if self._cloud_is_worth_it(call, now_s):  # guard: D4.late-spill
+            # guard: D4.spill-reason -> actions.append(self._spilled(call, 'spill_queue'))
             actions.append(self._spilled(call, "spill_deadline"))
         elif call.leave is Leave.NEVER and up and not self._put_off.hopeful(call):
             actions.append(self._refused(call, up, now_s))
@@ -285,6 +287,7 @@ class Scheduler:
         start_s = self._servers.start_s(now_s) if up else now_s
 
         def last_start_s(call: Call) -> float:
+            # guard: D4.early-refusal -> return -math.inf if call.deadline_s < now_s else math.inf
             return call.deadline_s - self._servers.least_s(call.work, now_s)
 
         for call in self._put_off.refuse_before(start_s, last_start_s):
@@ -341,6 +344,7 @@ class Scheduler:
     def _lead_s(self, instance: Instance) -> float:
         if self.lead_s == 0.0:
             return 0.0
+        # guard: S4.half-batch -> work = self._max_batch
         work = instance.bursts[0].work if instance.bursts else self._max_batch
         longest_s = _LATEST_LEAD * instance.model.predict_s(work)
         if self.lead_s is not None:
@@ -407,6 +411,8 @@ class Scheduler:
         self._demand.arrived(density_class, gpu_s, now_s, memory_s)
         if servers.on_gpus and servers.shared:
             servers.asked(density, gpu_s, now_s, memory_s)
+        # guard: S4.priority-order -> key = min(due_s, call.arrived_s + t.patience_s)
+        # guard: S4.patience-bound -> key = due_s + call.later_s
         key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
         return Place(key, due_s, density_class)
 
@@ -429,9 +435,11 @@ class Scheduler:
         return self._decide(now_s)
 
     def _may_spill(self, call: Call) -> bool:
+        # guard: D4.leave-permission minus 1
         return call.leave is FREELY and call.cloud is not None and self.cloud_room >= 1
 
     def _cloud_is_worth_it(self, call: Call, now_s: float) -> bool:
+        # guard: D4.cloud-feasible minus 2
         return self._may_spill(call) and self._cloud_cost(call, now_s) < call.penalty
 
     def _cloud_cost(self, call: Call, now_s: float) -> float:
@@ -441,7 +449,7 @@ class Scheduler:
     def _spilled(self, call: Call, why: str) -> Spill:
         self._places.pop(call.id, None)
         self._put_off.forget(call.id)
-        self.cloud_room -= 1
+        self.cloud_room -= 1  # guard: S2.cloud-places
         return Spill(call, why)
 
     def _refused(self, call: Call, up: Sequence[Instance], now_s: float) -> Refuse:

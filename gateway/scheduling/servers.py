@@ -66,6 +66,7 @@ class Standing:
     @property
     def alone(self) -> bool:
         """Whether no other model keeps it from sending a batch now, nor waits to send one."""
+        # guard: S4.express-turn -> return True
         return not self.gpu.shared or self.gpu.clear_for(self.number)
 
     @property
@@ -136,7 +137,9 @@ class Instance:
     def least_s(self, work: float, now_s: float) -> float:
         """What a batch takes for certain: nothing, while the figures are few or old. What seems
         too slow for every call would otherwise be sent none, and never show that it is not (D6)."""
+        # guard: D6.cut-certainty -> sure_s = _STALE_S
         sure_s = _STALE_S if self.model.slower == 1.0 else _TRIED_S
+        # guard: D6.refusal-sample -> sure = True
         sure = not self.model.cold and now_s - self.renewed_s <= sure_s
         return self.model.predict_s(work) if sure else 0.0
 
@@ -159,7 +162,7 @@ class Instance:
         work, ids = sum([call.work for call in calls]), {call.id for call in calls}
         burst = Burst(work, earliest_s, ids, bool(bursts), now_s == self.ended_s)
         bursts.append(burst)
-        standing.in_flight += len(calls)
+        standing.in_flight += len(calls)  # guard: S2.sent-count
         if gpu.shared:
             gpu.sent()
         if not burst.ahead:
@@ -205,7 +208,7 @@ class Instance:
     def due_s(self, now_s: float, lead_s: float) -> float:
         """When it should be sent its next batch; inf: not before something happens."""
         bursts, standing = self.bursts, self.standing
-        if bursts and (lead_s <= 0.0 or len(bursts) >= _AT_MOST):
+        if bursts and (lead_s <= 0.0 or len(bursts) >= _AT_MOST):  # guard: S4.batch-depth minus 4
             return math.inf
         if not (standing.up and standing.room):
             return math.inf
@@ -235,6 +238,7 @@ class Instance:
                     burst.whole = False
                 if now_s - burst.last_end_s > burst.apart_s:
                     burst.apart_s = now_s - burst.last_end_s
+                # guard: S4.batch-gap now_s -> min(now_s, burst.last_end_s)
                 burst.last_end_s = now_s
                 if left:
                     return False
@@ -253,7 +257,7 @@ class Instance:
         elif burst.whole:
             self._learn(burst, now_s)
         else:
-            self._learn_of_cut(burst, now_s)
+            self._learn_of_cut(burst, now_s)  # guard: D6.cut-estimate
         del bursts[: at + 1]
         if bursts:
             self._begin(max(now_s, bursts[0].earliest_s), now_s)
@@ -448,6 +452,7 @@ class Servers:
 
     def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """A call ended, with a server or anywhere else. True: a batch has ended with it."""
+        # guard: A2.single-release -> instance = self._with.get(call_id)
         instance = self._with.pop(call_id, None)
         return instance is not None and instance.gone(call_id, now_s, answered)
 
@@ -472,7 +477,7 @@ class Servers:
         end a batch of one. None where batches that are sent `ahead` may stand before it."""
         found, least_s, up = None, math.inf, self._standings_up
         for standing in up:
-            if ahead and standing.running:
+            if ahead and standing.running:  # guard: S4.express-ahead
                 return None
             if standing.idle and standing.most - standing.in_flight >= 1.0:
                 if len(up) == 1:

@@ -91,7 +91,8 @@ class Line:
         return self._work[:count], self._due_s[:count]
 
     def add(self, call: Call, place: Place) -> None:
-        at = bisect_right(self._keys, place.key)
+        # guard: S4.arrival-order bisect_right -> bisect_left
+        at = bisect_right(self._keys, place.key)  # guard: S4.deadline-order -> at = len(self.calls)
         self._keys.insert(at, place.key)
         self._due_s.insert(at, place.due_s)
         self._deadline_s.insert(at, call.deadline_s)
@@ -233,8 +234,9 @@ class Line:
             if cloud_open and self._tail[at]:
                 left_s = self._deadline_s[at] - now_s
                 worth = min(worth, self._price[at] + worth * tails.late_one(self._tail[at], left_s))
+            # guard: S4.worth-rate -> density = worth
             density = worth / (fixed_s + per_work_s * self._work[at])
-            if density < least:
+            if density < least:  # guard: S4.least-worth -> if at == 0:
                 least, found = density, at
         return found
 

@@ -158,6 +158,7 @@ class Shadowed:
         """`tried`: an endpoint was sent the call. `late`: after its budget."""
         if self.seen is not None:
             self._asked(self)
+        # guard: O4.departed-call minus 1
         if outcome is Outcome.CANCELLED or self._other(restricted):
             self._left(self)
             return
@@ -180,7 +181,7 @@ class Shadowed:
 
     def _other(self, restricted: bool) -> bool:
         """It has turned out to be restricted since the shadows were asked about it."""
-        return restricted and not self._restricted
+        return restricted and not self._restricted  # guard: O4.restricted-silence -> return False
 
 
 def served_here(placing: Placing) -> bool:

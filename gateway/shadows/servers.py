@@ -36,7 +36,7 @@ class Borrowed(BatchModel):
         return self.live.sigma_s
 
     def observe(self, work: float, took_s: float) -> None:
-        """Nothing."""
+        """Nothing."""  # guard: O4.serverless-calls -> self.live.observe(work, took_s)
 
     def adopt(self, other: BatchModel) -> None:
         """Nothing."""
@@ -89,6 +89,7 @@ class VirtualServer:
         """When a batch will be answered that is sent now."""
         at = min(range(len(self._free_s)), key=self._free_s.__getitem__)
         begins_s = max(now_s + ROUND_TRIP_S, self._free_s[at])
+        # guard: O4.live-times -> end_s = begins_s
         end_s = begins_s + self.batches.predict_s(work) * self._off()
         self._free_s[at] = end_s
         return end_s

@@ -234,6 +234,7 @@ class Shadow:
         began_s = self._clock()
         try:
             return work() is not False
+        # guard: O4.shadow-error Exception -> ZeroDivisionError
         except Exception as exc:  # no call may be lost to a policy that is only tried
             self.tally.failed()
             if not self._told_of_errors:
@@ -252,7 +253,7 @@ class Shadow:
         level_s = self._allowed.level(self._clock())
         if self._paused:
             self._paused = level_s < _RESUMED * self._allowed.most
-        elif level_s <= 0.0:
+        elif level_s <= 0.0:  # guard: O4.time-share
             self._paused = True
             self._start_anew(SKIPPED)
         return not self._paused

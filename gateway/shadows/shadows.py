@@ -49,8 +49,9 @@ class Shadows:
         if not isinstance(shadowed, Shadowed):
             shadowed = account.shadowed = Shadowed(self._tallies, self._ask, self._forget)
         else:
-            self._forget(shadowed)
+            self._forget(shadowed)  # guard: O4.restricted-redecision -> return
         shadowed.sees(Seen(request, found, tuple(states), self._clock()))
+        # guard: O4.live-first -> self._ask(shadowed)
         asyncio.get_running_loop().call_soon(self._ask, shadowed)
 
     def foresee(

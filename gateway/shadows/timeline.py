@@ -27,7 +27,7 @@ class Timeline:
         while events and events[0][0] <= until_s:
             self.now_s, _, event = heapq.heappop(events)
             event(self.now_s)
-            if enough():
+            if enough():  # guard: O4.time-slice
                 return not (events and events[0][0] <= until_s)
         self.now_s = max(self.now_s, until_s)
         return True

@@ -20,6 +20,7 @@ from gateway.shadows import Figures
 from gateway.shadows.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
 from gateway.shadows.timeline import Timeline
 
+# guard: O4.no-door -> Decided = object; from gateway.backends.egress import CloudDoor
 Decided = Callable[[Release | Spill | Refuse, Call, float, float], None]
 """What was decided of a call, when, and when its answer will be there if it is on the premises."""
 
@@ -35,6 +36,7 @@ class Elsewhere:
 
     def room(self, capacity: Mapping[str, int], now_s: float) -> dict[str, int]:
         """What each endpoint takes beside those that are there."""
+        # guard: O4.own-cloud-load max(0, most - self._there(name, now_s)) -> most
         return {name: max(0, most - self._there(name, now_s)) for name, most in capacity.items()}
 
     def _there(self, endpoint: str, now_s: float) -> int:

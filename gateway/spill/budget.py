@@ -45,7 +45,7 @@ class Reservation:
         """Where it was taken of as well."""
         for budget in of:
             budget.reserved += expected
-            budget.left_now -= expected
+            budget.left_now -= expected  # guard: S5.inflight-spend
 
     def settle(self, nano_usd: int) -> None:
         """What it cost in the end, in nano-dollars; 0 for an attempt that never went."""
@@ -95,6 +95,8 @@ class SpillBudgets:
             for tenant, own in of_tenants.items()
         }
         self._others = (self._everybody,)  # what pays for a tenant without a budget of its own
+        # guard: S5.tenant-budget without own
+        # guard: S5.global-budget without self._everybody
         self._of = {tenant: (self._everybody, own) for tenant, own in self._own.items()}
         self.limited = any(self.limits.values())
         """Whether anybody's money can be used up at all."""
@@ -205,12 +207,13 @@ class _Budget:
         """Whether it lets calls out; one that did not does so when a tenth of it is free."""
         if now_s >= self._step_ends_s:
             self._pass_time(now_s)
+        # guard: S1.budget-hysteresis -> found = self._was_open = self.left_now > 0
         found = self._was_open = (self.left_now if self._was_open else self._again()) > 0
         return found
 
     def affords(self, nano_usd: int, now_s: float) -> bool:
         """Whether so much may be put aside; nothing is while it lets nobody out."""
-        return self.opens(now_s) and nano_usd <= self.left_now
+        return self.opens(now_s) and nano_usd <= self.left_now  # guard: S5.spend-reserve minus 2
 
     def settle(self, expected: int, nano_usd: int, now_s: float) -> None:
         """So much of what was put aside is spent."""
@@ -253,6 +256,7 @@ class _Budget:
         """Each of its limits, and what is spent and put aside of it."""
         self._book()
         limits = self.limits
+        # guard: B1.budget-periods -> stated = (limits.day, None, None)
         stated = (limits.day, limits.month, limits.total)
         spent = (self._in_day, self._in_month, self._total)
         return [

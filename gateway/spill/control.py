@@ -66,21 +66,23 @@ class SpillControl:
 
     def _stopped(self) -> str:
         """Why no call at all may leave."""
-        if self._stop.file is not None and self._stop.on:
+        if self._stop.file is not None and self._stop.on:  # guard: S5.kill-file
             return "spill_stopped"
-        if self.leases is not None and self.leases.down:
+        if self.leases is not None and self.leases.down:  # guard: B1.ledger-down
             return "ledger_down"
         return ""
 
     def reserve(self, tenant: str, expected: int) -> Reservation:
         """Asked when a call is about to leave: much may have happened since it was decided on. One
         that is not `leased` has to wait for that. Raises SpillClosed."""
+        # guard: S5.live-settings -> why = self._stopped()
         why = self._stopped() if self._allowed else "spill_off"
         if not why and not self.budgets.limited:
             return self.budgets.unlimited
         reserved = None if why else self.budgets.reserve(tenant, expected)
         if reserved is None:
             raise _closed(why or self.budgets.closed(tenant) or "spill_budget")
+        # guard: B1.door-leases
         if self.leases is not None and not self.leases.has(tenant, expected):
             reserved.leased = False
         else:
@@ -104,6 +106,7 @@ class SpillControl:
 
     async def _leased(self, leases: Leased, tenant: str, expected: int, deadline: Deadline) -> str:
         try:
+            # guard: B1.lease-wait -> async with asyncio.timeout(max(0.0, deadline.remaining_s())):
             async with asyncio.timeout(max(0.0, min(self._lease_wait_s, deadline.remaining_s()))):
                 short = await leases.take(tenant, expected)
         except (TimeoutError, LedgerDown):

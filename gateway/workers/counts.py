@@ -77,7 +77,9 @@ class SharedAdmission(Admission):
         everybody = slots.find(_EVERYBODY, now_s)
         if slots.numbers(everybody) is None:
             slots.write(everybody, math.inf, _NONE)  # the tenant's place is another
+        # guard: O5.separate-slots -> own = slots.find(f'tenant {tenant}', now_s)
         own = slots.find(_EVERYBODY + tenant, now_s)
+        # guard: O5.shared-admission -> self._refuse_over(self.inside, 0)
         self._refuse_over(slots.inside(everybody), slots.inside(own))
         return everybody, own
 
@@ -124,7 +126,7 @@ class SharedLimits(Limits):
                 self._leave()
                 share = super().enter(request)
                 for holder in share.holders:
-                    self._write(holder, 1)
+                    self._write(holder, 1)  # guard: O5.shared-use
         except Unshared:
             raise _unknown() from None
         return _SharedShare(share.holders, share.tokens, share.clock, limits=self)
@@ -150,7 +152,7 @@ class SharedLimits(Limits):
 
     def _holder(self, quota: Quota, now_s: float) -> Holder:
         holder = super()._holder(quota, now_s)
-        self._read(holder, now_s)
+        self._read(holder, now_s)  # guard: O5.shared-limit
         return holder
 
     def _leave(self) -> None:
@@ -181,6 +183,7 @@ class SharedLimits(Limits):
         for i, bucket in enumerate((holder.requests, holder.tokens)):
             if bucket is not None:
                 full_s = max(full_s, bucket.full_s(now_s))
+                # guard: O5.limit-change -> used[i] = 0.0
                 used[i] = bucket.most - bucket.level(now_s)
         self._slots.write(at, now_s + full_s, (used[0], now_s, used[1], now_s))
         self._slots.add(at, self._worker, calls)

@@ -46,6 +46,7 @@ class Marks:
         after = self._marks + self._sets * _WAYS * _MARK.size
         self._faded = Faded(memory.bytes, after, room, keep_s, clock)
         self._waiting: dict[tuple[str, bytes], tuple[int, float]] = {}  # to be written
+        # guard: C18.doubt-persists -> self._lost_until_s = 0.0
         self._lost_until_s = self._moment(self._own)  # of the worker that had this number before
         self._again_s = 0.0
 
@@ -77,7 +78,7 @@ class Marks:
                 self._write(_place(tenant), key, standing, until_s)
                 self._write_waiting()
         except Unshared:  # its own place, which nobody else writes
-            _MOMENT.pack_into(self._bytes, self._own, until_s)
+            _MOMENT.pack_into(self._bytes, self._own, until_s)  # guard: O5.unwritten-mark
             self._again_s = self._clock() + _TRY_AGAIN_S
             before = self._waiting.get((tenant, key), (NOT_MARKED, 0.0))[0]
             if len(self._waiting) < _MOST_UNWRITTEN or before:
@@ -115,16 +116,16 @@ class Marks:
         for (tenant, key), (standing, until_s) in self._waiting.items():
             self._write(_place(tenant), key, standing, until_s)
         self._waiting.clear()
-        _MOMENT.pack_into(self._bytes, self._own, self._lost_until_s)
+        _MOMENT.pack_into(self._bytes, self._own, self._lost_until_s)  # guard: C18.lost-mark
 
     def _write(self, tenant: int, key: bytes, standing: int, until_s: float) -> None:
         at, now_s = self._place_for(key), self._clock()
         lost, of, good_s = _MARK.unpack_from(self._bytes, at)
         if good_s > now_s:
             if lost == key:
-                standing = max(standing, of >> _STANDING)
+                standing = max(standing, of >> _STANDING)  # guard: C18.shared-precedence
             else:
-                faded_s = self._faded.add(lost, good_s)
+                faded_s = self._faded.add(lost, good_s)  # guard: O5.evicted-mark -> faded_s = 0.0
                 self._raise(self._doubts + 8 * (of % _TENANTS), faded_s)
         _MARK.pack_into(self._bytes, at, key, tenant | standing << _STANDING, until_s)
         self._raise(self._held + 8 * tenant, until_s)

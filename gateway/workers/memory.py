@@ -89,6 +89,7 @@ class Memory:
                 return
             except OSError:
                 if ambient.monotonic_s() >= until_s:
+                    # guard: O5.uncountable-refusal -> return
                     raise Unshared("another worker has stopped with it") from None
 
     def close(self) -> None:

@@ -379,7 +379,7 @@ def check_shared(settings: Settings) -> None:
     except LedgerError as exc:
         raise ConfigError(f"ledger: {exc}") from None
     try:
-        if settings.has_budgets and not store.shared:
+        if settings.has_budgets and not store.shared:  # guard: O5.unshared-budgets
             raise ConfigError(
                 f"ledger: {settings.ledger_path} is on a file system that processes cannot share "
                 "(no write-ahead log), and budgets are set: put it on a disk of this machine, "

@@ -89,10 +89,12 @@ class Slots:
         for slot in range(self._count):
             at = self._at + slot * self._size
             if self._bytes[at : at + _KEY_BYTES] != _NOBODY:
+                # guard: O5.dead-worker
                 _INT.pack_into(self._bytes, at + self._head.size + 4 * (worker - 1), 0)
 
     def _rests(self, at: int, now_s: float) -> bool:
         _, rests_s, *_ = self._head.unpack_from(self._bytes, at)
+        # guard: O5.slot-eviction -> return True
         return bool(now_s >= rests_s) and not self.inside(at)
 
 

@@ -1,6 +1,7 @@
 """What the gateway promises of its decisions, by the short ids that the code and its tests use,
 with every guard that keeps the promise and the tests that fail when that guard alone is gone.
 
+A comment in the gateway's code marks each guard by its name (tests/marks.py).
 `python -m tests.behaviours` takes each guard out, in a copy, and runs its tests there;
 `python -m tests.behaviours --write` writes docs/behaviours.md.
 """
@@ -9,18 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.simulation.mutations import Change
+from tests.marks import files_with
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
     gone: str  # what there is not any more without it
-    changes: tuple[Change, ...]  # that take it out
+    name: str  # of its marks in gateway/: the behaviour's id and a word or two
     tests: tuple[str, ...]  # below tests/: file::function; each fails without it
-
-    @property
-    def file(self) -> str:
-        return self.changes[0].file
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,9 @@ class Behaviour:
 
     @property
     def files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(guard.file for guard in self.guards))
+        """Those that its guards stand in, relative to gateway/."""
+        named = (file for guard in self.guards for file in files_with(guard.name))
+        return tuple(dict.fromkeys(named))
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -40,5 +39,5 @@ class Behaviour:
         return tuple(dict.fromkeys((*named, *self.also)))
 
 
-def guard(gone: str, file: str, old: str, new: str, *tests: str) -> Guard:
-    return Guard(gone, (Change(file, old, new),), tests)
+def guard(gone: str, name: str, *tests: str) -> Guard:
+    return Guard(gone, name, tests)

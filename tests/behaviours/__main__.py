@@ -15,7 +15,7 @@ from tests.behaviours.removal import copied, run, without
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.behaviours")
     parser.add_argument("--write", action="store_true", help="write docs/behaviours.md")
-    parser.add_argument("--only", default="", help="this id, or guards with this in their name")
+    parser.add_argument("--only", default="", help="this id, this guard, or guards that say this")
     given = parser.parse_args()
     if given.write:
         PAGE.write_text(rendered())
@@ -24,7 +24,7 @@ def main() -> int:
         (behaviour.id, guard)
         for behaviour in every()
         for guard in behaviour.guards
-        if given.only in ("", behaviour.id) or given.only in guard.gone
+        if given.only in ("", behaviour.id, guard.name) or given.only in guard.gone
     ]
     with copied() as root:
         tests = dict.fromkeys(test for _, guard in chosen for test in guard.tests)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.behaviours import Behaviour, Guard, guard
-from tests.simulation.mutations import Change
+from tests.behaviours import Behaviour, guard
 
 _ALIKE = "unit/fronts/test_refusals.py::test_every_front_refuses_alike"
 _KILLS = (
@@ -27,66 +26,57 @@ A1 = Behaviour(
     "OpenAI, its event streams and gRPC.",
     (
         guard(
-            "no more calls in the gateway than the settings say", "admission.py",
-            "if self.inside >= self.limits.max_concurrent:", "if False:",
-            _ALIKE, "unit/test_admission.py::test_as_many_enter_as_there_is_room_for",
+            "no more calls in the gateway than the settings say", "A1.gateway-limit",
+            _ALIKE,
+            "unit/test_admission.py::test_as_many_enter_as_there_is_room_for",
         ),
         guard(
-            "nor of one tenant", "admission.py",
-            "if self._by_tenant.get(request.tenant, 0) >= self.limits.max_concurrent_per_tenant:",
-            "if False:",
-            _ALIKE, "unit/test_admission.py::test_one_tenant_cannot_take_the_room_of_the_others",
+            "nor of one tenant", "A1.tenant-limit",
+            _ALIKE,
+            "unit/test_admission.py::test_one_tenant_cannot_take_the_room_of_the_others",
         ),
         guard(
-            "a gateway that stops takes none", "admission.py",
-            "        if self.draining:\n", "        if False:\n",
+            "a gateway that stops takes none", "A1.stopping",
             _ALIKE,
             "unit/test_admission.py::test_a_stopping_gateway_lets_nobody_in_and_everybody_out",
         ),
         guard(
-            "who would be late behind those that wait for the cloud is told at once", "clouds.py",
-            "        if self._clock() + min(waits_s, default=math.inf) > latest_s:\n",
-            "        if False:\n",
+            "who would be late behind those that wait for the cloud is told at once",
+            "A1.cloud-queue-time",
             "unit/test_clouds.py::"
             "test_a_call_for_which_there_is_no_time_behind_the_others_is_told_at_once",
         ),
         guard(
-            "a full queue takes none", "scheduling/scheduler.py",
-            "        if len(self._places) >= self.tuning.max_waiting:\n", "        if False:\n",
+            "a full queue takes none", "A1.queue-limit",
             _ALIKE,
             "unit/test_group.py::test_a_full_queue_refuses_at_once_and_says_when_to_come_back",
         ),
         guard(
-            "the time to come back is told", "fronts/intake.py",
-            "        told[\"retry-after\"] = str(max(1, round(error.retry_after_s + 0.5)))\n", "",
+            "the time to come back is told", "A1.retry-after",
             _ALIKE,
         ),
         guard(
-            "and the reason", "fronts/intake.py",
-            '    told["x-spillway-reason"] = error.reason\n', "",
-            _ALIKE, "unit/fronts/test_kserve.py::"
+            "and the reason", "A1.refusal-reason",
+            _ALIKE,
+            "unit/fronts/test_kserve.py::"
             "test_a_failure_has_tritons_shape_a_reason_and_a_time_to_retry",
         ),
         guard(
-            "gRPC's metadata of a refusal", "fronts/grpc_calls.py",
-            "    told = tuple(intake.error_headers(arrival, error).items())\n", "    told = ()\n",
+            "gRPC's metadata of a refusal", "A1.grpc-refusal",
             _ALIKE,
             "unit/fronts/test_grpc_front.py::test_every_failure_has_its_status_words_and_trailers",
         ),
         guard(
-            "a refusal within a gRPC stream has its words", "fronts/grpc_stream.py",
-            "StreamFrame(response, error.message or error.reason)", "StreamFrame(response, 'x')",
+            "a refusal within a gRPC stream has its words", "A1.stream-refusal",
             _ALIKE,
         ),
         guard(
-            "a call that hopes in vain is told at once", "tending.py",
-            "            self._fleet.still_out(model)\n", "            pass\n",
+            "a call that hopes in vain is told at once", "A1.lost-hope",
             _TENDING
             + "test_hope_that_comes_to_nothing_ends_the_wait_and_there_is_none_for_the_next_call",
         ),
         guard(
-            "and one that hopes for what nobody expects any more", "fleet.py",
-            " and self.back_in_s(request.model) is not None:", ":",
+            "and one that hopes for what nobody expects any more", "A1.expired-hope",
             _TENDING + "test_a_wait_for_what_nobody_expects_any_more_ends_soon",
         ),
     ),
@@ -98,92 +88,48 @@ A2 = Behaviour(
     "money, an open connection) is given back exactly once, however the call ends.",
     (
         guard(
-            "the turn", "attempt.py",
-            "            self.turn.release(self.answered)\n", "            pass\n", _KILLS,
-        ),
-        Guard(
-            "the turn of a caller who leaves",
-            (
-                Change(
-                    "attempt.py",
-                    'Kept(exc), self.end(None, "cancelled")\n        except EgressForbidden',
-                    "Kept(exc), None\n        except EgressForbidden",
-                ),
-                Change(
-                    "dispatch.py",
-                    "        await attempt.aclose()\n        raise left.again()\n",
-                    "        raise left.again()\n",
-                ),
-            ),
-            (_KILLS,),
+            "the turn", "A2.turn-release",
+            _KILLS,
         ),
         guard(
-            "a turn that is granted in the step in which its caller leaves", "group.py",
-            "            self.ended(call, answered=False)\n\n    def _happens",
-            "            pass\n\n    def _happens",
+            "the turn of a caller who leaves", "A2.departed-turn",
+            _KILLS,
+        ),
+        guard(
+            "a turn that is granted in the step in which its caller leaves", "A2.granted-turn",
             "unit/test_group.py::"
             "test_a_caller_who_leaves_in_the_step_in_which_it_is_called_up_gives_its_turn_back",
         ),
         guard(
-            "the place of who leaves the queue", "group.py",
-            "        except BaseException:  # the caller left: give back what may have been granted"
-            " just now\n            self._withdraw(call, granted)\n            raise\n",
-            "        except BaseException:\n            raise\n",
+            "the place of who leaves the queue", "A2.queue-place",
             "unit/test_group.py::test_a_caller_who_leaves_while_it_waits_gives_its_place_up",
         ),
-        Guard(
-            "or else its turn, when it is granted",
-            (
-                Change(
-                    "group.py",
-                    " just now\n            self._withdraw(call, granted)\n            raise\n",
-                    " just now\n            raise\n",
-                ),
-                Change(
-                    "group.py",
-                    "in this very step\n                    self.ended(call, answered=False)\n",
-                    "in this very step\n                    pass\n",
-                ),
-            ),
-            (_QUEUE_KILLS,),
-        ),
-        Guard(
-            "a turn is given back once",
-            (
-                Change(
-                    "group.py",
-                    "        if not self._released:\n            self._released = True\n",
-                    "        if True:\n            self._released = True\n",
-                ),
-                Change(
-                    "scheduling/servers.py",
-                    "self._with.pop(call_id, None)", "self._with.get(call_id)",
-                ),
-            ),
-            ("unit/test_group.py::test_a_turn_that_is_released_twice_frees_one_place",),
+        guard(
+            "or else its turn, when it is granted", "A2.cancelled-grant",
+            _QUEUE_KILLS,
         ),
         guard(
-            "calls in flight", "attempt.py",
-            "            self.fleet.ended(self.endpoint, self.request.model)\n",
-            "            pass\n", _KILLS,
+            "a turn is given back once", "A2.single-release",
+            "unit/test_group.py::test_a_turn_that_is_released_twice_frees_one_place",
         ),
         guard(
-            "money that was put aside", "attempt.py",
-            "            self.reserved.settle(attempt.cost.nano_usd)\n", "            pass\n",
-            _CLOSED + "test_what_was_put_aside_is_there_again_when_calls_have_ended",
-        ),
-        guard(
-            "the place in the gateway", "admission.py", "        self.inside -= 1\n", "",
+            "calls in flight", "A2.inflight-release",
             _KILLS,
         ),
         guard(
-            "the account of a stream whose caller leaves", "pipeline.py",
-            '            self._settle(Outcome.CANCELLED, "caller_left")\n', "            pass\n",
+            "money that was put aside", "A2.spend-release",
+            _CLOSED + "test_what_was_put_aside_is_there_again_when_calls_have_ended",
+        ),
+        guard(
+            "the place in the gateway", "A2.admission-release",
+            _KILLS,
+        ),
+        guard(
+            "the account of a stream whose caller leaves", "A2.stream-account",
             _DISPATCH + "test_a_caller_who_leaves_a_stream_closes_the_upstream_at_once",
         ),
         guard(
-            "an account is settled once", "accounting/account.py",
-            "        if self._settled:\n            return\n", "",
+            "an account is settled once", "A2.single-settlement",
             "unit/test_account.py::"
             "test_what_a_call_holds_is_given_back_once_however_often_it_settles",
         ),
@@ -196,48 +142,38 @@ A3 = Behaviour(
     "cost is settled.",
     (
         guard(
-            "an HTTP caller who leaves before the answer", "http/exchange.py",
-            "            self.task.cancel()\n", "            pass\n",
+            "an HTTP caller who leaves before the answer", "A3.http-disconnect",
             _FRONT + "test_a_caller_that_leaves_cancels_its_call",
         ),
         guard(
-            "an HTTP caller who leaves a stream", "http/exchange.py",
-            "        await asyncio.shield(content.aclose())\n", "",
+            "an HTTP caller who leaves a stream", "A3.http-stream-close",
             _FRONT + "test_a_stream_is_closed_when_its_caller_leaves",
             _FRONT + "test_a_stream_is_closed_when_its_caller_left_before_it_began",
         ),
         guard(
-            "a reply that comes as its caller leaves", "http/exchange.py",
-            "            if self.left:\n                raise ClientLeft\n            line, ",
-            "            line, chunked",
+            "a reply that comes as its caller leaves", "A3.late-reply",
             "unit/http/test_exchange.py::test_a_stream_for_one_who_has_left_is_closed_unread",
         ),
         guard(
-            "a gRPC caller who leaves", "http2/exchange.py",
-            "            self.task.cancel()\n", "            pass\n",
+            "a gRPC caller who leaves", "A3.grpc-disconnect",
             "unit/fronts/test_grpc_front.py::test_a_caller_that_leaves_is_noticed_at_once",
         ),
         guard(
-            "a gRPC caller who leaves within the answer", "fronts/grpc_calls.py",
-            "        await asyncio.shield(frames.aclose())\n", "        pass\n",
+            "a gRPC caller who leaves within the answer", "A3.grpc-answer-close",
             "unit/fronts/test_grpc_front.py::"
             "test_a_caller_that_leaves_within_an_answer_closes_it",
         ),
         guard(
-            "a gRPC stream whose caller leaves", "fronts/grpc_stream.py",
-            "                await asyncio.shield(reply.frames.aclose())\n",
-            "                pass\n",
+            "a gRPC stream whose caller leaves", "A3.grpc-stream-close",
             "unit/fronts/test_grpc_stream.py::"
             "test_a_caller_that_leaves_ends_everything_in_flight_at_once",
         ),
         guard(
-            "the endpoint's stream is closed", "attempt.py",
-            "    return asyncio.ensure_future(stream.aclose())\n", "    return None\n",
+            "the endpoint's stream is closed", "A3.upstream-close",
             _DISPATCH + "test_a_caller_who_leaves_a_stream_closes_the_upstream_at_once",
         ),
         guard(
-            "a cancelled attempt is recorded and paid", "attempt.py",
-            "        self.log.attempted(attempt)\n", "",
+            "a cancelled attempt is recorded and paid", "A3.cancelled-record",
             _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
             _HEDGE + "test_a_caller_who_leaves_ends_both_tries",
         ),

@@ -17,25 +17,19 @@ P1 = Behaviour(
     "and whatever is not known to be clear counts.",
     (
         guard(
-            "a call that was never read counts", "console/decisions.py",
-            '        if record["sensitivity"] == "clear":\n',
-            '        if record["sensitivity"] != "restricted":\n',
+            "a call that was never read counts", "P1.unread-call",
             _DECISIONS + "test_a_call_that_is_not_clear_and_was_in_the_cloud_is_counted",
         ),
         guard(
-            "and one whose record cannot be written", "console/decisions.py",
-            "        self._ends(record)\n        self._note(record)\n",
-            "        self._note(record)\n        self._ends(record)\n",
+            "and one whose record cannot be written", "P1.unrecorded-call",
             _DECISIONS + "test_an_alarm_is_raised_also_when_the_record_cannot_be_written",
         ),
         guard(
-            "one that is taken in with others", "console/decisions.py",
-            '    return "cloud" not in map(_zone, end["attempts"])\n', "    return True\n",
+            "one that is taken in with others", "P1.batched-call",
             _RECORDS + "test_calls_that_are_taken_in_together_count_as_each_by_itself",
         ),
         guard(
-            "each counts once", "console/decisions.py",
-            "if not results or seen.alarmed:", "if not results:",
+            "each counts once", "P1.count-once",
             _DECISIONS
             + "test_a_call_that_was_seen_under_way_counts_once",
         ),
@@ -55,55 +49,44 @@ P2 = Behaviour(
     "Without any keys it is for whoever sits at this machine.",
     (
         guard(
-            "connections from other machines", "console/operators.py",
-            "all(map(_loopback, (peer, host)))", "_loopback(host)",
+            "connections from other machines", "P2.remote-address",
             _OPERATORS + "test_without_any_keys_the_page_is_for_whoever_sits_at_this_machine",
         ),
         guard(
-            "other names for this machine", "console/operators.py",
-            "all(map(_loopback, (peer, host)))", "_loopback(peer)",
+            "other names for this machine", "P2.host-name",
             _OPERATORS + "test_without_any_keys_the_page_is_for_whoever_sits_at_this_machine",
         ),
         guard(
-            "proxies on this machine", "console/operators.py",
-            "not any(name in headers for name in _FORWARDED)", "True",
+            "proxies on this machine", "P2.local-proxy",
             _OPERATORS + "test_without_any_keys_the_page_is_for_whoever_sits_at_this_machine",
         ),
         guard(
-            "keys for callers do not leave the page open", "console/operators.py",
-            "not operators and not keys_configured", "not operators",
+            "keys for callers do not leave the page open", "P2.caller-keys-only",
             _OPERATORS
             + "test_where_callers_have_keys_nobody_looks_until_an_operator_is_named",
         ),
         guard(
-            "a caller's key is no operator's", "config/settings.py",
-            "            caller = callers.get(operator.key.get_secret_value())\n",
-            "            caller = None\n",
+            "a caller's key is no operator's", "P2.separate-keys",
             _OPERATORS + "test_an_operators_key_that_is_a_callers_is_refused_at_the_start",
         ),
         guard(
-            "who only looks", "console/operators.py",
-            "        if not found.operates:\n", "        if False:\n",
+            "who only looks", "P2.viewer-role",
             _OPERATORS + "test_to_act_takes_the_right_operator_and_the_page_itself",
         ),
         guard(
-            "what a form of another site can send", "console/operators.py",
-            "return json and own", "return own",
+            "what a form of another site can send", "P2.form-content",
             _OPERATORS + "test_to_act_takes_the_right_operator_and_the_page_itself",
         ),
         guard(
-            "an operator's issued key makes no calls", "callers/issued.py",
-            '            raise NotAccepted("operator")\n', "            pass\n",
+            "an operator's issued key makes no calls", "P2.operator-calls",
             _OPERATORS + "test_an_operators_key_makes_no_calls",
         ),
         guard(
-            "one that is revoked sees nothing more", "console/feed.py",
-            "        if event is None or not self._may_look():\n", "        if event is None:\n",
+            "one that is revoked sees nothing more", "P2.revoked-feed",
             "unit/console/test_front.py::test_a_stream_ends_when_its_operator_is_one_no_more",
         ),
         guard(
-            "what comes from another site", "console/operators.py",
-            "return json and own", "return json",
+            "what comes from another site", "P2.cross-site",
             _OPERATORS + "test_to_act_takes_the_right_operator_and_the_page_itself",
             _OPERATORS + "test_in_development_mode_a_page_of_another_site_cannot_act_either",
         ),
@@ -120,27 +103,22 @@ P3 = Behaviour(
     "calls that had nowhere else to go.",
     (
         guard(
-            "no new calls", "place.py",
-            'return "drained" if place.drained else ""', 'return ""',
+            "no new calls", "P3.new-calls",
             _DRAIN + "test_new_calls_go_elsewhere_and_the_decision_says_why",
             _DRAIN + "test_a_restricted_call_is_refused_and_does_not_leave_for_a_drained_server",
             _DRAIN + "test_a_drained_cloud_gets_nothing",
         ),
         guard(
-            "a silent stream there is not cut", "fleet.py",
-            "        if self.went_out(endpoint, model):\n",
-            "        if self.refuses(endpoint, model):\n",
+            "a silent stream there is not cut", "P3.silent-stream",
             _DRAIN + "test_a_stream_that_is_silent_for_long_is_not_cut_as_it_would_be_were_"
             "its_server_down",
         ),
         guard(
-            "who waits for it is told at once", "fleet.py",
-            "                group.look_again()\n", "                pass\n",
+            "who waits for it is told at once", "P3.waiter-refusal",
             _DRAIN + "test_who_waits_for_it_is_told_at_once",
         ),
         guard(
-            "records of refused calls say what was passed over", "pipeline.py",
-            "            account.vetoes = failed.error.vetoes\n", "            pass\n",
+            "records of refused calls say what was passed over", "P3.record-drained",
             _DRAIN + "test_a_restricted_call_is_refused_and_does_not_leave_for_a_drained_server",
         ),
     ),
@@ -157,40 +135,32 @@ P4 = Behaviour(
     "nobody looks, who does not keep up is let go, and who comes back misses nothing.",
     (
         guard(
-            "who does not keep up is let go", "console/feed.py",
-            "            if looker.behind():\n", "            if False:\n",
+            "who does not keep up is let go", "P4.slow-viewer",
             _FEED + "test_who_does_not_keep_up_is_let_go_and_the_others_go_on",
         ),
         guard(
-            "nothing runs while nobody looks", "console/feed.py",
-            "        while self._lookers:\n", "        while True:\n",
+            "nothing runs while nobody looks", "P4.idle-feed",
             _FEED + "test_nothing_is_looked_at_and_nothing_runs_while_nobody_looks",
         ),
         guard(
-            "nobody goes on over a gap", "console/feed.py",
-            "        self._events.clear()\n        self._number += 1\n",
-            "        self._events.clear()\n",
+            "nobody goes on over a gap", "P4.feed-gap",
             _FEED + "test_nobody_goes_on_over_a_time_in_which_nobody_looked",
         ),
         guard(
-            "nor over another run", "console/feed.py",
-            "if epoch != self._epoch or not", "if not",
+            "nor over another run", "P4.other-run",
             _FEED + "test_who_comes_back_from_elsewhere_gets_a_picture",
         ),
         guard(
-            "silence is told apart from a broken line", "console/feed.py",
-            "        elif self._quiet >= BEAT_TICKS:\n", "        elif False:\n",
+            "silence is told apart from a broken line", "P4.heartbeat",
             _FEED + "test_silence_is_told_once_a_second_so_that_it_cannot_be_taken_for_a_"
             "broken_line",
         ),
         guard(
-            "streams end when the gateway stops", "console/feed.py",
-            "        looker.put(None)\n", "",
+            "streams end when the gateway stops", "P4.shutdown",
             _FEED + "test_streams_end_when_the_gateway_stops",
         ),
         guard(
-            "only so many look at once", "console/feed.py",
-            "        if len(self._lookers) >= _MOST:\n", "        if False:\n",
+            "only so many look at once", "P4.viewer-limit",
             _FEED + "test_only_so_many_look_at_once",
         ),
     ),

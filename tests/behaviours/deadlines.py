@@ -22,62 +22,50 @@ D1 = Behaviour(
     "one deadline, and no wait for anything outlives it by more than 50 ms.",
     (
         guard(
-            "the wait for the answer", "attempt.py",
-            "min(request.deadline.at_s, now_s + least_s)", "now_s + 1e5",
+            "the wait for the answer", "D1.answer-wait",
             _DISPATCH + "test_a_call_to_an_endpoint_that_hangs_ends_at_its_deadline",
         ),
         guard(
-            "before it leaves, when it is on record", "attempt.py",
-            "                if request.deadline.passed():\n                    raise DeadlineEx"
-            "ceeded(\"the latency budget ran out before it was sent\")\n", "",
+            "before it leaves, when it is on record", "D1.durable-record",
             "unit/test_before_dispatch.py::"
             "test_a_record_that_is_durable_when_the_budget_ends_sends_nothing",
         ),
         guard(
-            "the wait for the next frame", "attempt.py",
-            "min(request.deadline.at_s, idle_at_s)", "idle_at_s",
+            "the wait for the next frame", "D1.frame-wait",
             _DISPATCH + "test_a_stream_that_outlives_its_budget_ends_with_the_deadline",
         ),
         guard(
-            "the wait in the queue", "group.py",
-            "patience.within(deadline.remaining_s())", "patience.within(1e5)",
+            "the wait in the queue", "D1.queue-wait",
             _GROUP + "test_a_wait_ends_with_its_deadline_whatever_is_decided",
         ),
         guard(
-            "the look for personal data", "pipeline.py",
-            "patience.within(left_s)", "patience.within(1e5)",
+            "the look for personal data", "D1.scan-wait",
             _DOOR + "test_a_look_that_never_ends_takes_no_longer_than_the_budget",
         ),
         guard(
-            "the wait for an endpoint to close", "attempt.py",
-            "asyncio.wait((closing,), timeout=_CLOSES_IN_S)", "asyncio.wait((closing,))",
+            "the wait for an endpoint to close", "D1.close-wait",
             _DOOR + "test_an_upstream_that_is_slow_to_close_keeps_no_caller",
         ),
         guard(
-            "the wait for a server that is about to be back", "fleet.py",
-            "min(self.health.restart_wait_s, request.deadline.remaining_s() - need_s)", "1e5",
+            "the wait for a server that is about to be back", "D1.recovery-wait",
             _RECOVERY + "test_a_wait_in_vain_ends_while_the_caller_can_still_be_told",
         ),
         guard(
-            "a body that trickles in", "fronts/http.py",
-            "asyncio.timeout(reading_s)", "asyncio.timeout(1e5)",
+            "a body that trickles in", "D1.body-wait",
             _FRONT + "test_a_body_that_trickles_costs_the_budget",
         ),
         guard(
-            "gRPC's own bound on the pipeline", "fronts/grpc_calls.py",
-            "patience.within(max(0.0, remaining_s) + GRACE_S)", "patience.within(1e5)",
+            "gRPC's own bound on the pipeline", "D1.pipeline-bound",
             "unit/fronts/test_grpc_front.py::"
             "test_a_pipeline_that_hangs_does_not_outlive_the_deadline",
         ),
         guard(
-            "the tightest of what is stated counts", "fronts/intake.py",
-            "            budget_s = min(budget_s, _of_headers_s(headers, limits))\n", "",
+            "the tightest of what is stated counts", "D1.tightest-budget",
             "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
         ),
         guard(
-            "also where gRPC states it", "fronts/intake.py",
-            "            budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, services.limits))\n",
-            "            pass\n", "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
+            "also where gRPC states it", "D1.grpc-budget",
+            "unit/fronts/test_grpc_front.py::test_the_tightest_budget_wins",
         ),
     ),
     also=("scenarios/test_lifecycle.py::test_a_budget_that_runs_out_mid_stream_ends_it_in_band",),
@@ -89,28 +77,25 @@ D2 = Behaviour(
     "caller's error: 400 or INVALID_ARGUMENT, and never first in the queue.",
     (
         guard(
-            "zero, negative and infinite", "budget.py",
-            "    if not math.isfinite(seconds) or seconds <= 0:\n", "    if False:\n",
+            "zero, negative and infinite", "D2.positive-finite",
             _HEADERS + "test_a_header_that_makes_no_sense_is_refused",
             _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
         ),
         guard(
-            "over the maximum", "budget.py", "    if seconds > max_s:\n", "    if False:\n",
+            "over the maximum", "D2.maximum",
             _HEADERS + "test_a_header_that_makes_no_sense_is_refused",
             _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
         ),
         guard(
-            "what overflows", "budget.py",
-            "    except OverflowError:\n", "    except ZeroDivisionError:\n",
+            "what overflows", "D2.overflow",
             _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
         ),
         guard(
-            "what only Python takes for a number", "budget.py",
-            ' or not text.isascii() or "_" in text', "",
+            "what only Python takes for a number", "D2.number-syntax",
             _HEADERS + "test_a_header_that_makes_no_sense_is_refused",
         ),
         guard(
-            "true is no number", "budget.py", "isinstance(raw, bool) or not", "not",
+            "true is no number", "D2.boolean",
             _HEADERS + "test_a_v2_parameter_that_makes_no_sense_is_refused",
         ),
     ),
@@ -126,37 +111,28 @@ D3 = Behaviour(
     "leaves is cancelled there within 100 ms.",
     (
         guard(
-            "`grpc-timeout`", "backends/grpc_wire.py",
-            "connection.call(head, _timeout(timeout_s) + own, message, held)",
-            "connection.call(head, own, message, held)",
+            "`grpc-timeout`", "D3.grpc-timeout",
             _GRPC + "test_triton_gets_the_remaining_time_twice",
         ),
         guard(
-            "who does not answer in time is not waited for", "backends/grpc_wire.py",
-            "            with patience.within(timeout_s):\n",
-            "            with patience.within(3600.0):\n",
+            "who does not answer in time is not waited for", "D3.late-reset",
             "unit/http2/test_client.py::test_a_call_that_is_given_up_is_reset_at_once",
         ),
         guard(
-            "Triton's parameter `timeout`", "backends/triton_grpc.py",
-            "        timeout_us=max(1, int(request.deadline.remaining_s() * 1e6)),\n", "",
+            "Triton's parameter `timeout`", "D3.triton-timeout",
             _GRPC + "test_triton_gets_the_remaining_time_twice",
         ),
         guard(
-            "the same over REST", "backends/open_inference.py",
-            "        return max(1, int(deadline.remaining_s() * 1_000_000))\n",
-            "        return None\n",
+            "the same over REST", "D3.rest-timeout",
             "unit/backends/test_rest_server.py::"
             "test_a_server_that_understands_it_is_told_what_is_left",
         ),
         guard(
-            "closing a stream cancels it", "backends/oip_grpc.py",
-            "        self._call.cancel()  # harmless once it has ended\n", "",
+            "closing a stream cancels it", "D3.stream-cancel",
             _GRPC + "test_closing_a_stream_cancels_it_upstream_at_once",
         ),
         guard(
-            "an HTTP caller who leaves", "http/exchange.py",
-            "            self.task.cancel()\n", "            pass\n",
+            "an HTTP caller who leaves", "D3.http-disconnect",
             _FRONT + "test_a_caller_that_leaves_cancels_its_call",
             _FRONT + "test_a_stream_is_closed_when_its_caller_leaves",
         ),
@@ -178,44 +154,31 @@ D4 = Behaviour(
     "refused as soon as it is late for certain (`deadline_unmeetable`).",
     (
         guard(
-            "who would be late leaves at once", "scheduling/scheduler.py",
-            "        call = self._line.pop(at)\n        if self._cloud_is_worth_it(call, now_s):\n",
-            "        call = self._line.pop(at)\n        if False:\n",
+            "who would be late leaves at once", "D4.late-spill",
             _BURSTS + "test_who_would_be_late_leaves_before_it_is_sent",
             _GROUP + "test_a_clear_call_that_would_be_late_is_sent_away_at_once",
             _LINE + "test_when_one_would_be_late_the_one_worth_least_leaves_at_once",
         ),
         guard(
-            "with its reason", "scheduling/scheduler.py",
-            "        if self._cloud_is_worth_it(call, now_s):\n"
-            '            actions.append(self._spilled(call, "spill_deadline"))\n',
-            "        if self._cloud_is_worth_it(call, now_s):\n"
-            '            actions.append(self._spilled(call, "spill_queue"))\n',
+            "with its reason", "D4.spill-reason",
             _BURSTS + "test_who_would_be_late_leaves_before_it_is_sent",
             _GROUP + "test_a_clear_call_that_would_be_late_is_sent_away_at_once",
         ),
         guard(
-            "only to a cloud that would make it", "scheduling/scheduler.py",
-            "return self._may_spill(call) and self._cloud_cost(call, now_s) < call.penalty",
-            "return self._may_spill(call)",
+            "only to a cloud that would make it", "D4.cloud-feasible",
             _LINE + "test_a_call_that_the_cloud_could_not_make_any_more_does_not_leave",
         ),
         guard(
-            "only a call that may leave", "scheduling/scheduler.py",
-            "return call.leave is FREELY and call.cloud is not None and",
-            "return call.cloud is not None and",
+            "only a call that may leave", "D4.leave-permission",
             _LINE + "test_only_a_call_that_may_leave_leaves",
         ),
         guard(
-            "a restricted call may not", "groups.py",
-            "        places = [] if restricted else [\n", "        places = [\n",
+            "a restricted call may not", "D4.restricted-stays",
             "unit/test_groups.py::"
             "test_a_restricted_call_never_leaves_whatever_clouds_there_are",
         ),
         guard(
-            "who is late for certain is refused at once", "scheduling/scheduler.py",
-            "return call.deadline_s - self._servers.least_s(call.work, now_s)",
-            "return -math.inf if call.deadline_s < now_s else math.inf",
+            "who is late for certain is refused at once", "D4.early-refusal",
             _GROUP
             + "test_a_call_that_is_provably_late_is_told_at_once_and_when_there_will_be_room",
             _LINE + "test_a_call_is_refused_when_it_is_provably_late_and_not_before",
@@ -233,47 +196,35 @@ D5 = Behaviour(
     "attempts of a call share its one deadline.",
     (
         guard(
-            "a wait for the cloud ends while there is time to be served", "clouds.py",
-            "request.deadline.at_s - min(times.values(), default=math.inf)",
-            "request.deadline.at_s",
+            "a wait for the cloud ends while there is time to be served", "D5.cloud-wait",
             "unit/test_clouds.py::"
             "test_a_place_that_does_not_come_in_time_is_a_refusal_before_the_deadline",
         ),
         guard(
-            "another attempt can finish", "dispatch.py",
-            "        return request.deadline.allows(p50_s)\n", "        return True\n",
+            "another attempt can finish", "D5.retry-time",
             _DISPATCH + "test_no_attempt_starts_that_cannot_finish",
             _DISPATCH + "test_no_attempt_in_the_cloud_starts_that_cannot_finish",
         ),
         guard(
-            "on the premises", "dispatch.py",
-            "        if route.last is not None:\n            route.avoid |=",
-            "        if False:\n            route.avoid |=",
+            "on the premises", "D5.premises-retry",
             _DISPATCH + "test_no_attempt_starts_that_cannot_finish",
             _DISPATCH + "test_another_attempt_waits_for_a_server_that_can_finish_"
             "and_takes_none_that_cannot",
         ),
         guard(
-            "in the cloud", "dispatch.py",
-            "if route.last is not None and not self._worth_another(request, endpoint):",
-            "if False:",
+            "in the cloud", "D5.cloud-retry",
             _DISPATCH + "test_no_attempt_in_the_cloud_starts_that_cannot_finish",
         ),
         guard(
-            "beside another", "dispatch.py",
-            "if not (allowed and self._worth_another(attempt.request, endpoint)):",
-            "if not allowed:",
+            "beside another", "D5.hedge-time",
             _HEDGE + "test_a_place_that_cannot_finish_in_time_is_no_second_try",
         ),
         guard(
-            "after a wait for a server to be back", "health/recovery.py",
-            "        return deadline.allows(_SURE * back_in_s + need_s)\n", "        return True\n",
+            "after a wait for a server to be back", "D5.recovery-time",
             _RECOVERY + "test_else_it_is_refused_at_once_and_told_when_to_come_back",
         ),
         guard(
-            "attempts share the deadline", "attempt.py",
-            "min(request.deadline.at_s, now_s + least_s)",
-            "now_s + min(request.deadline.at_s - request.received_s, least_s)",
+            "attempts share the deadline", "D5.shared-deadline",
             _DISPATCH + "test_attempts_share_the_one_deadline",
         ),
     ),
@@ -287,56 +238,46 @@ D6 = Behaviour(
     "have taken longer: that counts until an answer says how long.",
     (
         guard(
-            "what the settings expect", "routing/estimate.py",
-            "self.usual_s = self.slow_s = self.high_s = self._expected_s",
-            "self.usual_s = self.slow_s = self.high_s = 0.0",
+            "what the settings expect", "D6.expected-time",
             "unit/test_estimate.py::test_before_the_first_observation_the_expectation_counts",
             "unit/test_fleet.py::test_an_unknown_endpoint_costs_what_the_settings_expect",
         ),
         guard(
-            "old figures prove nothing", "routing/estimate.py",
-            "        return now_s - self._renewed_s > _STALE_S\n", "        return False\n",
+            "old figures prove nothing", "D6.stale-estimate",
             "unit/test_estimate.py::"
             "test_what_was_not_seen_again_for_half_a_minute_proves_nothing_but_still_ranks",
         ),
         guard(
-            "nobody is refused by few or old figures", "scheduling/servers.py",
-            "sure = not self.model.cold and now_s - self.renewed_s <= sure_s", "sure = True",
+            "nobody is refused by few or old figures", "D6.refusal-sample",
             "unit/test_fleet.py::test_a_slow_spell_does_not_have_restricted_calls_refused_for_ever",
         ),
         guard(
-            "no second try beside a first of unknown times", "dispatch.py",
-            "        if times.cold:\n", "        if False:\n",
+            "no second try beside a first of unknown times", "D6.hedge-estimate",
             _HEDGE + "test_without_figures_nobody_is_late",
         ),
         guard(
-            "more patience while times are unknown", "health/patience.py",
-            "(_COLD_FACTOR if cold else 1.0)", "1.0",
+            "more patience while times are unknown", "D6.unknown-patience",
             "unit/health/test_lane.py::"
             "test_nothing_is_concluded_soon_while_service_times_are_unknown",
             "unit/health/test_tries.py::"
             "test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewhere",
         ),
         guard(
-            "slow is told from a sufficient sample", "health/lane.py",
-            "slow = found.sample >= self.settings.least_sample and took_s >", "slow = took_s >",
+            "slow is told from a sufficient sample", "D6.slow-sample",
             "unit/health/test_lane.py::"
             "test_slow_is_many_times_the_usual_of_a_sufficient_sample",
         ),
         guard(
-            "what was cut teaches that it lasts longer", "scheduling/servers.py",
-            "            self._learn_of_cut(burst, now_s)\n", "            pass\n",
+            "what was cut teaches that it lasts longer", "D6.cut-estimate",
             _SLOWER + "test_restricted_calls_are_served_as_far_as_it_goes_others_told_early",
             _SLOWER + "test_clear_calls_leave_in_time",
         ),
         guard(
-            "until one is answered", "scheduling/batches.py",
-            "            self.slower = max(1.0, min(self.slower, now))\n", "            pass\n",
+            "until one is answered", "D6.cut-batch",
             _SLOWER + "test_a_batch_that_was_cut_lasts_longer_than_it_had_lasted",
         ),
         guard(
-            "and for a second at the most", "scheduling/servers.py",
-            "_STALE_S if self.model.slower == 1.0 else _TRIED_S", "_STALE_S",
+            "and for a second at the most", "D6.cut-certainty",
             _SLOWER + "test_what_was_cut_is_certain_for_a_second",
         ),
     ),

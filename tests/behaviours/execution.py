@@ -13,13 +13,11 @@ E1 = Behaviour(
     "becomes a label.",
     (
         guard(
-            "what is no provider of ONNX Runtime is left out", "embedded/providers.py",
-            'if not _PROVIDER.fullmatch(labels["provider"]):', "if False:",
+            "what is no provider of ONNX Runtime is left out", "E1.provider-name",
             _UNREADABLE,
         ),
         guard(
-            "what is no more is left out", "embedded/providers.py",
-            " if s.value == 1]", "]",
+            "what is no more is left out", "E1.provider-gone",
             _UNREADABLE,
         ),
     ),
@@ -37,25 +35,19 @@ E2 = Behaviour(
     "machine; no batch is promised for nothing.",
     (
         guard(
-            "another machine's figures do not count", "priors.py",
-            "    return profile.machine == here\n", "    return True\n",
+            "another machine's figures do not count", "E2.machine-match",
             _PROFILES + "test_what_was_measured_on_this_machine_is_what_the_queue_begins_with",
         ),
         guard(
-            "a profile's times are numbers above 0", "models/profiling/__init__.py",
-            "if not all(math.isfinite(t) and t >= 0 for t in times) or not sum(times) > 0:",
-            "if False:",
+            "a profile's times are numbers above 0", "E2.positive-times",
             _PROFILES + "test_what_is_no_profile_says_to_measure_again",
         ),
         guard(
-            "a row takes no less than nothing", "models/profiling/__init__.py",
-            "        if b < 0:\n", "        if False:\n",
+            "a row takes no less than nothing", "E2.row-time",
             _PROFILES + "test_larger_batches_that_take_less_are_noise_and_no_speed",
         ),
         guard(
-            "calls that end one by one are no batches", "groups.py",
-            "prior = None if alone else self._measured(model, server)",
-            "prior = self._measured(model, server)",
+            "calls that end one by one are no batches", "E2.batch-priors",
             "unit/test_groups.py::"
             "test_a_queue_begins_with_what_was_measured_where_calls_make_batches",
         ),
@@ -68,8 +60,7 @@ E3 = Behaviour(
     "No server of models/ keeps answers; a model whose config would have them kept is told of.",
     (
         guard(
-            "a config with a response cache is a hazard", "repository.py",
-            "    if config.response_cache.enable:\n", "    if False:\n",
+            "a config with a response cache is a hazard", "E3.response-cache",
             "unit/test_repository.py::test_a_model_whose_answers_triton_would_keep_is_a_hazard",
         ),
     ),
@@ -88,74 +79,61 @@ E4 = Behaviour(
     "answers that they have alone; else one call at a time goes to the model, and that is told.",
     (
         guard(
-            "batches of two", "models/row_trial.py", "        (1, 0),\n", "", _FOUND,
+            "batches of two", "E4.pair-batch",
+            _FOUND,
         ),
         guard(
-            "a row twice in a batch", "models/row_trial.py",
-            "        (0, 0, *upwards[1:3]),\n", "",
+            "a row twice in a batch", "E4.repeated-row",
             _TRIAL + "test_they_are_found_in_batches_of_two",
             _TRIAL + "test_batches_have_several_sizes_and_orders_and_no_more_rows_than_may_be",
         ),
         guard(
-            "the largest batch", "models/row_trial.py",
-            "        tuple(at % rows for at in range(largest)),\n", "", _FOUND,
+            "the largest batch", "E4.largest-batch",
+            _FOUND,
         ),
         guard(
-            "answers that are all alike say nothing", "models/row_trial.py",
-            "    if not telling:\n", "    if False:\n",
+            "answers that are all alike say nothing", "E4.constant-answers",
             _TRIAL + "test_a_model_with_the_same_answer_for_all_says_nothing",
         ),
         guard(
-            "a new model is tried", "models/adopt.py",
-            "        declared, unbatched = _with_batching(made, declared)\n",
-            "        unbatched = None\n",
+            "a new model is tried", "E4.adopted-model",
             _MODELS + "test_a_model_whose_rows_influence_each_other_is_served_unbatched",
         ),
         guard(
-            "texts of unequal length are tried", "models/batching.py",
-            "    return verdict if of_texts.rows is Rows.UNTRIED else of_texts",
-            "    return verdict",
+            "texts of unequal length are tried", "E4.padded-texts",
             _MODELS + "test_padding_that_counts_is_an_influence",
         ),
         guard(
-            "no config with batches is written without a trial", "commands/models/config.py",
-            "            _check_batching(directory, declared)\n", "            pass\n",
+            "no config with batches is written without a trial", "E4.config-trial",
             _MODELS + "test_no_config_with_batching_is_written_for_it",
         ),
         guard(
-            "a version from a registry is tried", "models/registry/graph.py",
-            "        _rows_apart(path.name, session, declaration)\n", "",
+            "a version from a registry is tried", "E4.registry-trial",
             _MODELS + "test_a_version_from_a_registry_is_tried_where_the_model_here_batches",
         ),
         guard(
-            "until a server was tried it has one call at a time", "census.py",
-            "        self._hold_apart(name, place)\n        if place.inspector is None:",
-            "        if place.inspector is None:",
+            "until a server was tried it has one call at a time", "E4.untried-server",
             _SERVERS + "test_a_server_that_tells_nothing_has_one_call_at_a_time",
         ),
         guard(
-            "no trial beside callers' calls", "row_trials.py",
-            "        if place.lanes[declared.name].in_flight:\n", "        if False:\n",
+            "no trial beside callers' calls", "E4.idle-trial",
             _SERVERS + "test_a_trial_does_not_run_beside_callers_calls",
         ),
         guard(
-            "nothing is sent where nothing may be", "row_trials.py",
-            "        if not declared.canary:\n", "        if False:\n",
+            "nothing is sent where nothing may be", "E4.trial-permission",
             _SERVERS + "test_where_no_inference_of_our_own_may_be_sent_none_is",
         ),
         guard(
-            "another version is tried anew", "row_trials.py",
-            "        if before is not None and before.version == version:\n",
-            "        if before is not None:\n",
+            "another version is tried anew", "E4.version-retrial",
             _SERVERS + "test_what_was_tried_counts_until_the_model_is_another",
         ),
         guard(
-            "none is sent ahead", "groups.py",
-            "            ahead=not (alone or apart),\n", "            ahead=not alone,\n", _ONE,
+            "none is sent ahead", "E4.batch-ahead",
+            _ONE,
         ),
         guard(
-            "nor beside another", "groups.py",
-            "        if found.apart:\n            return 1\n", "", _ONE,
+            "nor beside another", "E4.batch-concurrency",
+            _ONE,
         ),
     ),
     (

@@ -27,56 +27,43 @@ A4 = Behaviour(
     "nothing of it is said twice.",
     (
         guard(
-            "no second attempt after the first frame", "attempt.py", _BROKEN,
-            f"            await attempt._open()\n{_BROKEN}",
+            "no second attempt after the first frame", "A4.first-frame",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),
         guard(
-            "a broken stream is no whole one", "attempt.py", _BROKEN,
-            "            failed, closing = Kept(StopAsyncIteration()), attempt.end(exc)\n",
+            "a broken stream is no whole one", "A4.broken-stream",
             _DISPATCH + "test_after_the_first_frame_a_broken_stream_ends_with_its_error_"
             "and_no_second_answer",
         ),
         guard(
-            "no `[DONE]` behind an error", "fronts/openai_events.py",
-            " and never `[DONE]` behind it.\"\"\"\n        self._ended = True\n",
-            " and never `[DONE]` behind it.\"\"\"\n",
+            "no `[DONE]` behind an error", "A4.no-done",
             "unit/fronts/test_openai_front.py::"
             "test_a_broken_stream_tells_it_in_band_and_never_done",
         ),
         guard(
-            "the error is in the event stream", "fronts/openai_events.py",
-            "            return self._broken_off(error)\n",
-            "            raise StopAsyncIteration\n",
+            "the error is in the event stream", "A4.in-band-error",
             "unit/fronts/test_openai_front.py::"
             "test_a_broken_stream_tells_it_in_band_and_never_done",
         ),
         guard(
-            "a provider's stream that is cut is not whole", "backends/openai.py",
-            "        if not self.ended and (self._open or not self._finished):\n",
-            "        if False:\n",
+            "a provider's stream that is cut is not whole", "A4.cut-stream",
             "unit/backends/test_openai_connector.py::test_a_cut_stream_never_looks_whole",
         ),
         guard(
-            "who waits for a frame of an endpoint that goes out is told", "place.py",
-            "                if which(waiting):\n",
-            "                if which(waiting) and not waiting.begun:\n",
+            "who waits for a frame of an endpoint that goes out is told", "A4.ejected-endpoint",
             _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
         ),
         guard(
-            "what came together is told of nobody who waits", "attempt.py",
-            "        self._told_s = math.inf  #", "        self._told_s = self.came_s  #",
+            "what came together is told of nobody who waits", "A4.buffered-frames",
             _STREAMS + "test_one_of_which_much_came_at_once_goes_on",
         ),
         guard(
-            "a stream that goes on is left alone", "place.py",
-            "parting_at_s if waiting.begun else now_s", "now_s",
+            "a stream that goes on is left alone", "A4.active-stream",
             _STREAMS + "test_a_stream_that_goes_on_when_its_endpoint_is_out_may_end",
         ),
         guard(
-            "a stream of a model that became slow goes on", "fleet.py",
-            " and not w.restricted and not w.begun", " and not w.restricted",
+            "a stream of a model that became slow goes on", "A4.slow-model",
             _STREAMS + "test_a_stream_of_a_model_that_became_slow_may_end",
         ),
     ),
@@ -96,104 +83,80 @@ A5 = Behaviour(
     "over in a moment; what the gateway has not tried its caller may.",
     (
         guard(
-            "a refusal is final", "dispatch.py",
-            "isinstance(error, UpstreamRefused | DeadlineExceeded | AnswersFull)",
-            "isinstance(error, DeadlineExceeded | AnswersFull)",
+            "a refusal is final", "A5.final-refusal",
             _DISPATCH + "test_what_another_endpoint_could_not_mend_does_not_fail_over",
         ),
         guard(
-            "a failure of the endpoint is not", "dispatch.py",
-            "isinstance(error, UpstreamError | Saturated | SpillClosed)",
-            "isinstance(error, Saturated | SpillClosed)",
+            "a failure of the endpoint is not", "A5.failover",
             _DISPATCH + "test_a_failure_of_the_endpoint_fails_over",
         ),
         guard(
-            "a cloud that is full is waited for", "dispatch.py",
-            "        if not route.full or not 0 <", "        if True or not 0 <",
+            "a cloud that is full is waited for", "A5.cloud-full-wait",
             "unit/test_clouds.py::test_what_failed_on_the_premises_waits_too",
         ),
         guard(
-            "also one that was tried first", "dispatch.py",
-            "                self.full += (attempt.endpoint.name,)\n",
-            "                self.full = () if self.onprem else (attempt.endpoint.name,)\n",
+            "also one that was tried first", "A5.cloud-first-wait",
             "unit/test_clouds.py::test_what_found_the_cloud_full_before_it_"
             "failed_on_the_premises_waits_too",
         ),
         guard(
-            "no more endpoints than the settings say", "dispatch.py",
-            "        if self.sent >= self.decision.tries or not", "        if not",
+            "no more endpoints than the settings say", "A5.endpoint-limit",
             _DISPATCH + "test_no_more_endpoints_are_tried_than_the_policy_says",
         ),
         guard(
-            "second tries are few", "retries.py",
-            "        if self._left < 1.0:\n            return False\n", "",
+            "second tries are few", "A5.retry-budget",
             "unit/test_retries.py::"
             "test_when_everything_fails_the_tries_are_at_most_a_tenth_over_the_reserve",
         ),
         guard(
-            "and are asked for", "dispatch.py",
-            "                    if not route.paid:\n                        break\n", "",
+            "and are asked for", "A5.retry-permit",
             _CLOSED + "test_a_call_is_tried_again_only_while_second_tries_are_in_hand",
             _CLOSED
             + "test_under_total_failure_the_tries_are_at_most_a_tenth_more_than_the_calls",
         ),
         guard(
-            "the only endpoint is tried again", "dispatch.py",
-            " or await self._recovered(route)", "",
+            "the only endpoint is tried again", "A5.sole-endpoint",
             _AGAIN + "test_the_only_endpoint_is_tried_again",
         ),
         guard(
-            "not with a call of a sequence", "dispatch.py",
-            " or has_state(request):\n            return False\n        pauses",
-            ":\n            return False\n        pauses",
+            "not with a call of a sequence", "A5.sequence-once",
             _AGAIN + "test_a_call_of_a_sequence_is_never_sent_twice",
         ),
         guard(
-            "not before it said", "retries.py", ", retry_after_s or 0.0)", ", 0.0)",
+            "not before it said", "A5.retry-after",
             _AGAIN + "test_it_waits_as_long_as_the_endpoint_said",
         ),
         guard(
-            "not where that is too long", "dispatch.py",
-            "if wait_s > LONGEST_PAUSE_S or not request.deadline.allows(wait_s + usual_s):",
-            "if False:",
+            "not where that is too long", "A5.retry-after-bound",
             _AGAIN + "test_where_that_is_too_long_the_caller_is_told",
         ),
         guard(
-            "not without a second try in hand", "dispatch.py",
-            "        if not self._retries.take():\n            return False\n        route.paid",
-            "        route.paid",
+            "not without a second try in hand", "A5.sole-permit",
             _AGAIN + "test_a_provider_that_fails_all_calls_is_not_doubled_in_load",
         ),
         guard(
-            "what is out is not tried again", "dispatch.py",
-            "            if not fleet.refuses_call(endpoint, request)\n", "",
+            "what is out is not tried again", "A5.ejected-retry",
             _AGAIN + "test_an_endpoint_that_went_out_meanwhile_is_not_tried_again",
         ),
         guard(
-            "who may try again is told", "dispatch.py",
-            "last.may_retry = route.sent < route.decision.tries", "pass",
+            "who may try again is told", "A5.client-retry",
             _AGAIN + "test_while_no_second_try_is_in_hand_the_caller_may_try_again",
         ),
         guard(
-            "429 is busy", "backends/openai_failures.py",
-            "    if status == 429:\n", "    if False:\n",
+            "429 is busy", "A5.busy-status",
             "unit/backends/test_openai_connector.py::test_a_status_has_its_class",
         ),
         guard(
-            "a try without an answer is given up", "attempt.py",
-            "min(request.deadline.at_s, now_s + least_s)", "request.deadline.at_s",
+            "a try without an answer is given up", "A5.answer-timeout",
             "unit/health/test_tries.py::"
             "test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewhere",
         ),
         guard(
-            "a stream that stops is given up", "attempt.py",
-            "min(request.deadline.at_s, idle_at_s)", "request.deadline.at_s",
+            "a stream that stops is given up", "A5.stream-timeout",
             _STREAMS + "test_a_stream_that_stops_is_given_up_long_before_a_far_deadline",
         ),
         guard(
-            "but not where frames take long", "health/patience.py",
-            "return max(settings.stream_idle_s, settings.response_factor * gap_s)",
-            "return settings.stream_idle_s",
+            "but not where frames take long", "A5.frame-patience",
             _STREAMS + "test_where_frames_take_long_a_stream_may_be_silent_for_long",
         ),
     ),
@@ -207,112 +170,82 @@ A6 = Behaviour(
     "fail at once.",
     (
         guard(
-            "three failures in a row open it", "breaker.py",
-            "        if self.in_a_row >= _FAILURES_IN_A_ROW:\n            return True\n", "",
+            "three failures in a row open it", "A6.failure-streak",
             _BREAKER + "test_three_failures_in_a_row_open_it_and_two_do_not",
         ),
         guard(
-            "a rate with a least sample", "breaker.py",
-            "failures >= _LEAST_FAILURES and failures", "failures",
+            "a rate with a least sample", "A6.failure-rate",
             _BREAKER + "test_half_of_the_calls_failing_opens_it_once_there_are_ten",
         ),
         guard(
-            "one probe at a time", "breaker.py",
-            "return not self.by_canary and self.dwelt and not busy",
-            "return not self.by_canary and self.dwelt",
+            "one probe at a time", "A6.half-open-probe",
             _BREAKER + "test_after_the_cool_down_one_call_alone_is_let_through",
         ),
         guard(
-            "only canaries bring back what they can reach", "breaker.py",
-            "return not self.by_canary and self.dwelt", "return self.dwelt",
+            "only canaries bring back what they can reach", "A6.canary-return",
             "unit/health/test_lane.py::test_only_canaries_bring_back_what_they_can_reach",
         ),
         guard(
-            "calls from before the opening tell nothing", "breaker.py",
-            "        if epoch != self.epoch:\n            return\n", "",
+            "calls from before the opening tell nothing", "A6.stale-outcomes",
             _BREAKER
             + "test_calls_from_before_the_opening_neither_close_it_nor_pass_for_the_probe",
         ),
         guard(
-            "one caller's failures are that caller's", "fleet.py",
-            "        if not everybodys and request is not None:\n",
-            "        if False and request is not None:\n",
+            "one caller's failures are that caller's", "A6.caller-failures",
             _CALLER + "test_what_one_caller_provokes_is_out_for_that_caller_alone",
             _CALLER + "test_a_probe_that_one_caller_spoils_keeps_it_from_nobody",
         ),
         guard(
-            "it is out for that caller", "place.py",
-            "    if not why and lane.suspects.suspended and lane.suspects.refuses(tenant):\n",
-            "    if False:\n",
+            "it is out for that caller", "A6.caller-ejection",
             _CALLER + "test_what_one_caller_provokes_is_out_for_that_caller_alone",
         ),
         guard(
-            "the same prompt counts once", "health/suspects.py",
-            "        if content in suspect.contents and suspect.breaker.closed:\n"
-            "            return False\n",
-            "",
+            "the same prompt counts once", "A6.prompt-dedup",
             _CALLER + "test_one_prompt_takes_it_from_nobody_whoever_sends_it",
         ),
         guard(
-            "several callers' are the endpoint's", "health/suspects.py",
-            "        return few or sum(", "        return False and sum(",
+            "several callers' are the endpoint's", "A6.caller-quorum",
             _CALLER + "test_failures_that_several_callers_meet_take_it_out_for_all",
         ),
         guard(
-            "a connection that cannot be made is nobody's", "fleet.py",
-            "gray or silent or (isinstance(error, UpstreamError) and error.any_call)",
-            "gray or silent",
+            "a connection that cannot be made is nobody's", "A6.connect-failure",
             _CALLER + "test_a_connection_that_cannot_be_made_is_nobodys_call",
         ),
         guard(
-            "a deadline says nothing unless answers usually come much sooner", "fleet.py",
-            "        if high_s == math.inf or took_s < usual_s + _SPREADS * (high_s - usual_s):\n"
-            "            return False\n",
-            "",
-            _HEALTHY, "unit/test_cloud_room.py::test_a_deadline_in_the_cloud_tells_of_the_cloud_"
+            "a deadline says nothing unless answers usually come much sooner",
+            "A6.deadline-evidence",
+            _HEALTHY,
+            "unit/test_cloud_room.py::test_a_deadline_in_the_cloud_tells_of_the_cloud_"
             "when_it_was_a_fair_one",
         ),
         guard(
-            "by those too that were not awaited", "attempt.py",
-            "            fleet.outlasted(endpoint, self.request, self.clock() - sent_s)\n",
-            "            pass\n",
+            "by those too that were not awaited", "A6.unawaited-answers",
             "unit/test_cloud_room.py::"
             "test_a_cloud_of_quick_and_long_answers_is_not_out_because_only_the_quick_are_awaited",
         ),
         guard(
-            "what is out is not asked", "routing/filters.py",
-            "    if not state.available:\n", "    if False:\n",
+            "what is out is not asked", "A6.ejected-filter",
             "unit/test_filters.py::test_what_is_out_is_not_asked",
         ),
         guard(
-            "who waits when it goes out goes elsewhere", "attempt.py",
-            "        why = refused_why(self.place, lane, self.request.tenant)\n",
-            '        why = ""\n',
+            "who waits when it goes out goes elsewhere", "A6.ejected-reroute",
             "unit/test_door_and_turns.py::"
             "test_a_call_that_is_at_the_door_when_its_cloud_goes_out_is_not_sent_there",
         ),
         guard(
-            "who waits for an answer is told", "place.py",
-            "            lane.health.put_out()\n        self.give_up_waiting()\n",
-            "            lane.health.put_out()\n",
+            "who waits for an answer is told", "A6.ejected-waiter",
             _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
         ),
         guard(
-            "a call with no other place waits for a canary that is about to pass",
-            "health/lane.py",
-            "        self.silent, self.hopeful = False, True\n",
-            "        self.silent, self.hopeful = False, False\n",
+            "a call with no other place waits for a canary that is about to pass", "A6.canary-wait",
             _TENDING + "test_a_call_waits_for_the_canary_of_a_server_that_is_up_again",
         ),
         guard(
-            "a slow spell that is over hides no hang", "fleet.py",
-            "        lane.times.forget_over(lane.health.slow_s(lane.times.usual_s))\n", "",
+            "a slow spell that is over hides no hang", "A6.slow-spell-end",
             _TENDING + "test_a_slow_spell_that_is_over_does_not_hide_a_hang_that_follows",
         ),
         guard(
-            "an embedded server that answers nothing is started again", "embedded/pulse.py",
-            "            unanswered = unanswered + 1 if silent and expected() else 0\n",
-            "            unanswered = 0\n",
+            "an embedded server that answers nothing is started again", "A6.embedded-restart",
             "unit/test_embedded_triton.py::"
             "test_a_server_that_answers_nothing_is_killed_and_started_again",
         ),
@@ -330,66 +263,47 @@ A7 = Behaviour(
     "for.",
     (
         guard(
-            "off by default", "config/routing.py",
-            "    hedge: bool = Field(\n        False,", "    hedge: bool = Field(\n        True,",
+            "off by default", "A7.default-off",
             "unit/test_default_settings.py::test_calls_are_not_hedged_unless_the_settings_say_so",
         ),
         guard(
-            "the switch is asked", "dispatch.py",
-            "            if self._hedging and route.may_hedge", "            if route.may_hedge",
+            "the switch is asked", "A7.hedge-switch",
             _HEDGE + "test_it_is_off_unless_it_is_asked_for",
         ),
         guard(
-            "only calls without effect", "dispatch.py",
-            "route.may_hedge and has_no_effect(request):", "route.may_hedge:",
+            "only calls without effect", "A7.idempotent-only",
             _HEDGE + "test_a_call_with_an_effect_is_sent_once",
         ),
         guard(
-            "only in the allowed zones", "dispatch.py",
-            "            allowed = endpoint.zone in attempt.decision.zones\n",
-            "            allowed = True\n",
+            "only in the allowed zones", "A7.hedge-zones",
             _HEDGE + "test_a_place_outside_the_allowed_zones_is_no_second_try",
         ),
         guard(
-            "the door is asked", "dispatch.py",
-            "                    await clearance.to_leave()\n                except NotCleared:\n"
-            "                    return None\n",
-            "                    pass\n                except NotCleared:\n"
-            "                    return None\n",
+            "the door is asked", "A7.hedge-door",
             _HEDGE + "test_a_second_try_in_the_cloud_is_read_in_full_first",
         ),
         guard(
-            "within the tries of a call", "dispatch.py",
-            "return bool(self.clouds) and self.sent + 2 <= self.decision.tries",
-            "return bool(self.clouds)",
+            "within the tries of a call", "A7.attempt-limit",
             _HEDGE + "test_where_one_endpoint_may_be_tried_there_is_no_second_beside_it",
         ),
         guard(
-            "it is one of them", "dispatch.py",
-            "            route.sent += 1\n            return attempt.beside(",
-            "            return attempt.beside(",
+            "it is one of them", "A7.attempt-count",
             _HEDGE + "test_a_try_beside_another_is_one_of_those_that_a_call_has",
         ),
         guard(
-            "it is taken from the second tries in hand", "dispatch.py",
-            " or attempt.sent_s is None or not self._retries.take():",
-            " or attempt.sent_s is None:",
+            "it is taken from the second tries in hand", "A7.retry-budget",
             _HEDGE + "test_hedges_are_taken_from_the_second_tries_in_hand",
         ),
         guard(
-            "the loser is cancelled", "hedge.py",
-            "    for task in losers:\n        task.cancel()\n", "",
+            "the loser is cancelled", "A7.loser-cancel",
             _HEDGE + "test_whoever_answers_first_counts_and_the_other_is_cancelled_and_paid_for",
         ),
         guard(
-            "it is on record before the call ends", "hedge.py",
-            "            again = True\n", "            again = True\n            break\n",
+            "it is on record before the call ends", "A7.loser-record",
             _HEDGE + "test_a_caller_who_leaves_ends_both_tries",
         ),
         guard(
-            "and paid for", "attempt.py",
-            "        if self.epoch is not None:\n            usage",
-            "        if self.epoch is not None and self.answered:\n            usage",
+            "and paid for", "A7.loser-cost",
             _HEDGE + "test_a_first_answer_that_comes_after_all_ends_the_second_try",
         ),
     ),

@@ -21,59 +21,45 @@ V1 = Behaviour(
     "leave every byte that serves as it was, leave nothing behind, and are told with what to do.",
     (
         guard(
-            "a graph is checked in full", "models/graph.py",
-            "        onnx.checker.check_model(str(path), full_check=True)\n", "",
+            "a graph is checked in full", "V1.graph-check",
             _GRAPH + "test_a_file_that_is_no_whole_model_is_refused_with_what_to_do",
         ),
         guard(
-            "its tensors are the declared ones", "models/build.py",
-            "    if differences := graph.disagreements(found, declared):\n"
-            '        raise WrongModel("\\n".join(f"{source}: {line}" for line in differences))\n'
-            "    session",
-            "    session",
+            "its tensors are the declared ones", "V1.declared-tensors",
             _BAD,
         ),
         guard(
-            "its outputs have a row for each row", "models/build.py",
-            "if declared.batch is not None and len(answered[name]) != rows:", "if False:",
+            "its outputs have a row for each row", "V1.output-rows",
             _BUILD + "test_a_graph_whose_outputs_are_not_rows_is_refused",
         ),
         guard(
-            "variants are made beside their place", "models/build.py",
-            "    with versions.staging(source.parent) as staged:\n",
-            "    import contextlib\n"
-            "    with contextlib.nullcontext(source.parent) as staged:\n",
+            "variants are made beside their place", "V1.build-aside",
             _BUILD + "test_a_compiler_that_fails_half_way_leaves_nothing",
         ),
         guard(
-            "a staging directory ends with its run", "models/versions.py",
-            "    finally:\n        shutil.rmtree(made, ignore_errors=True)\n",
-            "    finally:\n",
-            _BUILD + "test_a_compiler_that_fails_half_way_leaves_nothing", _BAD, _FULL,
-        ),
-        guard(
-            "and one that was killed is swept by the next", "models/build.py",
-            "    versions.swept(source.parent)\n", "",
-            _BUILD + "test_what_an_interrupted_run_left_is_swept",
-        ),
-        guard(
-            "and not while it is at work", "models/versions.py",
-            "                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)\n", "",
-            _BUILD + "test_what_another_run_is_at_stays",
-        ),
-        guard(
-            "no room to write is told", "models/versions.py",
-            "        raise _unwritten(Path(exc.filename or beside), exc) from exc\n",
-            "        raise\n",
+            "a staging directory ends with its run", "V1.staging-cleanup",
+            _BUILD + "test_a_compiler_that_fails_half_way_leaves_nothing",
+            _BAD,
             _FULL,
         ),
         guard(
-            "also where ONNX Runtime writes", "models/sessions.py",
-            "            if optimised_to is not None:", "            if False:", _FULL,
+            "and one that was killed is swept by the next", "V1.stale-staging",
+            _BUILD + "test_what_an_interrupted_run_left_is_swept",
         ),
         guard(
-            "what is added answers its canary", "models/adopt.py",
-            "        if not verified.ok:\n", "        if False:\n",
+            "and not while it is at work", "V1.staging-lock",
+            _BUILD + "test_what_another_run_is_at_stays",
+        ),
+        guard(
+            "no room to write is told", "V1.disk-full",
+            _FULL,
+        ),
+        guard(
+            "also where ONNX Runtime writes", "V1.onnx-disk-full",
+            _FULL,
+        ),
+        guard(
+            "what is added answers its canary", "V1.canary-answer",
             _ADOPT + "test_weights_with_another_answer_to_the_canary_are_refused",
         ),
     ),
@@ -86,41 +72,31 @@ V2 = Behaviour(
     "reference, and what was measured of it is forgotten with its bytes.",
     (
         guard(
-            "the gate of 8 bits", "models/quantize.py",
-            "        if found.loss > found.largest_loss:\n", "        if False:\n",
+            "the gate of 8 bits", "V2.int8-gate",
             _QUANTIZE + "test_a_variant_past_the_gate_is_refused_and_what_is_there_stays",
         ),
         guard(
-            "the gate of 16 bits", "models/build.py",
-            "    if before - after > declared.accuracy.largest_loss:\n", "    if False:\n",
+            "the gate of 16 bits", "V2.accuracy-gate",
             _BUILD + "test_a_variant_past_the_accuracy_gate_is_not_kept",
         ),
         guard(
-            "the comparison with the reference", "models/build.py",
-            "    if not found.ok:\n", "    if False:\n",
+            "the comparison with the reference", "V2.reference-error",
             _BUILD + "test_a_variant_that_is_too_far_off_is_not_kept",
         ),
         guard(
-            "int8 needs a gate", "models/declaration.py",
-            "        if Precision.INT8 in self.precisions and self.accuracy is None:\n",
-            "        if False:\n",
+            "int8 needs a gate", "V2.gate-required",
             _DECLARED,
         ),
         guard(
-            "outputs of another size are told", "models/verify.py",
-            '            return Off(float("inf"), name, sample.name)\n',
-            "            continue\n",
+            "outputs of another size are told", "V2.output-shape",
             _VERIFY + "test_a_variant_with_outputs_of_another_size_is_infinitely_far",
         ),
         guard(
-            "weights that changed are told", "models/verify.py",
-            "            if not _alike(held.get(sample.name, {}).get(name), told):\n",
-            "            if False:\n",
+            "weights that changed are told", "V2.changed-weights",
             _VERIFY + "test_weights_that_changed_are_told_by_the_golden_file",
         ),
         guard(
-            "figures are of these bytes", "models/evidence.py",
-            '        and known.get("sha256") == versions.sha256(version / name)\n', "",
+            "figures are of these bytes", "V2.evidence-digest",
             _VERIFY + "test_what_was_measured_of_other_bytes_is_not_known_of_these",
         ),
     ),
@@ -133,21 +109,17 @@ V3 = Behaviour(
     "what its model.yaml stands for.",
     (
         guard(
-            "a graph with other tensors is not served by itself", "models/declaration.py",
-            "if self.graph_inputs is not self.inputs or self.graph_outputs is not self.outputs:",
-            "if False:",
+            "a graph with other tensors is not served by itself", "V3.declared-tensors",
             _DECLARED,
         ),
         guard(
-            "batching is plain", "models/configs.py",
-            '    inside = ""\n', '    inside = "default_queue_policy { max_queue_size: 16 } "\n',
+            "batching is plain", "V3.plain-batching",
             _CONFIGS + "test_batching_is_plain_unless_the_declaration_says_more",
             _CONFIGS + "test_what_is_checked_in_is_what_the_declaration_generates",
             _CONFIGS + "test_triton_reads_what_is_generated_as_it_is_declared",
         ),
         guard(
-            "a config that was changed by hand is told", "models/configs.py",
-            "p.read_text() != text", "False",
+            "a config that was changed by hand is told", "V3.config-drift",
             _M + "test_models_command.py::test_a_stale_config_is_told",
         ),
     ),

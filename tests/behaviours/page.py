@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.behaviours import Behaviour
 from tests.behaviours.every import EVERY
-from tests.simulation.mutations import ROOT
+from tests.marks import ROOT
 
 PAGE = ROOT / "docs" / "behaviours.md"
 
@@ -17,9 +17,10 @@ alone (one that stands behind another, together with it), and the tests beside i
 printed in *italics* tests the whole, beside them.
 
 This page is written by `python -m tests.behaviours --write` from `tests/behaviours/`, where each
-guard is listed with the change that takes it out. `python -m tests.behaviours` takes them out
-again, one after the other in a copy, and says which tests notice (half an hour; `--only D4` for one
-id). A test keeps the page and the list true: that every test and every guard is still there.
+guard is listed by its name. In the code a comment marks it (`# guard: D4.early-refusal`) and says
+how it is taken out (`tests/marks.py`). `python -m tests.behaviours` takes them out again, one after
+the other in a copy, and says which tests notice (half an hour; `--only D4` for one id). A test
+keeps the page and the list true: that every test and every guard is still there.
 
 The placement of restricted calls has proofs of its own: the
 [two guards](decisions/004-two-guards.md), and [worlds that fail](decisions/019-simulation.md).

@@ -28,54 +28,44 @@ R1 = Behaviour(
     "that were there are untouched, and nothing else is left.",
     (
         guard(
-            "hashes are compared", _R + "fetching.py",
-            "        if digest.hexdigest() != content.sha256:\n", "        if False:\n",
+            "hashes are compared", "R1.file-hash",
             _BROKEN,
         ),
         guard(
-            "a file that is longer is cut off at once", _R + "fetching.py",
-            "                        if size > content.size:\n",
-            "                        if False:\n",
+            "a file that is longer is cut off at once", "R1.file-length",
             _BROKEN,
         ),
         guard(
-            "what is beside the manifest's files is noticed", _R + "fetching.py",
-            "    if more := sorted(there - named - {SIGNATURE}):\n", "    if more := []:\n",
+            "what is beside the manifest's files is noticed", "R1.extra-files",
             _BROKEN,
         ),
         guard(
-            "the declaration is the manifest's", _R + "fetching.py",
-            "    if Content(len(raw), hashlib.sha256(raw).hexdigest()) != manifest.declaration:\n",
-            "    if False:\n", _BROKEN,
+            "the declaration is the manifest's", "R1.declaration-match",
+            _BROKEN,
         ),
         guard(
-            "a manifest has one spelling", _R + "manifest.py",
-            "    if read.encoded() != raw:\n", "    if False:\n", _NO_MANIFEST,
+            "a manifest has one spelling", "R1.manifest-spelling",
+            _NO_MANIFEST,
         ),
         guard(
-            "and is of the version that was asked for", _R + "manifest.py",
-            "    if (read.model, read.version) != (model, version):\n", "    if False:\n",
-            _MANIFEST + "test_a_manifest_of_another_model_or_version_is_refused", _BROKEN,
+            "and is of the version that was asked for", "R1.manifest-version",
+            _MANIFEST + "test_a_manifest_of_another_model_or_version_is_refused",
+            _BROKEN,
         ),
         guard(
-            "one pull of a model at a time", _R + "workshop.py",
-            "                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
-            "                pass\n",
+            "one pull of a model at a time", "R1.pull-lock",
             _PULLING + "test_two_pulls_of_a_model_do_not_meet",
         ),
         guard(
-            "what a killed one left is swept", _R + "workshop.py",
-            '        for left in self.place.glob(f"{_STAGING}-*"):\n', "        for left in ():\n",
+            "what a killed one left is swept", "R1.stale-pull",
             _KILLED,
         ),
         guard(
-            "room is looked for first", _R + "fetching.py",
-            "    if free < manifest.size + _SPARE_BYTES:\n", "    if False:\n",
+            "room is looked for first", "R1.disk-room",
             _INTERRUPTED + "test_a_disk_without_room_is_noticed_before_anything_comes",
         ),
         guard(
-            "a version that is too large is not fetched", _R + "fetching.py",
-            "    if found.size > source.most_bytes:\n", "    if False:\n",
+            "a version that is too large is not fetched", "R1.version-size",
             _PULLING + "test_a_version_that_is_too_large_is_refused_before_its_files_come",
         ),
     ),
@@ -91,49 +81,40 @@ R2 = Behaviour(
     "if it fails, the one before does.",
     (
         guard(
-            "it is tried in a Triton of its own", _R + "pulling.py",
-            "        trial.passed(staging, declared, manifest.version)\n", "        pass\n",
+            "it is tried in a Triton of its own", "R2.trial-triton",
             _PULLING + "test_a_version_is_tried_in_a_triton_of_its_own_before_the_one_that_serves"
             "_sees_it",
         ),
         guard(
-            "and asked again where it serves", _R + "installing.py",
-            "        server.ask(declaration, version, 1 if declaration.batch else 0)\n", "",
+            "and asked again where it serves", "R2.serving-canary",
             _FAILING,
         ),
         guard(
-            "what it answers is compared", _R + "server.py",
-            "    if said := canaries.wrong(declaration, reply.outputs, rows):\n",
-            "    if said := '':\n",
+            "what it answers is compared", "R2.canary-answer",
             _FAILING,
         ),
         guard(
-            "one that fails is taken out", _R + "installing.py",
-            "        _undo(workshop, Pending(version, fresh), servers)\n", "        pass\n",
+            "one that fails is taken out", "R2.failed-version",
             _FAILING,
         ),
         guard(
-            "one whose canary was never asked is asked later", _R + "pulling.py",
-            "        installing.recover(shop, declared_here(shop), servers)\n", "", _KILLED,
+            "one whose canary was never asked is asked later", "R2.pending-canary",
+            _KILLED,
         ),
         guard(
-            "its graph is the declared one", _R + "pulling.py",
-            "    graph.check(staged, declared)\n", "", _BROKEN,
-        ),
-        guard(
-            "its interface is the one here", _R + "pulling.py",
-            "        if getattr(own, what) != getattr(theirs, what):\n", "        if False:\n",
+            "its graph is the declared one", "R2.declared-graph",
             _BROKEN,
         ),
         guard(
-            "one that was rolled back does not come again by itself", _R + "pulling.py",
-            "    if there[-1] in shop.withdrawn() and there[-1] not in shop.versions():\n",
-            "    if False:\n",
+            "its interface is the one here", "R2.same-interface",
+            _BROKEN,
+        ),
+        guard(
+            "one that was rolled back does not come again by itself", "R2.rolled-back",
             _PULLING + "test_a_good_version_serves_and_the_one_before_can_again",
         ),
         guard(
-            "the server is ready while a model loads", "embedded/control.py",
-            '        "--strict-readiness=false",\n', "",
+            "the server is ready while a model loads", "R2.ready-loading",
             _SCENARIO + "test_no_call_is_lost_while_versions_come_go_and_fail",
         ),
     ),
@@ -145,38 +126,28 @@ R3 = Behaviour(
     "environment, or whoever listens on the way.",
     (
         guard(
-            "paths stay in the version's directory", _R + "manifest.py",
-            "        if len(parts) > _MOST_PARTS or LEFT_OUT in parts or not "
-            "all(map(_PART.fullmatch, parts)):\n",
-            "        if False:\n",
-            _MANIFEST + "test_a_path_that_could_lead_anywhere_else_is_refused", _BROKEN,
-        ),
-        guard(
-            "links are not followed out of a shared directory", _R + "directory.py",
-            "            if not (home / path).resolve().is_relative_to(home.resolve()):\n",
-            "            if False:\n",
+            "paths stay in the version's directory", "R3.path-containment",
+            _MANIFEST + "test_a_path_that_could_lead_anywhere_else_is_refused",
             _BROKEN,
         ),
         guard(
-            "redirects stay on the host", _R + "web.py",
-            "        if urlsplit(onward)[:2] != urlsplit(self._base)[:2]:\n", "        if False:\n",
+            "links are not followed out of a shared directory", "R3.symlink",
+            _BROKEN,
+        ),
+        guard(
+            "redirects stay on the host", "R3.redirect-host",
             _WEB + "test_what_a_server_answers_is_told_in_words",
         ),
         guard(
-            "credentials are not shown to the network", _R + "web.py",
-            "        _refuse_open_credentials(base, access.token is not None or sign is not None)"
-            "\n",
-            "",
+            "credentials are not shown to the network", "R3.plain-http",
             _REGISTRIES + "test_credentials_do_not_go_over_plain_http",
         ),
         guard(
-            "the environment names no proxy", _R + "web.py",
-            "            trust_env=False,\n", "",
+            "the environment names no proxy", "R3.no-proxy",
             _WEB + "test_nothing_of_the_environment_stands_between",
         ),
         guard(
-            "a signature that is wanted is checked", _R + "fetching.py",
-            "    if source.public_key is not None:\n", "    if False:\n",
+            "a signature that is wanted is checked", "R3.manifest-signature",
             _SIGNING + "test_where_a_key_is_named_only_what_it_signed_is_pulled",
         ),
     ),
@@ -187,22 +158,19 @@ R4 = Behaviour(
     "Nobody but the operator of the gateway makes its Triton load a model, over any protocol.",
     (
         guard(
-            "over HTTP it wants the key", "embedded/control.py",
-            '        f"--http-restricted-api=model-repository:{HEADER}={key}",\n', "",
+            "over HTTP it wants the key", "R4.http-key",
             _CONTROL + "test_only_who_has_the_key_can_tell_it_to_load_over_either_protocol",
         ),
         guard(
-            "and over gRPC", "embedded/control.py",
-            '        f"--grpc-restricted-protocol=model-repository:{HEADER}={key}",\n', "",
+            "and over gRPC", "R4.grpc-key",
             _CONTROL + "test_only_who_has_the_key_can_tell_it_to_load_over_either_protocol",
         ),
         guard(
-            "the key is told to its owner alone", "embedded/control.py", "0o600", "0o644",
+            "the key is told to its owner alone", "R4.key-permissions",
             _CONTROL + "test_the_key_is_for_its_owner_alone",
         ),
         guard(
-            "who is gone is not believed", "embedded/control.py",
-            "home.lstat().st_uid in trusted and _lives(home)", "home.lstat().st_uid in trusted",
+            "who is gone is not believed", "R4.gateway-gone",
             _CONTROL + "test_a_server_whose_gateway_is_gone_is_not_believed",
         ),
     ),

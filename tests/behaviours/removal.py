@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.behaviours import Guard
-from tests.simulation.mutations import ROOT
+from tests.marks import ROOT, take_out
 
 _PATIENCE_S = 90.0  # a test that hangs without its guard has noticed, too
 _TOLD = re.compile(r"^(?:FAILED|ERROR) tests/(\S+?::\w+)", re.MULTILINE)
@@ -39,14 +39,12 @@ def copied() -> Iterator[Path]:
 
 def without(guard: Guard, root: Path) -> Noticed:
     """Of the tests of this guard, run on a gateway that lacks it."""
-    before = {c.file: (root / "gateway" / c.file).read_text() for c in guard.changes}
+    before = take_out([guard.name], root)
     try:
-        for change in guard.changes:
-            change.make(root)
         return run(guard.tests, root, _PATIENCE_S)
     finally:
-        for file, text in before.items():
-            (root / "gateway" / file).write_text(text)
+        for path, source in before.items():
+            path.write_text(source)
 
 
 def run(tests: tuple[str, ...], root: Path, patience_s: float | None = None) -> Noticed:

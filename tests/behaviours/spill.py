@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.behaviours import Behaviour, Guard, guard
-from tests.simulation.mutations import Change
+from tests.behaviours import Behaviour, guard
 
 _LANE = "unit/health/test_lane.py::"
 _GROUP = "unit/test_group.py::"
@@ -27,30 +26,25 @@ S1 = Behaviour(
     "flap: it needs more to come back than to stay, and stays as it is for a while.",
     (
         guard(
-            "an ejected model stays out for a while", "breaker.py",
-            "        return self.clock() >= self.open_until_s\n", "        return True\n",
+            "an ejected model stays out for a while", "S1.breaker-dwell",
             _LANE + "test_no_canary_is_due_before_the_dwell_nor_more_often_than_said",
         ),
         guard(
-            "and for longer when it fails again as soon as it is back", "breaker.py",
-            "max(doubled_s, self.dwell_s) if relapsed else self.dwell_s", "self.dwell_s",
+            "and for longer when it fails again as soon as it is back", "S1.dwell-backoff",
             _LANE + "test_what_fails_whenever_it_is_back_stays_out_for_longer_each_time",
         ),
         guard(
-            "two canaries in a row bring it back", "health/lane.py",
-            "        if self._passed < self._needed:\n", "        if False:\n",
+            "two canaries in a row bring it back", "S1.canary-streak",
             _LANE + "test_only_canaries_bring_back_what_they_can_reach",
             "unit/test_tending.py::"
             "test_a_call_waits_for_the_second_canary_once_the_first_has_passed",
         ),
         guard(
-            "what was slow is back when it is as fast as it used to be", "health/lane.py",
-            "        if slowly and self.breaker.closed and not steady:\n", "        if False:\n",
+            "what was slow is back when it is as fast as it used to be", "S1.recovered-speed",
             _LANE + "test_what_was_slow_is_back_when_canaries_are_as_fast_as_it_used_to_be",
         ),
         guard(
-            "a budget that ran out opens with a tenth of it free", "spill/budget.py",
-            "(self.left_now if self._was_open else self._again()) > 0", "self.left_now > 0",
+            "a budget that ran out opens with a tenth of it free", "S1.budget-hysteresis",
             _BUDGET + "test_a_budget_that_ran_out_opens_only_when_a_tenth_is_free",
         ),
     ),
@@ -66,47 +60,30 @@ S2 = Behaviour(
     "exceeds what the server, or the cloud, takes by not one call.",
     (
         guard(
-            "calls count when they are sent", "scheduling/servers.py",
-            "        standing.in_flight += len(calls)\n", "",
+            "calls count when they are sent", "S2.sent-count",
             _BURSTS + "test_a_server_that_takes_fewer_never_has_one_more",
         ),
         guard(
-            "a batch is no larger than the room that is left", "scheduling/batcher.py",
-            "            most = instance.standing.room\n", "            most = 1 << 30\n",
+            "a batch is no larger than the room that is left", "S2.batch-room",
             _BURSTS + "test_a_server_that_takes_fewer_never_has_one_more",
             _GROUP + "test_a_server_that_starts_slowly_gets_no_more_than_it_may",
         ),
         guard(
-            "a server takes what its settings say", "fleet.py",
-            "min(place.settings.max_in_flight, _OVERTAKEN * window)", "_OVERTAKEN * window",
+            "a server takes what its settings say", "S2.server-limit",
             _BURSTS + "test_a_server_that_takes_fewer_never_has_one_more",
         ),
         guard(
-            "the cloud is asked for room once more when a call is sent", "attempt.py",
-            "        if away and not self.fleet.takes_another(",
-            "        if away and self.fleet.places is None and self.fleet.takes_another(",
+            "the cloud is asked for room once more when a call is sent", "S2.cloud-recheck",
             _DOOR + "test_calls_that_are_at_the_door_together_overshoot_no_limit_in_the_cloud",
             _BURSTS + "test_no_burst_overshoots_what_the_cloud_takes",
         ),
         guard(
-            "every spill takes one of the cloud's places", "scheduling/scheduler.py",
-            "        self.cloud_room -= 1\n", "",
+            "every spill takes one of the cloud's places", "S2.cloud-places",
             _LINE + "test_no_more_calls_leave_than_the_cloud_has_room_for",
         ),
-        Guard(
-            "the close goes out before the next call is sent",
-            (
-                Change(
-                    "attempt.py", "asyncio.get_running_loop().call_soon(self._leave)",
-                    "self._leave()",
-                ),
-                Change(
-                    "attempt.py",
-                    "    return asyncio.ensure_future(stream.aclose())\n",
-                    "    return stream.aclose()\n",
-                ),
-            ),
-            (_DOOR + "test_a_call_is_closed_before_the_one_that_takes_its_turn_is_sent",),
+        guard(
+            "the close goes out before the next call is sent", "S2.close-order",
+            _DOOR + "test_a_call_is_closed_before_the_one_that_takes_its_turn_is_sent",
         ),
     ),
     also=(
@@ -121,29 +98,23 @@ S3 = Behaviour(
     "count of calls goes on, the server does not pass for idle, and nothing stops.",
     (
         guard(
-            "old readings are stale", "health/statistics.py",
-            "        return self.clock() - self.read_s > _MISSED * self.period_s\n",
-            "        return False\n",
+            "old readings are stale", "S3.stale-statistics",
             _SCRAPING + "test_old_statistics_are_a_state_of_their_own_and_stop_nothing",
             "scenarios/test_healing.py::"
             "test_a_stopped_server_is_down_with_stale_statistics_until_it_goes_on",
         ),
         guard(
-            "the decision is told", "fleet.py",
-            "stale=place.statistics is not None and place.statistics.stale", "stale=False",
+            "the decision is told", "S3.stale-notice",
             _SCRAPING + "test_old_statistics_are_a_state_of_their_own_and_stop_nothing",
         ),
         guard(
-            "the own count goes on", "fleet.py",
-            "            in_flight=lane.in_flight,\n", "            in_flight=0,\n",
+            "the own count goes on", "S3.own-count",
             _SCRAPING
             + "test_while_statistics_are_old_the_own_count_of_calls_says_that_it_is_not_idle",
             "unit/test_fleet.py::test_calls_count_as_soon_as_they_are_sent",
         ),
         guard(
-            "a reading that fails changes nothing but its age", "scraping.py",
-            "        except (GatewayError, TimeoutError):\n            return\n",
-            "        except (GatewayError, TimeoutError):\n            raise\n",
+            "a reading that fails changes nothing but its age", "S3.failed-scrape",
             _SCRAPING + "test_nonsense_does_not_end_the_readings",
         ),
     ),
@@ -155,82 +126,63 @@ S4 = Behaviour(
     "They stand in the order of their deadlines, urgency and worth, and nobody waits for ever.",
     (
         guard(
-            "a server has the running batch and the next", "scheduling/servers.py",
-            "(lead_s <= 0.0 or len(bursts) >= _AT_MOST)", "lead_s <= 0.0",
+            "a server has the running batch and the next", "S4.batch-depth",
             _LINE + "test_at_most_the_running_batch_and_the_next_are_with_a_server",
         ),
         guard(
             "the next is sent when half of the running batch is over, and no sooner",
-            "scheduling/scheduler.py",
-            "work = instance.bursts[0].work if instance.bursts else self._max_batch",
-            "work = self._max_batch",
+            "S4.half-batch",
             _LEAD + "test_nothing_is_sent_before_half_of_the_running_batch_is_over",
         ),
         guard(
-            "answers that are read slowly are no batch that was split", "scheduling/servers.py",
-            "                burst.last_end_s = now_s\n",
-            "                burst.last_end_s = min(now_s, burst.last_end_s)\n",
+            "answers that are read slowly are no batch that was split", "S4.batch-gap",
             _LEAD + "test_two_batches_are_told_by_one_gap_and_not_by_how_long_all_answers_take",
         ),
         guard(
             "a call that meets nobody is decided on too: whether it would be in time",
-            "scheduling/scheduler.py",
-            "if end_s * self._stretch(now_s).few[place.density_class] > place.due_s - now_s:",
-            "if False:",
+            "S4.express-deadline",
             _SHORT_WAY,
         ),
         guard(
-            "whether another model of its GPU has the turn", "scheduling/servers.py",
-            "return not self.gpu.shared or self.gpu.clear_for(self.number)", "return True",
+            "whether another model of its GPU has the turn", "S4.express-turn",
             _SHORT_WAY,
         ),
         guard(
-            "and whether a batch that is sent ahead stands before it", "scheduling/servers.py",
-            "            if ahead and standing.running:\n", "            if False:\n",
+            "and whether a batch that is sent ahead stands before it", "S4.express-ahead",
             _SHORT_WAY,
         ),
         guard(
-            "the tightest deadline goes first", "scheduling/waiting.py",
-            "        at = bisect_right(self._keys, place.key)\n", "        at = len(self.calls)\n",
+            "the tightest deadline goes first", "S4.deadline-order",
             _LINE + "test_the_tightest_deadline_goes_first_whoever_came_first",
             _GROUP + "test_the_tightest_deadline_goes_first_whoever_came_first",
         ),
         guard(
-            "of equals the first to come goes first", "scheduling/waiting.py",
-            "bisect_right(self._keys, place.key)", "bisect_left(self._keys, place.key)",
+            "of equals the first to come goes first", "S4.arrival-order",
             _GROUP + "test_among_equals_the_first_to_come_goes_first",
         ),
         guard(
-            "a lower priority stands further back", "scheduling/scheduler.py",
-            "t.patience_s) + call.later_s", "t.patience_s)",
+            "a lower priority stands further back", "S4.priority-order",
             _GROUP + "test_a_less_urgent_call_stands_behind_others_of_its_deadline",
         ),
         guard(
-            "the priority of a request reaches the queue", "groups.py",
-            "later_s=request.priority * weights.aging_s", "later_s=0.0",
+            "the priority of a request reaches the queue", "S4.queue-priority",
             "unit/test_groups.py::test_a_missed_budget_costs_more_of_restricted_calls_"
             "and_less_of_later_priorities",
         ),
         guard(
-            "where not all can be served in time the least worthy gives way",
-            "scheduling/waiting.py",
-            "            if density < least:\n", "            if at == 0:\n",
+            "where not all can be served in time the least worthy gives way", "S4.least-worth",
             _LINE + "test_when_one_would_be_late_the_one_worth_least_leaves_at_once",
         ),
         guard(
-            "worth is reckoned per second of GPU", "scheduling/waiting.py",
-            "density = worth / (fixed_s + per_work_s * self._work[at])", "density = worth",
+            "worth is reckoned per second of GPU", "S4.worth-rate",
             _LINE + "test_worth_is_reckoned_per_second_of_gpu",
         ),
         guard(
-            "a place now and then for those who were put off", "scheduling/batcher.py",
-            "owed = self._starved + len(calls) * self._tuning.starved_share",
-            "owed = self._starved",
+            "a place now and then for those who were put off", "S4.starved-share",
             _LINE + "test_the_least_worthy_progress_under_permanent_overload",
         ),
         guard(
-            "who has much time is not overtaken for ever", "scheduling/scheduler.py",
-            "min(due_s, call.arrived_s + t.patience_s)", "due_s",
+            "who has much time is not overtaken for ever", "S4.patience-bound",
             _LINE + "test_who_has_much_time_is_not_overtaken_for_ever",
         ),
     ),
@@ -243,75 +195,58 @@ S5 = Behaviour(
     "it may cost in a day, of all tenants and of each. Then clear calls wait or are refused.",
     (
         guard(
-            "the file stops what leaves", "spill/control.py",
-            "        if self._stop.file is not None and self._stop.on:\n", "        if False:\n",
+            "the file stops what leaves", "S5.kill-file",
             _BUDGET + "test_the_door_says_why_it_is_closed",
             _CLOSED + "test_the_switch_also_stops_calls_that_were_decided_on_and_not_yet_sent",
         ),
         guard(
-            "a file that cannot be looked at counts as there", "spill/stop.py",
-            "    except OSError:\n        return True\n",
-            "    except OSError:\n        return False\n",
+            "a file that cannot be looked at counts as there", "S5.unreadable-file",
             "unit/spill/test_stop.py::test_what_cannot_be_looked_at_is_taken_to_be_there",
         ),
         guard(
-            "`routing.spill: false`", "routing/policy.py",
-            "if why is None and not self.spill and", "if False and",
+            "`routing.spill: false`", "S5.spill-switch",
             "unit/test_policy.py::test_the_kill_switch_keeps_every_call_in",
         ),
         guard(
-            "`routing.policy: onprem_only`", "config/routing.py",
-            'return not self.spill or self.policy == "onprem_only"', "return not self.spill",
+            "`routing.policy: onprem_only`", "S5.onprem-policy",
             _NEVER + "test_an_overloaded_or_failing_server_sends_nothing_away",
             _NEVER + "test_which_settings_close_the_cloud",
         ),
         guard(
-            "no zone to leave to", "routing/policy.py",
-            "if found.restricted or not self.spill else", "if found.restricted else",
+            "no zone to leave to", "S5.no-zone",
             _NEVER + "test_the_decision_has_no_zone_to_leave_to",
         ),
         guard(
-            "settings that close it hold for calls under way", "spill/control.py",
-            'why = self._stopped() if self._allowed else "spill_off"', "why = self._stopped()",
+            "settings that close it hold for calls under way", "S5.live-settings",
             _NEVER + "test_settings_that_close_the_cloud_hold_for_calls_under_way",
         ),
         guard(
-            "a reload closes the door", "core.py",
-            "            not settings.routing.closes_cloud,\n", "",
+            "a reload closes the door", "S5.reload-door",
             "scenarios/test_reload.py::test_the_door_closes_for_calls_of_the_settings_before",
         ),
         guard(
-            "money is put aside before it is spent", "spill/budget.py",
-            "return self.opens(now_s) and nano_usd <= self.left_now", "return self.opens(now_s)",
+            "money is put aside before it is spent", "S5.spend-reserve",
             _BUDGET + "test_no_24_hours_cost_more_than_the_budget",
         ),
         guard(
-            "calls under way count", "spill/budget.py",
-            "            budget.left_now -= expected\n", "",
+            "calls under way count", "S5.inflight-spend",
             _BUDGET + "test_calls_under_way_count_with_what_they_are_expected_to_cost",
             _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
         ),
         guard(
-            "each tenant has a budget of its own", "spill/budget.py",
-            "tenant: (self._everybody, own)", "tenant: (self._everybody,)",
+            "each tenant has a budget of its own", "S5.tenant-budget",
             _BUDGET + "test_a_tenant_that_has_spent_its_own_closes_the_cloud_for_itself_alone",
         ),
         guard(
-            "everybody's budget holds for tenants with money left", "spill/budget.py",
-            "tenant: (self._everybody, own)", "tenant: (own,)",
+            "everybody's budget holds for tenants with money left", "S5.global-budget",
             _BUDGET + "test_everybodys_budget_closes_it_for_tenants_with_money_left",
         ),
         guard(
-            "an attempt reserves its price", "attempt.py",
-            "                self.reserved = fleet.reserve(request, self.served)\n"
-            "                if not self.reserved.leased:\n"
-            "                    await fleet.lease(self.reserved, request.deadline)\n",
-            "",
+            "an attempt reserves its price", "S5.attempt-reserve",
             _CLOSED + "test_a_burst_cannot_overshoot_the_budget",
         ),
         guard(
-            "a closed cloud is no place for the decision", "fleet.py",
-            "                why = why or closed\n", "                pass\n",
+            "a closed cloud is no place for the decision", "S5.cloud-closed",
             _CLOSED + "test_with_nowhere_else_to_go_a_call_is_refused_and_told_why",
         ),
     ),
@@ -325,29 +260,24 @@ S10 = Behaviour(
     "the same answer at any load, and nothing of it is dropped in silence.",
     (
         guard(
-            "a filter", "routing/filters.py",
-            '        return "capability"\n', "        pass\n",
+            "a filter", "S10.capability-filter",
             _NEEDS + "test_what_the_premises_cannot_goes_to_the_cloud_at_any_load",
             _NEEDS + "test_explain_says_it",
         ),
         guard(
-            "no queue of a server that cannot", "routing/fit.py",
-            " and lacking(request, endpoint, served) is None", "",
+            "no queue of a server that cannot", "S10.capable-queue",
             _NEEDS + "test_what_an_endpoint_lacks_by_the_settings_is_not_asked_of_it",
         ),
         guard(
-            "no decision of calls that need less", "fleet.py",
-            "        if standing is not None and alike:\n", "        if standing is not None:\n",
+            "no decision of calls that need less", "S10.standing-needs",
             _NEEDS + "test_the_answer_is_the_same_whatever_the_load",
         ),
         guard(
-            "who can go nowhere is told the field", "routing/policy.py",
-            "                    return _incapable(need)\n", "                    pass\n",
+            "who can go nowhere is told the field", "S10.missing-field",
             _NEEDS + "test_a_restricted_call_that_no_server_can_serve_is_told_which_field",
         ),
         guard(
-            "a field that nobody knows", "routing/needs.py",
-            '                yield Need("other", key)\n', "                pass\n",
+            "a field that nobody knows", "S10.unknown-field",
             _NEEDS + "test_what_the_premises_cannot_goes_to_the_cloud_at_any_load",
         ),
     ),
@@ -360,35 +290,28 @@ S6 = Behaviour(
     "and its tenant; nothing that it sends can loosen what they say.",
     (
         guard(
-            "a call goes only where it may", "routing/filters.py",
-            '        return "placement"\n', "        pass\n",
+            "a call goes only where it may", "S6.allowed-zones",
             "unit/test_filters.py::test_a_call_goes_only_where_its_caller_and_key_allow",
             _PIPELINE + "test_a_call_that_asked_to_stay_is_never_sent_out",
         ),
         guard(
-            "the header is read", "fronts/intake.py",
-            ' or spill == "never" else', " else",
+            "the header is read", "S6.zone-header",
             _CALLERS + "test_headers_tighten_and_never_loosen",
         ),
         guard(
-            "the key wins over the header", "fronts/intake.py",
-            "zones = caller.zones & _zones(headers)", "zones = _zones(headers)",
+            "the key wins over the header", "S6.key-precedence",
             _CALLERS + "test_headers_tighten_and_never_loosen",
         ),
         guard(
-            "what the key says", "callers/caller.py",
-            'scope.placement == "onprem" or scope.spill is Spill.NEVER',
-            'scope.placement == "onprem"',
+            "what the key says", "S6.key-zone",
             _CALLERS + "test_the_floor_of_a_key_is_the_tightest_of_what_it_says",
         ),
         guard(
-            "what the tenant says", "callers/caller.py",
-            'stays = stays or floor.placement == "onprem"', "pass",
+            "what the tenant says", "S6.tenant-zone",
             _CALLERS + "test_a_tenant_can_keep_all_its_keys_on_the_premises",
         ),
         guard(
-            "a word that is neither is refused", "fronts/intake.py",
-            '    if spill not in ("never", "allow"):\n', "    if False:\n",
+            "a word that is neither is refused", "S6.zone-word",
             _CALLERS + "test_a_header_that_says_neither_is_refused_and_not_ignored",
         ),
     ),
@@ -400,32 +323,27 @@ S7 = Behaviour(
     "headers over HTTP and in trailing metadata over gRPC.",
     (
         guard(
-            "the number of attempts is told", "fronts/intake.py",
-            "        placement.attempts,\n", "        0,\n",
+            "the number of attempts is told", "S7.attempt-count",
             "unit/fronts/test_kserve.py::test_an_answer_says_where_it_came_from",
             "unit/fronts/test_grpc_front.py::"
             "test_a_call_goes_through_the_pipeline_and_its_answer_comes_back_untouched",
         ),
         guard(
-            "the zone is told", "fronts/intake.py",
-            "    told = (zone.word, endpoint", '    told = ("", endpoint',
+            "the zone is told", "S7.answer-zone",
             "unit/fronts/test_kserve.py::test_an_answer_says_where_it_came_from",
             "unit/fronts/test_openai_front.py::test_an_answer_is_the_endpoints_own_bytes",
         ),
         guard(
-            "trailing metadata of a call", "fronts/grpc.py",
-            "        head.context.answered_by(answered_by(head.arrival, reply.placement))\n", "",
+            "trailing metadata of a call", "S7.grpc-trailers",
             "unit/fronts/test_grpc_front.py::"
             "test_a_call_goes_through_the_pipeline_and_its_answer_comes_back_untouched",
         ),
         guard(
-            "attempts that failed are counted", "pipeline.py",
-            "attempts = len(account.attempts) + 1", "attempts = 1",
+            "attempts that failed are counted", "S7.failed-attempts",
             _PIPELINE + "test_the_caller_is_told_how_many_endpoints_were_tried",
         ),
         guard(
-            "another endpoint than the first choice is told as such", "pipeline.py",
-            'placed.reason if not account.attempts else "failover"', "placed.reason",
+            "another endpoint than the first choice is told as such", "S7.failover-flag",
             "unit/test_dispatch.py::test_a_failure_of_the_endpoint_fails_over",
         ),
     ),
@@ -438,33 +356,27 @@ S8 = Behaviour(
     "does not wake it; settings of Triton that cause it are warned of.",
     (
         guard(
-            "a stall is told", "scraping.py",
-            "        self._metrics.endpoint_stalls.labels(name).inc()\n", "",
+            "a stall is told", "S8.stall-notice",
             _SCRAPING + "test_calls_in_flight_and_no_execution_is_a_stall_that_is_told",
         ),
         guard(
-            "and leads to a canary", "scraping.py",
-            "lane.health.stalled = lane.breaker.closed", "lane.health.stalled = False",
+            "and leads to a canary", "S8.stall-canary",
             _SCRAPING + "test_calls_in_flight_and_no_execution_is_a_stall_that_is_told",
         ),
         guard(
-            "a stall that a canary does not break ejects", "health/lane.py",
-            "(self.stalled or self.slow_since_s is not None)", "(self.slow_since_s is not None)",
+            "a stall that a canary does not break ejects", "S8.stall-ejection",
             _LANE + "test_a_stall_that_a_canary_does_not_break_ejects",
         ),
         guard(
-            "where no canary can tell, the stall ejects", "scraping.py",
-            "        if not lane.health.proven and lane.health.open():\n", "        if False:\n",
+            "where no canary can tell, the stall ejects", "S8.stall-fallback",
             _SCRAPING + "test_where_no_canary_can_tell_a_stall_ejects_by_itself_after_longer",
         ),
         guard(
-            "a server with nothing to do is not stalled", "health/statistics.py",
-            "if executions != self.executions or not asked:", "if executions != self.executions:",
+            "a server with nothing to do is not stalled", "S8.idle-server",
             _SCRAPING + "test_a_server_that_executes_or_has_nothing_to_do_is_not_stalled",
         ),
         guard(
-            "the options that cause it are found", "repository.py",
-            "    return found\n", "    return set()\n",
+            "the options that cause it are found", "S8.fault-options",
             "unit/test_repository.py::"
             "test_every_option_that_wakes_the_fault_is_told_with_its_name",
         ),
@@ -478,48 +390,39 @@ S9 = Behaviour(
     "and after a dwell that grows with every relapse a new scheduler does.",
     (
         guard(
-            "what raises is replaced", "scheduling/guarded.py",
-            "                actions = self._replace(exc, now_s)\n", "                raise\n",
+            "what raises is replaced", "S9.decision-errors",
             _GUARDED + "test_those_who_wait_and_those_with_a_server_are_known_to_the_rule",
         ),
         guard(
-            "what decides on a call twice is, too", "scheduling/guarded.py",
-            "return actions\n                self._check(actions)\n", "return actions\n",
+            "what decides on a call twice is, too", "S9.redecision-errors",
             _GUARDED + "test_those_who_wait_and_those_with_a_server_are_known_to_the_rule",
         ),
         guard(
-            "it comes back", "scheduling/guarded.py",
-            "now_s - self._since_s >= self._dwell_s:", "False:",
+            "it comes back", "S9.dwell-return",
             _GUARDED + "test_a_scheduler_that_failed_for_a_while_decides_again_with_all_calls",
         ),
         guard(
-            "not before its dwell is over", "scheduling/guarded.py",
-            "now_s - self._since_s >= self._dwell_s:", "True:",
+            "not before its dwell is over", "S9.dwell-wait",
             _GUARDED + "test_a_scheduler_that_failed_for_a_while_decides_again_with_all_calls",
         ),
         guard(
-            "which doubles with a relapse", "scheduling/guarded.py",
-            "        relapsed = now_s - self._since_s < RELAPSE_S\n", "        relapsed = False\n",
+            "which doubles with a relapse", "S9.relapse-backoff",
             _GUARDED + "test_one_that_was_well_for_long_is_back_after_the_first_dwell",
         ),
         guard(
-            "and with a failure to come back", "scheduling/guarded.py",
-            "            self._dwell_s = min(2 * self._dwell_s, LONGEST_DWELL_S)\n", "",
+            "and with a failure to come back", "S9.failure-backoff",
             _GUARDED + "test_one_that_fails_again_and_again_is_tried_less_and_less",
         ),
         guard(
-            "its numbers on the GPUs", "scheduling/guarded.py",
-            "            self._retired.leave()\n", "",
+            "its numbers on the GPUs", "S9.gpu-numbers",
             _GUARDED + "test_it_has_the_same_numbers_on_its_gpus_as_before",
         ),
         guard(
-            "what only the premises can serve goes first", "scheduling/priorities.py",
-            "return _FIRST if critical else _OTHERS,", "return _OTHERS,",
+            "what only the premises can serve goes first", "S9.premises-first",
             _PRIORITIES + "test_what_only_the_premises_can_serve_goes_first",
         ),
         guard(
-            "a batch takes nobody who makes it late", "scheduling/priorities.py",
-            "                and end_s <= min(due_s, call.deadline_s)\n", "",
+            "a batch takes nobody who makes it late", "S9.batch-lateness",
             _PRIORITIES + "test_what_cannot_be_served_in_time_holds_up_nobody",
         ),
     ),

@@ -25,8 +25,8 @@ _ANSWER = {
     }],
     "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
 }  # fmt: skip
-Fails = Callable[[int], dict[str, str] | None]
-"""For the number of a call, the header fields of its 503; None: it is answered."""
+Fails = Callable[[int, bytes], dict[str, str] | None]
+"""For the number of a request and its body, the header fields of its 503; None: it is answered."""
 
 
 @contextmanager
@@ -40,10 +40,10 @@ def provider(fails: Fails) -> Iterator[ThreadingHTTPServer]:
             self._answer(200, {"object": "list", "data": []})
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
+            body = self.rfile.read(int(self.headers["content-length"]))
             with lock:
                 number = next(numbers)
-            if (said := fails(number)) is not None:
+            if (said := fails(number, body)) is not None:
                 self._answer(503, {"error": {"message": "try again"}}, said)
             else:
                 self._answer(200, _ANSWER)
@@ -98,11 +98,24 @@ def asks(client: openai.OpenAI, calls: int, threads: int = 1) -> int:
         return sum(pool.map(ask, range(calls)))
 
 
+def each_ninth_prompt_once() -> Fails:
+    """Whatever order several threads ask in, each call meets at most one 503."""
+    prompts: set[bytes] = set()
+
+    def fails(_: int, body: bytes) -> dict[str, str] | None:
+        if body in prompts:
+            return None
+        prompts.add(body)
+        return None if len(prompts) % 9 else {}
+
+    return fails
+
+
 @pytest.mark.parametrize("zone", ["cloud", "onprem"])
 @pytest.mark.parametrize("threads", [1, 4])
 def test_one_503_in_nine_loses_no_call(tmp_path: Path, zone: str, threads: int) -> None:
     with (
-        provider(lambda number: None if number % 9 else {}) as flaky,
+        provider(each_ninth_prompt_once()) as flaky,
         gateway(flaky.server_port, tmp_path, zone) as served,
         openai.OpenAI(base_url=f"{served.http_url}/v1", api_key="none") as client,
     ):
@@ -113,7 +126,7 @@ def test_without_second_tries_of_the_gateways_own_the_sdk_makes_its_own(tmp_path
     """It is told that it may, and when, in the words of the provider."""
     retries = {"retry_share": 0.0, "retry_reserve": 0.0}
     with (
-        provider(lambda number: None if number % 9 else {"retry-after-ms": "20"}) as flaky,
+        provider(lambda number, _: None if number % 9 else {"retry-after-ms": "20"}) as flaky,
         gateway(flaky.server_port, tmp_path, "cloud", **retries) as served,
         openai.OpenAI(base_url=f"{served.http_url}/v1", api_key="none") as client,
     ):

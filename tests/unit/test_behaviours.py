@@ -13,8 +13,10 @@ import pytest
 from tests.behaviours import Behaviour, guard
 from tests.behaviours.every import every
 from tests.behaviours.page import PAGE, rendered
-from tests.behaviours.removal import copied, without
-from tests.simulation.mutations import ROOT
+from tests.behaviours.removal import copied, run
+from tests.behaviours.removal import without as noticed
+from tests.marks import ROOT, changed, files_with, marked_files
+from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
     "C": range(13, 19),
@@ -58,21 +60,34 @@ def test_every_test_that_is_named_exists(behaviour: Behaviour) -> None:
 
 
 @EVERY
-def test_each_guard_is_where_its_removal_looks_for_it(behaviour: Behaviour) -> None:
-    moved = [g.gone for g in behaviour.guards if not all(c.applies() for c in g.changes)]
-    assert moved == [], "the code changed: write these in tests/behaviours/ anew, and try them"
+def test_each_guard_has_its_name_and_its_mark_in_the_code(behaviour: Behaviour) -> None:
+    names = [guard.name for guard in behaviour.guards]
+    assert len(set(names)) == len(names)
+    assert {name.partition(".")[0] for name in names} == {behaviour.id}
+    assert [name for name in names if not files_with(name)] == []
+
+
+def test_every_mark_in_the_code_is_a_guard() -> None:
+    names = {guard.name for behaviour in every() for guard in behaviour.guards}
+    names.update(name for mutation in MUTATIONS for name in mutation.names)
+    assert sorted(set(marked_files()) - names) == []
+
+
+def test_each_guard_can_be_taken_out() -> None:
+    for files in marked_files().values():
+        for file, marks in files.items():
+            source = (ROOT / "gateway" / file).read_text()
+            assert changed(ast.parse(source), marks)
 
 
 def test_the_page_says_what_the_list_says() -> None:
     assert PAGE.read_text() == rendered(), "run `python -m tests.behaviours --write`"
 
 
-def test_a_guard_that_is_gone_is_noticed_and_a_change_of_nothing_is_not() -> None:
-    test = "unit/test_retries.py::test_then_ten_calls_earn_one_more"
-    gone = guard(
-        "each call earns a part of one", "retries.py", " + self.calls * self._share)", ")", test
-    )
-    there = guard("nothing", "retries.py", "self._share)", "self._share )", test)
+def test_a_guard_that_is_gone_is_noticed_by_its_tests_and_by_no_others() -> None:
+    name = "A5.retry-budget"
+    test = "unit/test_retries.py::test_a_server_that_dies_with_its_calls_lets_all_of_them_try_again"
+    others = "unit/test_laps.py::test_a_lap_that_nobody_ends_is_a_mistake"
     with copied() as root:
-        assert without(gone, root).tests == {test}
-        assert without(there, root).tests == set()
+        assert noticed(guard("", name, test, others), root).tests == {test}
+        assert run((test, others), root).tests == set()

@@ -144,6 +144,7 @@ class ReaderThread:
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
         finally:
+            # guard: A10.failed-scan
             del job  # its answer keeps what it raises, whose traceback has this frame
 
     def end(self) -> None:

@@ -7,7 +7,8 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 
 import hyperscan
 
@@ -16,6 +17,7 @@ from gateway.classify.patterns.store import Store
 
 log = logging.getLogger(__name__)
 _NICE = 10
+_awaited = ContextVar("awaited", default=False)
 
 
 class Gate:
@@ -38,7 +40,10 @@ class Gate:
             self._wanted = wanted
             if self._load(wanted) or self._builder is not None:
                 return
-            self._builder = threading.Thread(target=self._build, name="patterns", daemon=True)
+            nice = 0 if _awaited.get() else _NICE
+            self._builder = threading.Thread(
+                target=self._build, args=(nice,), name="patterns", daemon=True
+            )
             self._builder.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -58,8 +63,9 @@ class Gate:
             return False
         return True
 
-    def _build(self) -> None:
-        _yield_to_others()
+    def _build(self, nice: int) -> None:
+        if nice:
+            _yield_to_others(nice)
         done: frozenset[Key] = frozenset()
         while True:
             with self._lock:
@@ -79,7 +85,18 @@ class Gate:
             done = keys
 
 
-def _yield_to_others() -> None:
+@contextlib.contextmanager
+def awaited() -> Iterator[None]:
+    """What is wanted within is compiled at the usual priority, since somebody waits for it. At the
+    low one, a compiler gets next to nothing of a machine that is busy."""
+    before = _awaited.set(True)
+    try:
+        yield
+    finally:
+        _awaited.reset(before)
+
+
+def _yield_to_others(nice: int) -> None:
     """Linux has a priority for each thread."""
     with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)

@@ -115,7 +115,9 @@ def parse(expression: str, flags: int) -> Node:
             raise NotUnderstood(f"the escape \\{letter}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # sets within sets, which regex reads as such
+            # Sets within sets, which regex reads as such. Filters hold for all threads: those of no
+            # other warning change.
+            warnings.filterwarnings("error", "Possible (nested )?set ", FutureWarning)
             tree = _parse_anywhere_flagged(expression, _standard(flags))
     except (re.error, Warning, OverflowError, RecursionError) as exc:
         raise NotUnderstood(type(exc).__name__) from None

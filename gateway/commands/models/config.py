@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     for directory in chosen(args.repository, args.names):
         declared = declaration.load(directory / declaration.FILE)
         if not args.check and configs.stale(directory, declared):
-            _check_batching(directory, declared)
+            _check_batching(directory, declared)  # guard: E4.config-trial
         act = configs.stale if args.check else configs.write
         changed += act(directory, declared)
     if args.json:

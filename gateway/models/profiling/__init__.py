@@ -97,7 +97,7 @@ def fitted(points: Sequence[BatchPoint]) -> tuple[float, float, float]:
         a, b = (seen[0][1], 0.0)
     else:
         a, b = _line(seen)
-        if b < 0:
+        if b < 0:  # guard: E2.row-time
             a, b = 1 / _mean(1 / t for _, t in seen), 0.0
         elif a < 0:
             a, b = 0.0, _mean(t / n for n, t in seen)
@@ -136,6 +136,7 @@ def read(path: Path) -> Profile:
     except (ValueError, KeyError, TypeError) as exc:
         raise BadProfile(f"{path}: is no profile ({type(exc).__name__}); measure it again") from exc
     times = (found.fixed_s, found.per_row_s)
+    # guard: E2.positive-times
     if not all(math.isfinite(t) and t >= 0 for t in times) or not sum(times) > 0:
         raise BadProfile(f"{path}: a batch takes time; measure it again")
     return found

@@ -59,7 +59,7 @@ class DirectoryRegistry:
     def read(self, model: str, version: int, path: str, start: int) -> Iterator[Iterator[bytes]]:
         home = self._home(model, version)
         with _told(home / path):
-            if not (home / path).resolve().is_relative_to(home.resolve()):
+            if not (home / path).resolve().is_relative_to(home.resolve()):  # guard: R3.symlink
                 raise Unfit(f"{home / path} leads out of the version; do not use this registry")
             file = (home / path).open("rb")
         with file:  # what fails in here is not the registry's, but for what it reads

@@ -44,10 +44,10 @@ class Source:
 
 def manifest_of(source: Source, model: str, version: int) -> Manifest:
     raw = _small(source, model, version, MANIFEST, manifests.MOST_BYTES)
-    if source.public_key is not None:
+    if source.public_key is not None:  # guard: R3.manifest-signature
         signing.check(raw, _signature(source, model, version), source.public_key)
     found = manifests.parse(raw, model, version)
-    if found.size > source.most_bytes:
+    if found.size > source.most_bytes:  # guard: R1.version-size
         raise Unfit(
             f"{model} version {version} has {found.size} bytes, more than the {source.most_bytes} "
             "that this registry may send (max_bytes)"
@@ -59,6 +59,7 @@ def declaration_of(source: Source, manifest: Manifest) -> bytes:
     raw = _small(
         source, manifest.model, manifest.version, DECLARATION, manifests.MOST_DECLARATION_BYTES
     )
+    # guard: R1.declaration-match
     if Content(len(raw), hashlib.sha256(raw).hexdigest()) != manifest.declaration:
         raise Unfit(f"{DECLARATION} is not the one of the manifest; push the version again")
     return raw
@@ -68,7 +69,7 @@ def fetch(source: Source, manifest: Manifest, into: Path, sent: Sent) -> None:
     """Every file of the manifest and no other, synced. Raises RegistryError."""
     _refuse_other_files(source, manifest)
     free = shutil.disk_usage(into).free
-    if free < manifest.size + _SPARE_BYTES:
+    if free < manifest.size + _SPARE_BYTES:  # guard: R1.disk-room
         raise RegistryError(
             f"no room for {manifest.model} version {manifest.version}: it has {manifest.size} "
             f"bytes and {into} has {free} free. Make room, then pull again"
@@ -87,7 +88,7 @@ def _refuse_other_files(source: Source, manifest: Manifest) -> None:
     named = {MANIFEST, DECLARATION, *(f"{FILES}{path}" for path in manifest.files)}
     if missing := sorted(named - there):
         raise Unfit(f"the registry lacks {missing[0]}, which the manifest names; push it again")
-    if more := sorted(there - named - {SIGNATURE}):
+    if more := sorted(there - named - {SIGNATURE}):  # guard: R1.extra-files -> if (more := []):
         raise Unfit(
             f"the registry has {more[0][:200]!r} beside what the manifest names: somebody changed "
             "the version after it was pushed"
@@ -106,7 +107,7 @@ def _fetch_one(
                 with source.registry.read(*at) as pieces:
                     for piece in pieces:
                         size += len(piece)
-                        if size > content.size:
+                        if size > content.size:  # guard: R1.file-length
                             raise Unfit(_differs(path, f"it is larger than {content.size} bytes"))
                         digest.update(piece)
                         file.write(piece)
@@ -120,7 +121,7 @@ def _fetch_one(
                 if cuts >= ATTEMPTS:
                     raise
                 source.pause(FIRST_PAUSE_S * 2 ** (cuts - 1))
-        if digest.hexdigest() != content.sha256:
+        if digest.hexdigest() != content.sha256:  # guard: R1.file-hash
             raise Unfit(_differs(path, "its SHA-256 is another"))
         file.flush()
         os.fsync(file.fileno())

@@ -32,7 +32,7 @@ def check(directory: Path, declaration: Declaration) -> None:
         _same(path.name, "input", wanted, got, declaration.batch is not None)
         wanted, got = declaration.graph_outputs, session.get_outputs()
         _same(path.name, "output", wanted, got, declaration.batch is not None)
-        _rows_apart(path.name, session, declaration)
+        _rows_apart(path.name, session, declaration)  # guard: E4.registry-trial
     if declaration.graph is not None and not (directory / declaration.graph.file).exists():
         raise Unfit(
             f"the version has no {declaration.graph.file}, which the declaration names as its graph"

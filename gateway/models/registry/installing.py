@@ -48,7 +48,7 @@ def install(
     try:
         told = confirm(workshop, declaration, version, servers)
     except ServerError as exc:
-        _undo(workshop, Pending(version, fresh), servers)
+        _undo(workshop, Pending(version, fresh), servers)  # guard: R2.failed-version
         raise Unfit(
             f"version {version} of {workshop.name} was taken out again: {exc}. "
             f"{_what_serves(workshop)}"
@@ -68,7 +68,7 @@ def confirm(
             later.append(server.url)
             continue
         server.load(workshop.name, version)
-        server.ask(declaration, version, 1 if declaration.batch else 0)
+        server.ask(declaration, version, 1 if declaration.batch else 0)  # guard: R2.serving-canary
         serving.append(server.url)
     return Told(tuple(serving), tuple(later))
 

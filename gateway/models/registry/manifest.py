@@ -116,9 +116,9 @@ def parse(raw: bytes, model: str, version: int) -> Manifest:
         raise Unfit(f"the manifest cannot be read: {exc}; {_PUSH_AGAIN}") from None
     except (KeyError, TypeError, ValueError) as exc:
         raise Unfit(f"the manifest is not one of ours ({exc}); {_PUSH_AGAIN}") from None
-    if read.encoded() != raw:
+    if read.encoded() != raw:  # guard: R1.manifest-spelling
         raise Unfit(f"the manifest is not in its canonical form; {_PUSH_AGAIN}")
-    if (read.model, read.version) != (model, version):
+    if (read.model, read.version) != (model, version):  # guard: R1.manifest-version
         raise Unfit(
             f"the manifest is of {read.model} version {read.version}, not of {model} version "
             f"{version}; somebody put it in the wrong place"
@@ -160,6 +160,7 @@ def _check_paths(paths: list[str]) -> None:
     """Each stays inside the directory, and no two are one file, wherever they are unpacked."""
     for path in paths:
         parts = path.split("/")
+        # guard: R3.path-containment
         if len(parts) > _MOST_PARTS or LEFT_OUT in parts or not all(map(_PART.fullmatch, parts)):
             raise Unfit(
                 f"{path[:100]!r} is no path that a version may have: letters, digits and _ . + -, "

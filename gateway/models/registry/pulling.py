@@ -81,7 +81,7 @@ def pull(work: Pull, wanted: Wanted) -> Pulled:
     check_name(wanted.model)
     with workshop.of(work.repository, wanted.model) as shop:
         servers = work.servers()
-        installing.recover(shop, declared_here(shop), servers)
+        installing.recover(shop, declared_here(shop), servers)  # guard: R2.pending-canary
         own = declared_here(shop)
         work.at(Stage.ASKING, wanted.model)
         version = _version(work, wanted, shop)
@@ -143,7 +143,7 @@ def _compared(own: Declaration, text: bytes, model: str) -> tuple[str, ...]:
     """The model.yaml here stays; one with another interface is another model's."""
     theirs = _declared(text, model)
     for what in ("inputs", "outputs", "decoupled", "max_batch"):
-        if getattr(own, what) != getattr(theirs, what):
+        if getattr(own, what) != getattr(theirs, what):  # guard: R2.same-interface
             raise Unfit(
                 f"the registry's model.yaml declares other {what} than the one here; a model that "
                 "is called differently needs another name"
@@ -160,7 +160,7 @@ def _version(work: Pull, wanted: Wanted, shop: Workshop) -> int:
     there = registry.versions(wanted.model)
     if not there:
         raise RegistryError(f"the registry has no version of {wanted.model}; push one")
-    if there[-1] in shop.withdrawn() and there[-1] not in shop.versions():
+    if there[-1] in shop.withdrawn() and there[-1] not in shop.versions():  # guard: R2.rolled-back
         raise RegistryError(
             f"version {there[-1]} of {wanted.model} was taken out here; name it with --version "
             f"{there[-1]} to have it again"
@@ -188,7 +188,7 @@ def _staged(
     work.at(Stage.FETCHING, f"{manifest.model} {manifest.version}")
     fetching.fetch(work.source, manifest, staged, work.sent)
     work.at(Stage.CHECKING, f"{manifest.model} {manifest.version}")
-    graph.check(staged, declared)
+    graph.check(staged, declared)  # guard: R2.declared-graph
     own = shop.model / "config.pbtxt"
     generated = configs.pbtxt(declared, declarations.Target.EMBEDDED)
     (model / "config.pbtxt").write_text(own.read_text() if own.exists() else generated)
@@ -208,7 +208,7 @@ def _tried(
         return (*notes, "it was not tried before it was installed (--no-trial)")
     work.at(Stage.TRYING, f"{wanted.model} {manifest.version}")
     try:
-        trial.passed(staging, declared, manifest.version)
+        trial.passed(staging, declared, manifest.version)  # guard: R2.trial-triton
     except trial.NoTrial as exc:
         return (*notes, f"it was not tried before it was installed: {exc}")
     workshop.drop_code_caches(staged)

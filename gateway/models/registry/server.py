@@ -122,6 +122,7 @@ def _inferred(client: httpx.Client, declaration: Declaration, version: int, rows
         reply = decode_response(RestBody(answer.content, int(header) if header else None))
     except GatewayError as exc:
         raise ServerError(f"the canary failed: {exc}") from None
+    # guard: R2.canary-answer -> if (said := ''):
     if said := canaries.wrong(declaration, reply.outputs, rows):
         raise ServerError(said)
 

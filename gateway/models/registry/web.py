@@ -48,10 +48,12 @@ class Site:
         self._base = base.rstrip("/")
         self.host = urlsplit(base).netloc
         self._access, self._sign = access, sign
+        # guard: R3.plain-http
         _refuse_open_credentials(base, access.token is not None or sign is not None)
         headers = {"accept-encoding": "identity", "user-agent": "spillway"}
         if access.token is not None:
             headers["authorization"] = f"Bearer {access.token}"
+        # guard: R3.no-proxy without trust_env=False
         self._client = httpx.Client(
             headers=headers,
             trust_env=False,
@@ -134,7 +136,7 @@ class Site:
         if response.status_code not in (301, 302, 303, 307, 308):
             return None
         onward: str = urljoin(str(request.url), response.headers.get("location", ""))
-        if urlsplit(onward)[:2] != urlsplit(self._base)[:2]:
+        if urlsplit(onward)[:2] != urlsplit(self._base)[:2]:  # guard: R3.redirect-host
             raise Unfit(
                 f"{self.host} sends us on to {urlsplit(onward).netloc or 'nowhere'}, which nobody "
                 "named here; if that is right, make it the registry's URL"

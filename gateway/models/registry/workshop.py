@@ -61,7 +61,7 @@ class Workshop:
 
     def sweep(self) -> None:
         """What was left by one that was killed: with the lock held, nobody works there."""
-        for left in self.place.glob(f"{_STAGING}-*"):
+        for left in self.place.glob(f"{_STAGING}-*"):  # guard: R1.stale-pull -> for left in ():
             shutil.rmtree(left, ignore_errors=True)
 
     def put_in(self, staged: Path, version: int) -> None:
@@ -115,7 +115,7 @@ def of(repository: Path, name: str) -> Iterator[Workshop]:
         place.mkdir(parents=True, exist_ok=True)
         with (place / _LOCK).open("w") as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # guard: R1.pull-lock
             except BlockingIOError:
                 raise RegistryError(
                     f"another `spillway models` works on {name}; wait until it is done"

@@ -24,7 +24,7 @@ from gateway.audit.segments import segments
 from gateway.audit.spool import Spool
 from gateway.audit.verify import public_key
 from gateway.audit.writer import AuditWriter
-from tests.simulation.mutations import ROOT
+from tests.marks import ROOT
 from tests.unit.audit.rig import call, checked, kinds, lines
 from tests.unit.audit.test_journal import full_disk
 

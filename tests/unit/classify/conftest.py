@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from gateway.catalog import Catalog, CatalogModel
 from gateway.classify.classifier import Classifier
+from gateway.classify.patterns.gate import awaited
 from gateway.classify.profile import Profile
 from gateway.classify.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
@@ -25,6 +26,12 @@ from gateway.types import (
 )
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "pii"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_without_giving_way() -> Iterator[None]:
+    with awaited():
+        yield
 
 
 @pytest.fixture(scope="session")

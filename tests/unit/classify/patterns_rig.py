@@ -226,7 +226,7 @@ def registry_of(*recognizers: EntityRecognizer) -> RecognizerRegistry:
 def patterns_over(presidio: AnalyzerEngine) -> PatternEngine:
     """Built; kept on disk for the next run of the tests."""
     engine = PatternEngine(presidio, Store.of_user())
-    assert engine.wait(240)
+    assert engine.wait(800)
     assert engine.gated
     return engine
 

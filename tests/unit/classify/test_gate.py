@@ -35,7 +35,7 @@ def gate(scanner: PresidioScanner) -> ArmedGate:
 
 def armed(needs: Needs, store: Store, samples: Sequence[tuple[str, str]] = ()) -> ArmedGate:
     async def arm() -> ArmedGate:
-        gate = ArmedGate(store)
+        gate = ArmedGate(store, nice=0)
         await gate.arm(needs, samples)
         await gate.built()
         return gate
@@ -107,7 +107,7 @@ MISSED = [("BADGE", "no badge, no number, no address")]
 
 def test_a_gate_that_misses_a_sample_stops_the_start(tmp_path: Path) -> None:
     assert armed(SMALL, Store(tmp_path)).armed
-    gate = ArmedGate(Store(tmp_path))
+    gate = ArmedGate(Store(tmp_path), nice=0)
     with pytest.raises(ScannerUnfit, match="the gate misses its samples: BADGE"):
         asyncio.run(gate.arm(SMALL, MISSED))
     assert not gate.clear("nothing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import stat
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,19 @@ def test_nearly_all_of_presidios_expressions_have_a_gate() -> None:
 def test_what_could_mean_something_else_is_not_understood(expression: str, flags: int) -> None:
     with pytest.raises(syntax.NotUnderstood):
         syntax.parse(expression, flags)
+
+
+def test_warnings_of_other_threads_are_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's filters of warnings hold for all threads, and patterns are compiled in one."""
+    parse = syntax._parser.parse
+
+    def beside_another(expression: str, flags: int) -> Any:
+        warnings.warn("of another thread", FutureWarning, stacklevel=1)
+        return parse(expression, flags)
+
+    monkeypatch.setattr(syntax._parser, "parse", beside_another)
+    with pytest.warns(FutureWarning, match="of another thread"):
+        syntax.parse("ab", 0)
 
 
 def test_flags_in_the_middle_that_hold_anyway_are_understood() -> None:

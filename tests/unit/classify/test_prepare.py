@@ -33,7 +33,7 @@ def prepare(cache: Path, config: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=800,
     )
 
 
@@ -71,7 +71,7 @@ def test_a_start_finds_its_gate_at_once(
     async def started() -> tuple[bool, str | None]:
         pool = ScanPool(worker_spec(SETTINGS))
         await pool.start()
-        gate = ArmedGate(Store.of_user())
+        gate = ArmedGate(Store.of_user(), nice=0)
         try:
             await gate.arm(known(pool.needs), worker_spec(SETTINGS).canaries)
             return gate.armed, gate.refused
