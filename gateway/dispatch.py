@@ -107,7 +107,7 @@ class Dispatcher:
         """
         self._retries.calls += 1
         first = decision.attempts[0]
-        if first.zone not in decision.zones:
+        if first.zone not in decision.zones:  # guard: M3.dispatched-zone
             raise EgressForbidden(request.id)
         away = first.zone is CLOUD
         if self._hedging or request.trace.sampled or not (away or self._own_queues):
@@ -151,7 +151,7 @@ class Dispatcher:
             while (zone := route.zone) is not None or await self._another_chance(route):
                 if zone is None:
                     continue
-                if zone not in decision.zones:
+                if zone not in decision.zones:  # guard: M3.dispatched-zone
                     raise EgressForbidden(request.id)
                 if route.sent and not route.paid:  # before it waits for a place: others come
                     route.paid = self._retries.take()

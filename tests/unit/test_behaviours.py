@@ -16,6 +16,7 @@ from tests.behaviours.page import PAGE, rendered
 from tests.behaviours.removal import copied, run
 from tests.behaviours.removal import without as noticed
 from tests.marks import ROOT, changed, files_with, marked_files
+from tests.properties.test_guards_hold_alone import ALL as PLACEMENT
 from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
@@ -70,6 +71,7 @@ def test_each_guard_has_its_name_and_its_mark_in_the_code(behaviour: Behaviour) 
 def test_every_mark_in_the_code_is_a_guard() -> None:
     names = {guard.name for behaviour in every() for guard in behaviour.guards}
     names.update(name for mutation in MUTATIONS for name in mutation.names)
+    names.update(PLACEMENT)
     assert sorted(set(marked_files()) - names) == []
 
 
