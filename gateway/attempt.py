@@ -207,12 +207,14 @@ class RunningAttempt(Waiting):
                     self.came(self.first)
             return self
         except StopAsyncIteration:
-            early = UpstreamFailed("the endpoint ended its answer before it began", transient=True)
-            failed, closing = Kept(early), self.end(early)
+            failed, closing = self.failed(
+                UpstreamFailed("the endpoint ended its answer before it began", transient=True)
+            )
         except TimeoutError:
-            late = self._too_late()
-            # guard: A2.late-turn -> failed, closing = (Kept(late), None)
-            failed, closing = Kept(late), self.end(late)
+            # guard: A2.late-turn -> failed, closing = (Kept(self._too_late()), None)
+            # guard: A10.late-attempt -> late = self._too_late(); failed, closing = Kept(late),
+            #   self.end(late)
+            failed, closing = self.failed(self._too_late())
         except GatewayError as exc:
             failed, closing = Kept(exc), self.end(exc)
         except asyncio.CancelledError as exc:  # the caller left
@@ -227,6 +229,10 @@ class RunningAttempt(Waiting):
         if closing is not None:
             await closed(closing)
         raise failed.again()
+
+    def failed(self, error: GatewayError) -> tuple[Kept, asyncio.Future[None] | None]:
+        """For an error that no local of the frame that raises it may name."""
+        return Kept(error), self.end(error)
 
     def last_look(self) -> None:
         """Most are answered long before anybody has to ask how long theirs may take."""
@@ -541,8 +547,7 @@ class OpenedReply:
         except StopAsyncIteration as exc:
             failed, closing = Kept(exc), attempt.end(None)
         except TimeoutError:
-            late = attempt.too_late_to_go_on()
-            failed, closing = Kept(late), attempt.end(late)
+            failed, closing = attempt.failed(attempt.too_late_to_go_on())
         except GatewayError as exc:
             # guard: A4.first-frame -> await attempt._open(); failed, closing = Kept(exc),
             #   attempt.end(exc)

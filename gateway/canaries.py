@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -87,5 +88,5 @@ class CanaryDoors:
             }
         )
         if durable is not None and (failed := await durable) is not None:  # guard: B8.canary-record
-            raise failed
+            raise copy(failed)
         return await place.cloud.infer(cleared, served)

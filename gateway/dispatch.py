@@ -311,6 +311,9 @@ class Dispatcher:
 
     def _exhausted(self, route: _Route) -> GatewayError:
         request, found, last = route.request, route.clearance.found, route.last
+        # guard: A10.route-failure
+        route.last = None  # or it had what is raised, whose traceback has it
+        route.transient = ()  # guard: A10.route-transient
         sent = route.sent > 0
         if isinstance(last, UpstreamError) and last.transient:
             last.may_retry = route.sent < route.decision.tries  # guard: A5.client-retry
@@ -409,6 +412,8 @@ class _Route:
         self.log.decided(self.decision)
 
     def _failed(self, error: GatewayError) -> None:
+        # guard: A10.route-traceback
+        error.__traceback__ = None  # of frames that have this route: they would hold each other
         attempt, self.attempt, self.last = self.attempt, None, error
         if attempt is not None:
             self.sent += attempt.sent_s is not None

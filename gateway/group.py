@@ -145,8 +145,9 @@ class ServerGroup:
         return self._turn(call, granted, deadline, since_s)
 
     async def _turn(
-        self, call: Call, granted: asyncio.Future[str], deadline: Deadline, since_s: float
+        self, call: Call, granted: asyncio.Future[str] | None, deadline: Deadline, since_s: float
     ) -> Turn:
+        assert granted is not None
         try:
             server = await self._granted(granted, deadline)
         except TimeoutError:
@@ -158,15 +159,23 @@ class ServerGroup:
             # guard: A2.cancelled-grant
             self._withdraw(call, granted)  # guard: A2.queue-place
             raise
+        finally:
+            # guard: A10.queue-turn
+            granted = None  # it keeps what it raises, whose traceback has this frame
         return Turn(self, call, server, self._clock() - since_s)
 
     @staticmethod
-    async def _granted(granted: asyncio.Future[str], deadline: Deadline) -> str:
-        if granted.done():
-            return granted.result()
-        # guard: D1.queue-wait -> with patience.within(100000.0):
-        with patience.within(deadline.remaining_s()):
-            return await granted
+    async def _granted(granted: asyncio.Future[str] | None, deadline: Deadline) -> str:
+        assert granted is not None
+        try:
+            if granted.done():
+                return granted.result()
+            # guard: D1.queue-wait -> with patience.within(100000.0):
+            with patience.within(deadline.remaining_s()):
+                return await granted
+        finally:
+            # guard: A10.queue-grant
+            granted = None  # as above
 
     def would(self, call: Call) -> Spill | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""

@@ -42,12 +42,16 @@ async def hedged(
     """What answers first. `second` is asked once `first` has taken `after_s`; None: there is none.
     The loser is cancelled and waited for, so that it is settled. Raises what the first raises when
     both fail."""
+    # A task has what it raised, whose traceback has the frames that pass it on: they have not that
+    # task any more.
     running: list[asyncio.Future[T]] = [asyncio.ensure_future(first)]
     try:
         await asyncio.wait(running, timeout=after_s)
         if not running[0].done() and (other := await second()) is not None:
             running.append(asyncio.ensure_future(other))
-        answered = await _first_answer(running)
+        # guard: A10.failed-task -> at = await _first_answer(running); answered =
+        #   running[at].result(); running.pop(at)
+        answered = running.pop(await _first_answer(running)).result()
     except BaseException:
         await _ended(running)
         raise
@@ -59,15 +63,15 @@ async def hedged(
     return answered
 
 
-async def _first_answer(running: list[asyncio.Future[T]]) -> T:
+async def _first_answer(running: list[asyncio.Future[T]]) -> int:
+    """Which one it is; the first when all have failed."""
     left = set(running)
     while left:
         done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-        for task in running:
-            if task in done and task.exception() is None:
-                running.remove(task)
-                return task.result()
-    return running[0].result()
+        for at, task in enumerate(running):
+            if task in done and not task.cancelled() and task.exception() is None:
+                return at
+    return 0
 
 
 async def _ended(losers: list[asyncio.Future[T]]) -> None:

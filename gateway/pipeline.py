@@ -227,19 +227,17 @@ class Pipeline:
             reply = _reply(clearance, opened.endpoint, reason, attempts, share, frames, unrestored)
             self._waiting.pop(task, None)
             return reply
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             self._waiting.pop(task, None)
             if clearance.instead is not None:
                 clearance.instead.forget()
-            ended_by = self._ended_by(exc, task)
-            if isinstance(ended_by, GatewayError):
-                account.vetoes = ended_by.vetoes  # guard: P3.record-drained
-            if opened is None:
-                account.settle(*ending(ended_by))
-                if ended_by is exc:
-                    raise
-                raise ended_by from None
-            failed = Kept(ended_by)
+            failed = Kept(self._ended_by(exc, task))
+        if isinstance(failed.error, GatewayError):
+            account.vetoes = failed.error.vetoes  # guard: P3.record-drained
+        if opened is None:
+            account.settle(*ending(failed.error))
+            # guard: A10.failed-call failed.again() -> failed.error
+            raise failed.again()
         try:
             await opened.aclose()
         finally:  # cancelled once more while it closes
@@ -378,7 +376,7 @@ class Pipeline:
         for task in tuple(self._waiting):
             task.cancel()
         for stream in tuple(self._open):
-            stream.cut(why())  # guard: O7.stream-cut
+            stream.cut(why)  # guard: O7.stream-cut
 
     def _ended(self, stream: SettlingStream) -> None:
         self._open.pop(stream, None)
@@ -528,10 +526,10 @@ class SettlingStream:
         self._account = account
         self._reason = reason
         self._on_end = on_end
-        self._cut: GatewayError | None = None
+        self._cut: Callable[[], GatewayError] | None = None
         self._reader: asyncio.Task[object] | None = None
 
-    def cut(self, why: GatewayError) -> None:
+    def cut(self, why: Callable[[], GatewayError]) -> None:
         """End it by this, and not as if its caller had left."""
         if self._cut is None:
             self._cut = why
@@ -575,7 +573,7 @@ class SettlingStream:
 
     def _check_cut(self) -> None:
         if self._cut is not None:
-            raise self._cut from None
+            raise self._cut() from None
 
     async def _next_or_cut(self) -> Frame:
         self._check_cut()

@@ -81,9 +81,10 @@ class Waiting:
             self.lane.health.heard(self)
         else:
             self.lane.health.gave_up(self)
+        # guard: A10.waiting-task -> task = self._task
+        task, self._task = self._task, None  # which may have this as its result, or in its failure
         if self.ran_out:
             self.ran_out = False
-            task = self._task
             assert task is not None
             if task.uncancel() <= self._cancelling and kind is CancelledError:
                 raise TimeoutError from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from copy import copy
 from itertools import combinations
 from typing import Any, Final, Protocol
 
@@ -243,9 +244,11 @@ class CallAccount:
         finally:
             del waits.open[durable]
         if failed is not None:
-            # guard: B4.failed-outcome
-            self._told = None  # guard: B4.failed-record
-            raise failed  # guard: B4.failed-record
+            if isinstance(failed, RecordUnwritable):
+                self._told = None  # guard: B4.failed-outcome
+            # guard: B4.failed-record
+            # guard: A10.failed-record copy(failed) -> failed
+            raise copy(failed)  # who raises it has the record, which keeps it
 
     def begun(self, endpoint: str) -> None:
         """The first frame of a stream may go."""

@@ -41,10 +41,9 @@ class Waits:
             if durable.done():
                 continue
             if deadline.passed():
-                durable.set_exception(
+                durable.set_result(
                     DeadlineExceeded("the latency budget ran out before the record was durable")
                 )
-                durable.exception()  # who waits may have left meanwhile
             elif deadline.at_s < self.looks_s:
                 self.looks_s = deadline.at_s
                 earliest = deadline

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,7 +68,7 @@ class Actions:
         except TimeoutError:
             failed = RecordUnwritable("the audit's disk does not answer", retry_after_s=1.0)
         if failed is not None:  # guard: B7.failed-action
-            raise failed
+            raise copy(failed)
 
 
 class Noticed:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import select
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import cast
 
 import httptools
@@ -57,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._now_s = ambient.clock()
         self._waiter: asyncio.Future[None] | None = None
         self._take: Take | None = None
-        self._hand_on: Take
+        self._hand_on: Take | None = None
         self._usual: Usual | None = None  # while it flows, and nothing of a chunk is open
         self.expected: Usual | None = None  # what the next event may be, when it begins a chunk
         self.came_s = 0.0  # when it last flowed, and was read
@@ -175,7 +176,8 @@ class Connection(asyncio.Protocol):
     def broken(self) -> GatewayError | Lost:
         """Why nothing comes."""
         if self._failure is not None:
-            return self._failure
+            # guard: A10.broken-connection copy(self._failure) -> self._failure
+            return copy(self._failure)  # who raises it has this connection
         return Lost("the connection to the endpoint broke", silent=not self._arrived)
 
     @property
@@ -208,8 +210,9 @@ class Connection(asyncio.Protocol):
         self.came_s = self._now_s()
         try:
             await self.more()
-        finally:
-            self._take = self._usual = None
+        finally:  # both have the call, and this connection may be kept
+            # guard: A10.flowed-stream -> self._take = self._usual = None
+            self._take = self._hand_on = self._usual = None
 
     def _go_on(self) -> None:
         if self._paused:
@@ -246,7 +249,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         usual = self._usual
         if usual is not None and usual(data):
-            if not self._hand_on(data):
+            if self._hand_on is None or not self._hand_on(data):
                 self._take = self._usual = None
                 self._wake()
             return

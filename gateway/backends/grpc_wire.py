@@ -19,12 +19,12 @@ from gateway.held_bytes import AnswerShare
 from gateway.http2.client import Http2Client
 from gateway.http2.hpack import Field, literal
 from gateway.http2.message import NoConnection, Status
+from gateway.kept import Kept
 from gateway.tls import Fresh, TlsFiles, of_client
 
 Pair = tuple[str, str]
 _NAME = re.compile(r"[0-9a-z_.-]+")
 _VALUE = re.compile(r"[\x20-\x7e]*")
-_LATE = Status("DEADLINE_EXCEEDED", "Deadline Exceeded")
 _MOST_DIGITS = 10**8  # of a timeout
 
 
@@ -50,7 +50,7 @@ class GrpcWire:
         self._heads: dict[str, tuple[Field, ...]] = {}
         self._connection: Http2Client | None = None
         self._context: ssl.SSLContext | None = None  # that it was made with
-        self._connecting: asyncio.Task[Http2Client | Status] | None = None
+        self._connecting: asyncio.Task[Http2Client | str] | None = None
         self._former: set[Http2Client] = set()  # with calls that go on
         self._closed = False
 
@@ -62,7 +62,7 @@ class GrpcWire:
             with patience.within(timeout_s):
                 return await self.call(method, message, timeout_s, own)
         except TimeoutError:
-            raise _LATE from None
+            raise Status("DEADLINE_EXCEEDED", "Deadline Exceeded") from None
 
     async def call(
         self,
@@ -86,7 +86,10 @@ class GrpcWire:
             connection.cancel(call)  # guard: A8.call-reset
             raise
         if isinstance(answer, Status):
-            raise answer
+            failed = Kept(answer)
+            # guard: A10.grpc-failure
+            del answer, call  # they have it, and its traceback has this frame
+            raise failed.again()
         return answer if isinstance(answer, bytes) else await answer.take_aside()
 
     def renew(self) -> None:
@@ -127,14 +130,15 @@ class GrpcWire:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
             self._connecting.add_done_callback(self._has_connected)
         found = await asyncio.shield(self._connecting)
-        if isinstance(found, Status):
-            raise found
+        if isinstance(found, str):
+            raise NoConnection(found)
         return found
 
-    def _has_connected(self, task: asyncio.Task[Http2Client | Status]) -> None:
+    def _has_connected(self, task: asyncio.Task[Http2Client | str]) -> None:
         self._connecting = None
 
-    async def _connect(self) -> Http2Client | Status:
+    async def _connect(self) -> Http2Client | str:
+        """Or why there is none."""
         context = None if self._tls is None else self._tls()
         made: Callable[[], Http2Client] = lambda: Http2Client(self._max_answer_bytes)  # noqa: E731
         connection: Http2Client | None = None
@@ -159,7 +163,7 @@ class GrpcWire:
             if why and connection is not None:
                 connection.close()
         if why or connection is None:
-            return NoConnection(why)
+            return why
         former, self._connection, self._context = self._connection, connection, context
         if former is not None:
             self._leave(former)

@@ -175,7 +175,6 @@ class EventStream:
         self._alike: Alike | None = None  # to the last event that was read
         self._usual: Alike | None = None  # what the next read is, most likely
         self._learns = _LEARNS
-        self._passage: Passage
         self._now_s = ambient.clock()
 
     @property
@@ -208,7 +207,9 @@ class EventStream:
             if self.closed:
                 raise StopAsyncIteration
             if progress.failure is not None:
-                raise progress.failure
+                # guard: A10.ended-stream -> raise progress.failure
+                failed, progress.failure = Kept(progress.failure), None
+                raise failed.again()
             if progress.ended:
                 if not self._response.ended:
                     await self._drain()
@@ -246,7 +247,7 @@ class EventStream:
                     count += 1
                 goes_on = not progress.ended
         except UpstreamError as error:
-            progress.failure = error
+            progress.failure = error.with_traceback(None)  # or it would have this stream
         if count and not passage.events(found[0] if len(found) == 1 else b"".join(found), count):
             return False
         return goes_on and progress.failure is None and not self._unfed
@@ -254,13 +255,13 @@ class EventStream:
     async def flow(self, passage: Passage) -> None:
         """What comes puts the idle limit off; its timer is not touched for that."""
         response, idle_s = self._response, self._bounds.idle_s
-        self._passage = passage
+        came = partial(self._came, passage)  # no attribute: it has the attempt, which has this
         self._expect()
         left_s = idle_s
         while left_s > 0.0:
             try:
                 with patience.within(min(left_s, response.deadline.remaining_s())):
-                    await response.flow(self._came, passage.chunk)
+                    await response.flow(came, passage.chunk)
                 return
             except TimeoutError:
                 if response.deadline.passed():
@@ -272,14 +273,14 @@ class EventStream:
         self._usual = self._alike if self._parser.between else None
         self._response.expect(None if self._usual is None else self._usual.is_chunk)
 
-    def _came(self, body: bytes) -> bool:
+    def _came(self, passage: Passage, body: bytes) -> bool:
         usual = self._usual
         if usual is not None and len(body) <= self._bounds.event_bytes:
             count = usual.all_in(body)
             if count:
-                return self._passage.events(body, count)
+                return passage.events(body, count)
         self._feed(body)
-        goes_on = self.pass_on(self._passage) and self._has_room() and not self._unfed
+        goes_on = self.pass_on(passage) and self._has_room() and not self._unfed
         self._expect()
         return goes_on
 
@@ -448,7 +449,8 @@ class OpenAiConnector:
         if "error" in document or "type" in document or document.get("object") == "error":
             failure = failures.in_document(document, self._words)
             if failure is not None:
-                raise failure
+                failed, failure = Kept(failure), None
+                raise failed.again()
         told = document.get("usage")
         if type(told) is not dict:
             return OneFrame(JsonBody(body))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from gateway.backends.text_tensors import Piece
+from gateway.kept import Kept
 from gateway.types import GrpcMessage, ReplyStream
 
 _MAX_UNREAD = 16  # pieces
@@ -143,7 +144,7 @@ class Generations:
 
     def __init__(self, generations: Sequence[Generation]) -> None:
         self._generations = tuple(generations)
-        self._unread: asyncio.Queue[Delta | BaseException] = asyncio.Queue(_MAX_UNREAD)
+        self._unread: asyncio.Queue[Delta | Kept] = asyncio.Queue(_MAX_UNREAD)
         self._tasks: list[asyncio.Task[None]] = []
         self._open = len(self._generations)
         self._closed = False
@@ -165,8 +166,8 @@ class Generations:
                 asyncio.create_task(self._read(at, g)) for at, g in enumerate(self._generations)
             ]
         found = await self._unread.get()
-        if isinstance(found, BaseException):
-            raise found
+        if isinstance(found, Kept):
+            raise found.again()
         if found.end is not None:
             self._open -= 1
         return found
@@ -199,4 +200,7 @@ class Generations:
             await generation.aclose()
             await self._unread.put(Delta(index, end=generation.text))
         except Exception as exc:  # noqa: BLE001 - handed to the one who reads, who raises it
-            await self._unread.put(exc)
+            failed = Kept(exc)
+        else:
+            return
+        await self._unread.put(failed)

@@ -102,6 +102,7 @@ class Asking:
             raise
         finally:
             self._asked.pop(number, None)
+            del told  # it keeps what it raises, whose traceback has this frame
         server = said.get("server")
         if server is None:
             raise _verdict(said, call)

@@ -26,6 +26,7 @@ from gateway.http2.message import PREFIX_BYTES, Status, framed, read_prefix
 from gateway.http2.request import RequestHead
 from gateway.http2.sender import Fields
 from gateway.http2.server import Http2Server
+from gateway.kept import released
 
 _log = logging.getLogger("gateway.grpc")
 
@@ -226,7 +227,8 @@ class GrpcServer:
         try:
             self._doorkeeper.admit(exchange)  # guard: A8.caller-identity
         except GatewayError as error:
-            exchange.error = error
+            # guard: A10.keyless-call error.with_traceback(None) -> error
+            exchange.error = error.with_traceback(None)  # or it would have this exchange
             return _REFUSED
         return self._streaming if handler.request_streaming else self._unary
 
@@ -262,6 +264,7 @@ class GrpcServer:
             exchange.end(*status_of("DEADLINE_EXCEEDED", _LATE))
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
             self._fail(exchange, context, _cause_of(exc))
+            released(exc)  # guard: A10.group-failure
         finally:
             if context.held is not None:
                 context.held.close()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tritonclient.grpc import service_pb2
@@ -30,6 +31,7 @@ from gateway.fronts.grpc_calls import (
     unexpected,
 )
 from gateway.held_bytes import UNCOUNTED_BYTES
+from gateway.kept import Kept, released
 from gateway.oip.grpc import decode_request
 from gateway.oip.stream_frames import StreamFrame
 from gateway.types import InferenceRequest, Placement, TensorCall, WireProtocol
@@ -82,20 +84,36 @@ class StreamSession:
             self._reading.cancel()
 
     async def _serve(self, messages: AsyncIterator[bytes]) -> None:
+        """A task keeps what it fails by, whose traceback must have no frame of the group's: that
+        has the task in turn."""
+        failed: Kept | None = None
+        try:
+            await self._serve_all(messages)
+        except asyncio.CancelledError as left:
+            released(left)  # guard: A10.stream-reader -> raise
+        except BaseExceptionGroup as broken:
+            released(broken)  # guard: A10.group-frames
+            failed = Kept(broken)
+        self._reading = None
+        if failed is not None:
+            raise failed.again()
+
+    async def _serve_all(self, messages: AsyncIterator[bytes]) -> None:
         async with asyncio.TaskGroup() as calls:
             self._reading = calls.create_task(self._read(messages, calls))
         await self._unsent.put(None)
 
     async def _read(self, messages: AsyncIterator[bytes], calls: asyncio.TaskGroup) -> None:
-        await self._room.acquire()
-        async for raw in messages:
-            # guard: O2.stream-newest -> services = self.__dict__.setdefault('first',
-            #   self._services())
-            services = self._services()
-            request, call = await self._accepted(services, raw)
-            if request is not None:
-                calls.create_task(self._answer(services, request, call))
-                await self._room.acquire()
+        with suppress(asyncio.CancelledError):  # as above
+            await self._room.acquire()
+            async for raw in messages:
+                # guard: O2.stream-newest -> services = self.__dict__.setdefault('first',
+                #   self._services())
+                services = self._services()
+                request, call = await self._accepted(services, raw)
+                if request is not None:
+                    calls.create_task(self._answer(services, request, call))
+                    await self._room.acquire()
 
     async def _accepted(
         self, services: Services, raw: bytes
@@ -108,7 +126,8 @@ class StreamSession:
             given = message.id
             request = self._request(services, message)
         except GatewayError as error:
-            failure = error
+            # guard: A10.unread-message error.with_traceback(None) -> error
+            failure = error.with_traceback(None)  # or it would have this frame, which has it
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of it
             failure = unexpected(exc)
         call = self._enter(given, request)
@@ -165,6 +184,9 @@ class StreamSession:
             await self._put_error(call, error)
         except TimeoutError:
             await self._put_error(call, too_late())
+        except asyncio.CancelledError:
+            # guard: A10.stream-call -> raise
+            pass  # as above
         except Exception as exc:  # noqa: BLE001 - a front's: the other calls go on
             await self._put_error(call, unexpected(exc))
         finally:

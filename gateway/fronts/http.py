@@ -234,8 +234,9 @@ class App:
             if telling is not None:
                 with services.held:
                     await telling
-        except ClientLeft:
-            return
+        # guard: A10.http-cancellation -> except ClientLeft:
+        except (ClientLeft, asyncio.CancelledError):
+            return  # a task keeps what cancels it, whose traceback has the task
         except GatewayError as error:
             self._refuse(error, exchange)
         except Exception as exc:  # noqa: BLE001 - the front is where every failure ends

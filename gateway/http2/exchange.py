@@ -20,6 +20,7 @@ from gateway.http2.hpack import Field, literal
 from gateway.http2.message import PREFIX_BYTES, Status, number_of, told_of
 from gateway.http2.request import RequestHead
 from gateway.http2.sender import Fields, Stream
+from gateway.kept import released
 from gateway.pieces import Pieces
 
 ANSWER: Final[tuple[Field, ...]] = (
@@ -276,6 +277,9 @@ class Exchange(Stream):
         self.begun = True
         try:
             await self.serving.app(self)
+        except asyncio.CancelledError as left:
+            # guard: A10.grpc-cancellation -> raise
+            released(left)  # a task keeps what cancels it, whose traceback has the task
         finally:
             self.connection.served(self)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from gateway import strictjson
 from gateway.errors import GatewayError, UpstreamFailed
+from gateway.kept import Kept
 from gateway.pseudonyms.documents import TooDeep, changed
 from gateway.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
 from gateway.pseudonyms.restoring import Channel, Restorer
@@ -60,7 +61,7 @@ class RestoredFrames:
         events = ResponsesEvents if operation is Operation.RESPONSES else ChoiceEvents
         self._events: ChoiceEvents | ResponsesEvents = events(restorer)
         self._ready: deque[Frame] = deque()
-        self._broken: GatewayError | None = None
+        self._broken: Kept | None = None
         self._ended = False
 
     def __aiter__(self) -> AsyncIterator[Frame]:
@@ -71,7 +72,7 @@ class RestoredFrames:
             if self._broken is not None:
                 broken, self._broken = self._broken, None
                 self._forget()
-                raise broken
+                raise broken.again()
             if self._ended:
                 self._forget()
                 raise StopAsyncIteration
@@ -99,7 +100,7 @@ class RestoredFrames:
             self._ended = True
             self._ready.extend(self._events.rest())
         except GatewayError as error:  # what was held back came before the break
-            self._broken, self._ended = error, True
+            self._broken, self._ended = Kept(error), True
             self._ready.extend(self._events.rest())
         else:
             if _size(frame) <= AT_ONCE_BYTES:

@@ -59,9 +59,9 @@ class Policy:
             raise DeadlineExceeded("the latency budget was used up before the call was placed")
         onprem, cloud, vetoes = self._filter(request, found, states)
         if not (onprem or cloud):
-            refused = self._nowhere(request, found, vetoes, states)
-            refused.vetoes = vetoes
-            raise refused
+            # guard: A10.refused-placement -> refused = self._refused(request, found, vetoes,
+            #   states); raise refused
+            raise self._refused(request, found, vetoes, states)
         critical = bool(onprem and cloud) and all(
             [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
         )
@@ -136,6 +136,18 @@ class Policy:
         if any(why not in _NO_PLACE for _, why in vetoes):
             return "spill_unavailable"
         return "cloud_only"
+
+    def _refused(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        vetoes: tuple[tuple[str, str], ...],
+        states: Sequence[EndpointState],
+    ) -> GatewayError:
+        """In a frame of its own: one that raises what a local names is held by it in turn."""
+        refused = self._nowhere(request, found, vetoes, states)
+        refused.vetoes = vetoes
+        return refused
 
     def _nowhere(
         self,

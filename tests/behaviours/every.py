@@ -17,6 +17,7 @@ from tests.behaviours.http2 import HTTP2
 from tests.behaviours.models import MODELS
 from tests.behaviours.operations import OPERATIONS
 from tests.behaviours.registries import REGISTRIES
+from tests.behaviours.released import RELEASED
 from tests.behaviours.shadows import SHADOWS
 from tests.behaviours.sight import SIGHT
 from tests.behaviours.spill import SPILL
@@ -26,7 +27,7 @@ EVERY: tuple[tuple[str, tuple[Behaviour, ...]], ...] = (
     ("Reading calls", CLASSIFICATION),
     ("Deadlines", DEADLINES),
     ("Spilling and queueing", SPILL),
-    ("Admission, failover and streams", (*ADMISSION, *FAILOVER, *HTTP2, *HELD)),
+    ("Admission, failover and streams", (*ADMISSION, *FAILOVER, *HTTP2, *HELD, *RELEASED)),
     ("Costs and budgets", COSTS),
     ("The audit", AUDIT),
     ("Callers, what operators do, and what leaves", (CALLERS[0], *PROOF, *SEEING, *CALLERS[1:])),

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.accounting.records import RecordUnwritable
+from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.deadline import Clock
 from gateway.errors import GatewayError, Shed
 from gateway.ledger.database import Row, integer
@@ -357,7 +357,7 @@ class WitnessedLog:
     def check(self) -> None:
         """That it is unwritable is found out when a record comes, not before."""
 
-    def append(self, record: Mapping[str, Any]) -> asyncio.Future[RecordUnwritable | None] | None:
+    def append(self, record: Mapping[str, Any]) -> Durable | None:
         """That an attempt is about to be sent."""
         attempt = record if record["kind"] == "intent" else record["attempts"][-1]
         number = int(record["id"])
@@ -368,7 +368,7 @@ class WitnessedLog:
                 raise failed
             return None
         loop = asyncio.get_running_loop()
-        durable: asyncio.Future[RecordUnwritable | None] = loop.create_future()
+        durable: Durable = loop.create_future()
         loop.call_later(self._takes_s, self._durable, durable, number, attempt)
         return durable
 
@@ -382,7 +382,7 @@ class WitnessedLog:
 
     def _durable(
         self,
-        durable: asyncio.Future[RecordUnwritable | None],
+        durable: Durable,
         number: int,
         attempt: Mapping[str, Any],
     ) -> None:

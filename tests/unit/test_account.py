@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway import strictjson
 from gateway.accounting.account import Accounts, CallAccount, _rounded
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import RecordUnwritable
+from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.deadline import Deadline
 from gateway.errors import DeadlineExceeded
 from gateway.types import (
@@ -164,9 +164,9 @@ class SlowLog(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waiting: list[asyncio.Future[RecordUnwritable | None]] = []
+        self.waiting: list[Durable] = []
 
-    def append(self, record: Mapping[str, Any]) -> asyncio.Future[RecordUnwritable | None]:
+    def append(self, record: Mapping[str, Any]) -> Durable:
         super().append(record)
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]

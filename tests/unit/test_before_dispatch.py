@@ -30,7 +30,7 @@ class SlowDisk(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waiting: list[asyncio.Future[RecordUnwritable | None]] = []
+        self.waiting: list[Durable] = []
 
     def append(self, record: Mapping[str, Any]) -> Durable | None:
         super().append(record)
@@ -40,7 +40,7 @@ class SlowDisk(MemoryLog):
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
 
-    async def asked(self) -> asyncio.Future[RecordUnwritable | None]:
+    async def asked(self) -> Durable:
         """The next record of what is to leave."""
         async with asyncio.timeout(5):
             while not self.waiting:  # noqa: ASYNC110 - the loop leaps to its next timer

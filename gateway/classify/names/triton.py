@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -211,7 +212,7 @@ class _Own:
         results: list[list[Finding]] = []
         for found in self._reader(model).read(texts, model.go_on):
             if isinstance(found, NoScan):
-                raise found
+                raise copy(found)  # this frame has `found`
             results.append(found)
         return results
 

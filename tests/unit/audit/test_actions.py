@@ -29,7 +29,7 @@ class Disk(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.durable: asyncio.Future[RecordUnwritable | None] | None = None
+        self.durable: Durable | None = None
 
     def append(self, record: Mapping[str, Any]) -> Durable | None:
         super().append(record)
