@@ -8,9 +8,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gateway import __version__, compiled
-from gateway.commands import console
-from gateway.config_error import ConfigError
+from gateway import __version__
+from gateway.cli import console
+from gateway.core import compiled
+from gateway.core.config_error import ConfigError
 
 _COMMANDS = (
     "serve",
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def module_of(command: str) -> str:
     name = "importing" if command == "import" else command  # which cannot be a module's name
-    return f"gateway.commands.{name}"
+    return f"gateway.cli.{name}"
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import sys
 import time
 from typing import Any
 
-from gateway.console.decisions import Decisions, WatchedLog
-from gateway.console.feed import EVERY_S
+from gateway.accounting.live.decisions import Decisions, WatchedLog
+from gateway.accounting.live.feed import EVERY_S
 from tests.unit.console.console_rig import Desk, record
 from tests.unit.harness import MemoryLog
 

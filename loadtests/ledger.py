@@ -15,11 +15,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import ambient
-from gateway.ledger.ledger import Ledger, Thread
-from gateway.ledger.limits import Limits
-from gateway.ledger.opening import opened
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.accounting.ledger.ledger import Ledger, Thread
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.opening import opened
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.core import ambient
 from tests.unit.harness import Plan, Rig, Setup, cloud, request
 from tests.unit.ledger.budgeted import Told
 

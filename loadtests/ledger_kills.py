@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from gateway.ledger.database import integer
-from gateway.ledger.opening import to_read
-from gateway.pricing import nano
+from gateway.accounting.ledger.database import integer
+from gateway.accounting.ledger.opening import to_read
+from gateway.accounting.pricing import nano
 
 ROOT = Path(__file__).parent.parent
 _EACH = nano(0.001)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.compiled import is_compiled
+from gateway.core.compiled import is_compiled
 from gateway.demo.cloud.process import SimulatedCloud
 from tests import processes
 from tests.live import (

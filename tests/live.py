@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import httpx
 import yaml
 
-from gateway.audit import alias_key
-from gateway.audit.calls import key_of
+from gateway.accounting.audit import alias_key
+from gateway.accounting.audit.calls import key_of
 from gateway.demo.cloud.process import SimulatedCloud
 
 ROOT = Path(__file__).parent.parent

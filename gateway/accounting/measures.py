@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from gateway.accounting.metrics import Metrics
-from gateway.types import Attempt, InferenceRequest, Operation, Outcome, Usage
+from gateway.core.types import Attempt, InferenceRequest, Operation, Outcome, Usage
 
 OPERATIONS = {
     Operation.CHAT: "chat",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway import ambient
 from gateway.accounting.page import page
 from gateway.accounting.series import Counter, Gauge, Histogram, Registry, WithoutTenants
 from gateway.accounting.triton import TritonFigures
+from gateway.core import ambient
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 # Where budgets stand: one of 100, 300 or 750 ms is told apart from its neighbours.

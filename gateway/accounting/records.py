@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from gateway.errors import DeadlineExceeded, GatewayError
+from gateway.core.errors import DeadlineExceeded, GatewayError
 
 
 class RecordUnwritable(GatewayError):

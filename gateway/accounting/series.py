@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
-from gateway import ambient
+from gateway.core import ambient
 
 MOST_VALUES: Final = 1000
 _LONGEST: Final = 256  # characters of a name that is worth a series

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.accounting.series import Bounded, Cap
-from gateway.deadline import Clock
+from gateway.core.deadline import Clock
 
 _MODEL: Final = ("model", "version")
 _GPU: Final = ("gpu_uuid",)

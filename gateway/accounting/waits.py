@@ -11,8 +11,8 @@ from math import inf
 from typing import Final
 
 from gateway.accounting.records import Durable
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded
 
 _SOON_S: Final = 0.001  # to look once more at a deadline that is a moment away
 

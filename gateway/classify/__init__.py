@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 
 class Scanner(Protocol):

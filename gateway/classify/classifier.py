@@ -27,23 +27,23 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gateway import ambient, logs, patience
-from gateway.catalog import Catalog
 from gateway.classify import NoScan, ScanFailed, ScanLate, Scans, canaries
+from gateway.classify.conversations.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
+from gateway.classify.conversations.taint import TAINTED, Marks, Taint
 from gateway.classify.evidence import Evidence
-from gateway.classify.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, texts_of
 from gateway.classify.gate.armed import ArmedGate, known
-from gateway.classify.long_reads import LONG, LongReads
-from gateway.classify.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
 from gateway.classify.names import LOOKED_FOR, PERSON, Names, across, engines
 from gateway.classify.names.forms import find_in_all_forms
-from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
-from gateway.classify.spec import worker_spec
-from gateway.classify.taint import TAINTED, Marks, Taint
+from gateway.classify.scan_workers.long_reads import LONG, LongReads
+from gateway.classify.scan_workers.pool import ScanPool
+from gateway.classify.scan_workers.spec import worker_spec
+from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, texts_of
 from gateway.config import ClassifySettings
-from gateway.deadline import Clock
-from gateway.types import (
+from gateway.config.catalog import Catalog
+from gateway.core import ambient, logs, patience
+from gateway.core.deadline import Clock
+from gateway.core.types import (
     CLEAR,
     NOT_TIGHTENED,
     PUBLIC_MODEL,
@@ -54,7 +54,7 @@ from gateway.types import (
     TensorCall,
     Tightening,
 )
-from gateway.values import value
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from gateway.classify.names.remote import Door
@@ -502,7 +502,8 @@ class Classifier:
 
 
 def _spelled_texts(call: TensorCall, max_bytes: int) -> list[str]:
-    from gateway.classify.tensors import spelled_texts  # a tenth of a second; few calls need it
+    # a tenth of a second; few calls need it
+    from gateway.classify.tensor_inputs.tensors import spelled_texts
 
     return spelled_texts(call, max_bytes)
 

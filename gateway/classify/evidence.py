@@ -22,8 +22,8 @@ from stdnum import iban, numdb
 from stdnum.exceptions import ValidationError
 from stdnum.util import get_cc_module
 
-from gateway.classify.cards import is_card_number
 from gateway.classify.profile import Profile
+from gateway.classify.scanner.cards import is_card_number
 
 FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.classify.names import is_lone
-from gateway.types import NOT_TIGHTENED, Finding, Tightening
+from gateway.core.types import NOT_TIGHTENED, Finding, Tightening
 
 if TYPE_CHECKING:
     from gateway.config import ClassifySettings

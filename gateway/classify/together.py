@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 _HOLDS_NAMES = frozenset({"EMAIL_ADDRESS", "URL", "SECRET", "IBAN_CODE", "CRYPTO", "HIDDEN_TEXT"})
 """A name that is part of such a value is no mention of its own."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
-from gateway.deadline import Deadline
+from gateway.core.deadline import Deadline
 
 
 class Answers(Protocol):

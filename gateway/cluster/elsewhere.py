@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 
 from gateway.cluster.messages import Abroad
-from gateway.deadline import Clock
+from gateway.core.deadline import Clock
 from gateway.scheduling.calls import FREELY, Call
-from gateway.scheduling.latency import Tail
+from gateway.scheduling.estimates.latency import Tail
 
 _QUANTILES = tuple((i + 0.5) / 16 for i in range(16))
 _ROOM_HOLDS_S = 5.0

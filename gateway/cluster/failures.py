@@ -6,7 +6,7 @@ import base64
 import re
 from typing import Any
 
-from gateway.errors import (
+from gateway.core.errors import (
     DeadlineExceeded,
     DeadlineUnmeetable,
     GatewayError,

@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
-from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.cluster import Answers, Link
 from gateway.cluster.elsewhere import abroad_of
@@ -27,18 +26,19 @@ from gateway.cluster.messages import (
     unpack_words,
 )
 from gateway.cluster.ownership import Ownership, of_one_owner
-from gateway.deadline import Clock, Deadline
-from gateway.errors import (
+from gateway.core import ambient
+from gateway.core.deadline import Clock, Deadline
+from gateway.core.errors import (
     DeadlineExceeded,
     GatewayError,
     OwnerLost,
     UpstreamError,
     UpstreamFailed,
 )
-from gateway.group import NoServer, Spilled, Turn
-from gateway.hedge import has_state
+from gateway.core.types import Frame, InferenceRequest, ReplyStream, ServedModel
+from gateway.pipeline.hedge import has_state
 from gateway.scheduling.calls import Call, Leave
-from gateway.types import Frame, InferenceRequest, ReplyStream, ServedModel
+from gateway.scheduling.group import NoServer, Spilled, Turn
 
 _AGAIN_S = 0.05  # at the latest, when an owner did not take a call
 _SAFE, _LIKELY = 1.2, 0.95

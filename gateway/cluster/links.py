@@ -8,12 +8,12 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from gateway import ambient
-from gateway.backends.wire import Origin, Wire, WireRequest, WireStream
 from gateway.cluster import Answers
 from gateway.config import PeerSettings
-from gateway.deadline import Deadline
-from gateway.errors import UpstreamFailed, UpstreamUnreachable
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.errors import UpstreamFailed, UpstreamUnreachable
+from gateway.protocols.http_client.wire import Origin, Wire, WireRequest, WireStream
 
 STATE, CALL = "/spillway/cluster/state", "/spillway/cluster/call"
 _PROBES = 2

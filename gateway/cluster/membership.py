@@ -11,13 +11,13 @@ import json
 import logging
 from collections.abc import Mapping
 
-from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.cluster import Link
 from gateway.cluster.view import Told, View
 from gateway.config import ClusterSettings
-from gateway.deadline import Clock, Deadline
-from gateway.errors import DeadlineExceeded, GatewayError
+from gateway.core import ambient
+from gateway.core.deadline import Clock, Deadline
+from gateway.core.errors import DeadlineExceeded, GatewayError
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway import strictjson
-from gateway.errors import MalformedBody, UpstreamFailed
-from gateway.types import (
+from gateway.core.errors import MalformedBody, UpstreamFailed
+from gateway.core.types import (
     DocumentCall,
     Frame,
     GrpcMessage,
@@ -36,6 +35,7 @@ from gateway.types import (
     TensorCall,
     WireProtocol,
 )
+from gateway.protocols import strictjson
 
 _LENGTH = struct.Struct(">I")
 _HEADER = struct.Struct(">cI")

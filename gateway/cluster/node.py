@@ -16,8 +16,8 @@ from gateway.cluster.owner import Owner
 from gateway.cluster.ownership import Declared
 from gateway.cluster.view import View
 from gateway.config import ClusterSettings, LimitSettings
-from gateway.deadline import Clock
-from gateway.fleet import Fleet
+from gateway.core.deadline import Clock
+from gateway.endpoints.fleet import Fleet
 
 _CONNECT_S = 2.0
 _UNCLAIMED = 2.0  # silences: what nobody claims for so long is taken by whoever needs it

@@ -12,30 +12,19 @@ import asyncio
 import itertools
 from dataclasses import replace
 
-from gateway import ambient
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable
-from gateway.attempt import OpenedReply, RunningAttempt
 from gateway.cluster import Say
 from gateway.cluster.elsewhere import CloudsElsewhere
 from gateway.cluster.failures import packed
 from gateway.cluster.membership import pack_told
-from gateway.cluster.messages import (
-    Forwarded,
-    Kind,
-    pack,
-    pack_frame,
-    pack_words,
-    unpack_call,
-)
+from gateway.cluster.messages import Forwarded, Kind, pack, pack_frame, pack_words, unpack_call
 from gateway.cluster.ownership import Ownership, of_one_owner
 from gateway.cluster.view import View
-from gateway.deadline import Clock, Deadline
-from gateway.errors import EgressForbidden, GatewayError
-from gateway.fleet import Fleet
-from gateway.group import NoServer, Spilled, Turn
-from gateway.scheduling.calls import Call, Leave
-from gateway.types import (
+from gateway.core import ambient
+from gateway.core.deadline import Clock, Deadline
+from gateway.core.errors import EgressForbidden, GatewayError
+from gateway.core.types import (
     ONPREM_ONLY,
     Attempt,
     Classification,
@@ -45,6 +34,10 @@ from gateway.types import (
     Sensitivity,
     Zone,
 )
+from gateway.endpoints.fleet import Fleet
+from gateway.pipeline.attempt import OpenedReply, RunningAttempt
+from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.group import NoServer, Spilled, Turn
 
 
 class _NotOwner(Exception):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.config import ClusterSettings
-from gateway.types import endpoint_of
+from gateway.core.types import endpoint_of
 
 
 class Ownership(Protocol):

@@ -23,13 +23,13 @@ from gateway.accounting.metrics import Metrics
 from gateway.cluster.elsewhere import CloudsElsewhere, abroad_of
 from gateway.cluster.failures import code, packed, raised
 from gateway.cluster.messages import Abroad
-from gateway.deadline import Clock, Deadline
-from gateway.errors import DeadlineExceeded, GatewayError
-from gateway.fleet import Fleet
-from gateway.group import NoServer, Spilled, Turn
-from gateway.patience import within
+from gateway.core.deadline import Clock, Deadline
+from gateway.core.errors import DeadlineExceeded, GatewayError
+from gateway.core.patience import within
+from gateway.core.types import InferenceRequest
+from gateway.endpoints.fleet import Fleet
 from gateway.scheduling.calls import FREELY, NEVER, Call
-from gateway.types import InferenceRequest
+from gateway.scheduling.group import NoServer, Spilled, Turn
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Asking:
 
 
 class Queues:
-    """Where calls of one version of the settings wait (`gateway.dispatch`)."""
+    """Where calls of one version of the settings wait (`gateway.pipeline.dispatch`)."""
 
     def __init__(self, asking: Asking, fleet: Fleet, policy: str) -> None:
         self._asking, self._fleet, self._policy = asking, fleet, policy

@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from gateway.deadline import Clock
+from gateway.core.deadline import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from gateway import configfile
 from gateway.config.section import Contradiction, Section
 from gateway.config.settings import Settings
-from gateway.configfile import ConfigError, ConfigFile, Where
-from gateway.types import Zone
+from gateway.core import configfile
+from gateway.core.configfile import ConfigError, ConfigFile, Where
+from gateway.core.types import Zone
 
 _S = TypeVar("_S", bound=Section)
 

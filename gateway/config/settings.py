@@ -9,29 +9,29 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from gateway import premises
-from gateway.config.audit import AuditSettings
-from gateway.config.callers import (
+from gateway.config import premises
+from gateway.config.section import Contradiction, Name, Section, known
+from gateway.config.sections.audit import AuditSettings
+from gateway.config.sections.callers import (
     CertificateSettings,
     IssuerSettings,
     KeySettings,
     ScopeSettings,
     TenantSettings,
 )
-from gateway.config.classify import ClassifySettings
-from gateway.config.cluster import ClusterSettings
-from gateway.config.console import ConsoleSettings
-from gateway.config.costs import CostSettings, LedgerSettings
-from gateway.config.endpoints import EndpointSettings, TlsSettings
-from gateway.config.health import HealthSettings
-from gateway.config.listen import LimitSettings, ListenSettings
-from gateway.config.models import ModelSettings, check_served_by
-from gateway.config.registries import RegistrySettings
-from gateway.config.reload import ReloadSettings
-from gateway.config.routing import QueueSettings, RoutingSettings
-from gateway.config.section import Contradiction, Name, Section, known
-from gateway.config.telemetry import LogSettings, TelemetrySettings
-from gateway.types import STRICTNESS, Zone
+from gateway.config.sections.classify import ClassifySettings
+from gateway.config.sections.cluster import ClusterSettings
+from gateway.config.sections.console import ConsoleSettings
+from gateway.config.sections.costs import CostSettings, LedgerSettings
+from gateway.config.sections.endpoints import EndpointSettings, TlsSettings
+from gateway.config.sections.health import HealthSettings
+from gateway.config.sections.listen import LimitSettings, ListenSettings
+from gateway.config.sections.models import ModelSettings, check_served_by
+from gateway.config.sections.registries import RegistrySettings
+from gateway.config.sections.reload import ReloadSettings
+from gateway.config.sections.routing import QueueSettings, RoutingSettings
+from gateway.config.sections.telemetry import LogSettings, TelemetrySettings
+from gateway.core.types import STRICTNESS, Zone
 
 ISSUED_PREFIX = "sk-spw-"
 """What every key that `spillway keys` issues begins with."""

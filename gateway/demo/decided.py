@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.audit.calls import Key, key_of
+from gateway.accounting.audit.calls import Key, key_of
 
 
 @dataclass(frozen=True, slots=True)

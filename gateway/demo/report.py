@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gateway.console.words import why
+from gateway.accounting.live.words import why
 from gateway.demo.plan import PHASES, Way
 from gateway.demo.proof import Proof
 from gateway.demo.summary import CLOUD, ONPREM, RESTRICTED, Group, Summary, Tally

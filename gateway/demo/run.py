@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gateway.aliases import Aliases
-from gateway.audit import alias_key
+from gateway.accounting.audit import alias_key
+from gateway.core.aliases import Aliases
 from gateway.demo import gateway_process
 from gateway.demo.clients import Clients
 from gateway.demo.cloud.process import SimulatedCloud

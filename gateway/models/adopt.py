@@ -13,12 +13,13 @@ from typing import Any
 
 import yaml
 
-from gateway.models import batching, build, configs, declaration, draft, graph, verify, versions
+from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.models import batching, configs, declaration, draft, graph, versions
 from gateway.models.declaration import Declaration
 from gateway.models.failures import GateClosed, WrongModel
-from gateway.models.rows import Verdict
 from gateway.models.samples import Cutter, numpy_of
 from gateway.models.sessions import Level, Session
+from gateway.models.variants import build, verify
 
 log = logging.getLogger(__name__)
 

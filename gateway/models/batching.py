@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gateway.models import configs, row_trial, versions
+from gateway.endpoints.batch_rows import row_trial
+from gateway.endpoints.batch_rows.row_trial import Batch
+from gateway.endpoints.batch_rows.rows import Rows, Verdict
+from gateway.models import configs, versions
 from gateway.models.declaration import Backend, Declaration, Precision
 from gateway.models.failures import WrongModel
-from gateway.models.row_trial import Batch
-from gateway.models.rows import Rows, Verdict
 from gateway.models.samples import Cutter, canary_row, numpy_of
 from gateway.models.sessions import Session
 

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gateway import configfile
 from gateway.config import ConfigError
 from gateway.config.reading import validated
 from gateway.config.section import Contradiction, Count, Name, NotNegative, Positive, Section, known
+from gateway.core import configfile
 
 FILE = "model.yaml"
 

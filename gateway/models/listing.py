@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gateway.config import ConfigError
-from gateway.models import declaration, evidence, versions
+from gateway.models import declaration, versions
 from gateway.models.declaration import Declaration
 from gateway.models.failures import WrongModel
+from gateway.models.variants import evidence
 
 PROFILE = "profile.json"
 

@@ -6,9 +6,9 @@ import enum
 from math import isfinite
 from typing import Final, Protocol
 
-from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.latency import Tail
-from gateway.values import value
+from gateway.core.values import value
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import Tail
 
 
 class Leave(enum.Enum):

@@ -15,9 +15,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.scheduling.batcher import Batcher
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import FREELY, Action, Call, Extent, Leave, Refuse, Release, Spill
-from gateway.scheduling.demand import Demand, Stretch
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.demand import Demand, Stretch
 from gateway.scheduling.putoff import PutOff
 from gateway.scheduling.servers import Instance, Servers
 from gateway.scheduling.sharing import SharedGpu

@@ -15,9 +15,9 @@ import math
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Call
-from gateway.scheduling.demand import Stretch
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.demand import Stretch
 from gateway.scheduling.sharing import ALONE, SharedGpu
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)

@@ -18,8 +18,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.demand import Demand, Stretch
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.demand import Demand, Stretch
 
 ALONE: Final = 0.1  # of a batch's time beside others, at most: it tells what it needs by itself
 _BESIDE: Final = 0.25  # at least: it tells what it lost

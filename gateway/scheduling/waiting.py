@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gateway.scheduling.calls import FREELY, Call
-from gateway.scheduling.demand import Stretch
-from gateway.scheduling.latency import GRID, Tail
+from gateway.scheduling.estimates.demand import Stretch
+from gateway.scheduling.estimates.latency import GRID, Tail
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

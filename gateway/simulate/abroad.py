@@ -10,19 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.deadline import Clock, Deadline
-from gateway.errors import (
+from gateway.core.deadline import Clock, Deadline
+from gateway.core.errors import (
     DeadlineExceeded,
     GatewayError,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamSilent,
 )
-from gateway.fleet import Fleet
-from gateway.retries import RetryBudget
+from gateway.core.types import InferenceRequest, TensorCall, WireProtocol
+from gateway.endpoints.fleet import Fleet
+from gateway.pipeline.retries import RetryBudget
 from gateway.simulate.site import Site
 from gateway.simulate.weather import Weather
-from gateway.types import InferenceRequest, TensorCall, WireProtocol
 
 _FAILS_IN_S: Final = 0.5  # of the way there and back: an error comes sooner than an answer
 

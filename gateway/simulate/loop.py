@@ -4,8 +4,8 @@ It drives the gateway's own scheduler on a virtual clock. With several gateways 
 servers of the model and decides; the others forward to it, which costs a hop each way.
 
 Where the cloud has a limit or fails, an attempt there may come to nothing. The call then goes where
-`gateway.dispatch` would send it: back into the queue as one that does not leave again, while it has
-a try left, a second try is in hand and a server could still make it.
+`gateway.pipeline.dispatch` would send it: back into the queue as one that does not leave again,
+while it has a try left, a second try is in hand and a server could still make it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.errors import DeadlineExceeded
+from gateway.core.errors import DeadlineExceeded
 from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
-from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.simulate.abroad import Abroad, Ending
 from gateway.simulate.workload import Floats, Workload
 

@@ -14,16 +14,16 @@ from typing import Any, Final
 import numpy as np
 
 from gateway.accounting.metrics import Metrics
-from gateway.catalog import Catalog
 from gateway.config import EndpointSettings, ModelSettings, ServedBySettings, Settings
-from gateway.deadline import Clock
-from gateway.fleet import Fleet
-from gateway.groups import Execution, Weights
-from gateway.place import Place
-from gateway.schedulers import new_scheduler, weights
+from gateway.config.catalog import Catalog
+from gateway.core.deadline import Clock
+from gateway.core.types import ServedModel, Zone
+from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.place import Place
+from gateway.endpoints.ways import price_usd
+from gateway.scheduling.groups import Execution, Weights
+from gateway.scheduling.schedulers import new_scheduler, weights
 from gateway.simulate.workload import Mode, TraceError, Workload, reckoned
-from gateway.types import ServedModel, Zone
-from gateway.ways import price_usd
 
 CLOUD: Final = "cloud"
 _NOWHERE: Final = "http://127.0.0.1:9"  # nothing is ever sent

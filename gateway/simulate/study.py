@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway import ambient
-from gateway.scheduling.arrival import RULES, OnArrival
-from gateway.scheduling.batches import BatchModel
+from gateway.core import ambient
 from gateway.scheduling.calls import Scheduling
-from gateway.scheduling.latency import CloudLatency
-from gateway.scheduling.priorities import PRIORITIES, ByPriority
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import CloudLatency
+from gateway.scheduling.rules.arrival import RULES, OnArrival
+from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning
 from gateway.simulate.abroad import Abroad, Counts

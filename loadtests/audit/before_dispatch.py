@@ -20,9 +20,9 @@ from pathlib import Path
 
 import uvloop
 
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.writer import AuditWriter
 from tests.unit.harness import Plan, Rig, cloud, request
 
 _ANSWER_S = 0.05

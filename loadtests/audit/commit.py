@@ -23,10 +23,10 @@ from pathlib import Path
 
 import uvloop
 
+from gateway.accounting.audit.disk import DurableFile
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
-from gateway.audit.disk import DurableFile
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.writer import AuditWriter
 from tests.unit.audit.rig import call
 
 _ANSWER_S, _WORK_S = 0.002, 0.0001

@@ -21,12 +21,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from gateway.accounting.audit.calls import calls
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.verify import public_key, records, verify
+from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
-from gateway.audit.calls import calls
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.verify import public_key, records, verify
-from gateway.audit.writer import AuditWriter
-from gateway.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
 from loadtests.audit.killing import killed
 from tests.unit.harness import Plan, Rig, ScriptedConnector, Site, request
 

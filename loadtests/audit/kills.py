@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.verify import public_key, records, verify
+from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.verify import public_key, records, verify
-from gateway.audit.writer import AuditWriter
 from loadtests.audit.killing import killed
 
 _CALLERS = 24

@@ -22,11 +22,11 @@ from random import Random
 
 import orjson
 
-from gateway.audit import AuditError
-from gateway.audit.chain import Head
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.segments import Header, segments
-from gateway.audit.verify import public_key, verify
+from gateway.accounting.audit import AuditError
+from gateway.accounting.audit.chain import Head
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.segments import Header, segments
+from gateway.accounting.audit.verify import public_key, verify
 
 Tamper = Callable[[Path, Random], None]
 _SEGMENT_BYTES = 8192

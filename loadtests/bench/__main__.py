@@ -19,21 +19,15 @@ from collections.abc import Callable, Sequence
 
 from tritonclient.grpc import service_pb2
 
-from gateway import strictjson
-from gateway.audit import chain
-from gateway.backends.sse import EventParser
-from gateway.catalog import Catalog, CatalogModel
+from gateway.accounting.audit import chain
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import FirstVerdict
+from gateway.classify.scanner.recognizers import FirstVerdict
 from gateway.config import ClassifySettings
-from gateway.deadline import Deadline
-from gateway.fronts import openai_documents
-from gateway.oip import grpc as oip_grpc
-from gateway.oip import rest as oip_rest
-from gateway.routing.policy import Policy
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     Classification,
     DocumentCall,
     Endpoint,
@@ -45,6 +39,12 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.endpoints.connectors.openai.sse import EventParser
+from gateway.protocols import strictjson
+from gateway.protocols.oip import grpc as oip_grpc
+from gateway.protocols.oip import rest as oip_rest
+from gateway.scheduling.routing.policy import Policy
+from gateway.server.openai import documents as openai_documents
 from loadtests.classify.first_verdict import Worker
 from loadtests.load.messages import Shape, messages
 

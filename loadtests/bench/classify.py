@@ -20,18 +20,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from gateway import strictjson
-from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
-from gateway.classify.extract import texts_of
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import FirstVerdict
+from gateway.classify.scanner.recognizers import FirstVerdict
+from gateway.classify.text.extract import texts_of
 from gateway.config import ClassifySettings, MemorySettings
-from gateway.deadline import Deadline
-from gateway.fronts import openai_documents
-from gateway.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
+from gateway.protocols import strictjson
+from gateway.server.openai import documents as openai_documents
 
 ROUNDS = 7
 ROUND_S = 0.02  # processor time, about, of a row in a round

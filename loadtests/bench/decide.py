@@ -21,21 +21,14 @@ from dataclasses import dataclass, field, replace
 
 import uvloop
 
-from gateway import ambient
+from gateway.accounting.ledger.limits import Limits
 from gateway.accounting.metrics import Metrics
-from gateway.backends import OnPremDoor
-from gateway.backends.egress import CloudDoor
-from gateway.catalog import Catalog
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import EndpointSettings, ModelSettings, ServedBySettings, Settings
-from gateway.deadline import Deadline
-from gateway.fleet import Fleet
-from gateway.group import Turn
-from gateway.ledger.limits import Limits
-from gateway.place import Place
-from gateway.routing.policy import Policy
-from gateway.schedulers import new_scheduler, weights
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.types import (
+from gateway.config.catalog import Catalog
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     Classification,
     Decision,
     DocumentCall,
@@ -45,6 +38,13 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.endpoints.connectors import OnPremDoor
+from gateway.endpoints.connectors.egress import CloudDoor
+from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.place import Place
+from gateway.scheduling.group import Turn
+from gateway.scheduling.routing.policy import Policy
+from gateway.scheduling.schedulers import new_scheduler, weights
 from tests.unit.harness import ScriptedConnector
 
 _AT_ONCE = 16  # in flight

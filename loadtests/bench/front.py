@@ -18,18 +18,11 @@ from typing import Any, cast
 
 import uvloop
 
-from gateway import ambient, strictjson
-from gateway.callers import Callers
-from gateway.catalog import Catalog, CatalogModel
+from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.fronts import Services, intake, kserve, openai
-from gateway.fronts.http import App
-from gateway.fronts.openai_documents import read
-from gateway.http.connection import App as ServedBy
-from gateway.http.connection import HttpConnection
-from gateway.http.exchange import Exchange
-from gateway.http.head import Head, check
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core import ambient
+from gateway.core.types import (
     InferenceReply,
     InferenceRequest,
     JsonBody,
@@ -39,6 +32,16 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.protocols import strictjson
+from gateway.protocols.http.connection import App as ServedBy
+from gateway.protocols.http.connection import HttpConnection
+from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.http.head import Head, check
+from gateway.server import Services, intake
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import front as openai
+from gateway.server.openai.documents import read
 
 _SLICES, _CALLS = 60, 200
 _KEY = "sk-bench-0123456789"

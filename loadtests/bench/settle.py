@@ -27,21 +27,18 @@ from typing import Any
 
 import uvloop
 
-from gateway import ambient
-from gateway.accounting.account import Accounts
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.ledger.ledger import Ledger, Thread
+from gateway.accounting.ledger.opening import opened
+from gateway.accounting.live.decisions import Decisions, WatchedLog
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import kept
-from gateway.admission import Admission
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.writer import AuditWriter
-from gateway.callers import Callers
+from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.console.decisions import Decisions, WatchedLog
-from gateway.deadline import Deadline
-from gateway.ledger.ledger import Ledger, Thread
-from gateway.ledger.opening import opened
-from gateway.limits import Limits
-from gateway.types import (
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     EVERYWHERE,
     Attempt,
     Classification,
@@ -58,6 +55,9 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.pipeline.account import Accounts
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.limits import Limits
 
 _CALLERS = 64
 _BUDGET_S = 36_000.0

@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from gateway.__main__ import main
-from gateway.http import server
+from gateway.protocols.http import server
 
 
 class Counts:

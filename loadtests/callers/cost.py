@@ -24,16 +24,18 @@ from pathlib import Path
 
 import uvloop
 
-from gateway import ambient
-from gateway.callers import Callers
-from gateway.callers.issued import Clocks
-from gateway.callers.key_store import KeyRecord
-from gateway.callers.tokens import IssuerTokens
+from gateway.auth import Callers
+from gateway.auth.issued import Clocks
+from gateway.auth.key_store import KeyRecord
+from gateway.auth.tokens import IssuerTokens
 from gateway.config import TenantSettings
-from gateway.fronts import Services, kserve, openai
-from gateway.fronts.http import App
-from gateway.limits import Limits
-from gateway.types import InferenceReply, InferenceRequest
+from gateway.core import ambient
+from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.pipeline.limits import Limits
+from gateway.server import Services
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import front as openai
 from tests.unit.callers import issuer as issuers
 from tests.unit.callers.rig import Vault
 from tests.unit.fronts import http_rig

@@ -26,13 +26,8 @@ from typing import Any
 from presidio_analyzer import AnalyzerEngine
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
-from gateway.classify.engine import (
-    BlankNlpEngine,
-    build_engine,
-    pin_suffix_list,
-    silence,
-)
 from gateway.classify.patterns.engine import PatternEngine
+from gateway.classify.scanner.engine import BlankNlpEngine, build_engine, pin_suffix_list, silence
 from gateway.config import ClassifySettings
 
 SIZES = {100: 400, 1024: 150, 65_536: 8}

@@ -18,17 +18,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.gate.database import scan_all
 from gateway.classify.gate.gate import Gate
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import FirstVerdict
+from gateway.classify.scanner.recognizers import FirstVerdict
 from gateway.config import ClassifySettings
-from gateway.deadline import Deadline
-from gateway.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
 
 SIZE = 2048
 ROUNDS = 5

@@ -3,7 +3,7 @@ loadtests.classify.start [--json]`.
 
 `spillway classify` on one line, from the start of the process to its end, medians; and once under
 an audit hook that counts every socket that Python code opens in this process and its scan workers
-(those refuse to open any: `gateway.classify.worker`).
+(those refuse to open any: `gateway.classify.scan_workers.worker`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gateway.classify import TooMany
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import FirstVerdict
+from gateway.classify.scanner.recognizers import FirstVerdict
 from gateway.config import ClassifySettings
 
 SIZE = 65_000

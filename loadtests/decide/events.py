@@ -14,9 +14,9 @@ import random
 import time
 from statistics import mean, median
 
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Call, Leave, Release
-from gateway.scheduling.latency import Tail
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.scheduler import Scheduler
 
 _BATCH = 16

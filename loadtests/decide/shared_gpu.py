@@ -28,9 +28,9 @@ from typing import Final
 
 import numpy as np
 
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Leave, Release, Spill
-from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.simulate.bound import least_cost

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import garbage
-from gateway.app import Gateway
+from gateway.app.app import Gateway
 from gateway.config.reading import parse
+from gateway.core import garbage
 from loadtests.fuzz.families import FAMILIES
 from loadtests.fuzz.http2_inputs import KEY
 from loadtests.fuzz.inputs import Input

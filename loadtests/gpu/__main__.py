@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.models import declaration, versions
-from gateway.models.engines import Loaded
 from gateway.models.sessions import Feed, Level, Session
+from gateway.models.variants.engines import Loaded
 from loadtests.gpu import WITH_GRAPHS, Found, apart, picture, usual
 from loadtests.gpu.ways import CPU, CUDA, card, ways
 

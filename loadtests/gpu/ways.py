@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from gateway.models import precision, versions
-from gateway.models.build import profiles
+from gateway.models import versions
 from gateway.models.declaration import Declaration, Precision
-from gateway.models.engines import Loaded
-from gateway.models.engines.kinds import builders
 from gateway.models.failures import ModelFailed
 from gateway.models.sessions import Feed, Outputs, Session
+from gateway.models.variants import precision
+from gateway.models.variants.build import profiles
+from gateway.models.variants.engines import Loaded
+from gateway.models.variants.engines.kinds import builders
 
 CPU, CUDA = "cpu", "cuda"
 NO_CARD = "no NVIDIA card here (/dev/nvidiactl is not there)"

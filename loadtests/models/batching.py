@@ -39,7 +39,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models import declaration
 from gateway.models.declaration import Declaration
 from gateway.models.profiling.load import WARM, Measured, Target, connected

@@ -17,8 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from gateway.models import declaration, quantize
+from gateway.models import declaration
 from gateway.models.sessions import Session
+from gateway.models.variants import quantize
 
 _LAPS = 15
 

@@ -15,8 +15,8 @@ import time
 from dataclasses import replace
 from statistics import median
 
-from gateway.tracing import UNTRACED, Trace, Untraced
-from gateway.types import InferenceRequest
+from gateway.core.tracing import UNTRACED, Trace, Untraced
+from gateway.core.types import InferenceRequest
 from tests.unit.harness import Rig, now_s, onprem, request, run
 
 _TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

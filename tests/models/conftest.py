@@ -10,7 +10,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 
-from gateway.embedded.server import Ports, TritonOptions
+from gateway.endpoints.triton.server import Ports, TritonOptions
 
 from .serving import MODELS, TEST_MODELS, running
 

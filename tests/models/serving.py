@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TEST_MODELS = Path(__file__).resolve().parent / "repository"

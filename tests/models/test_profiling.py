@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.embedded.server import Ports
+from gateway.endpoints.triton.server import Ports
 from gateway.models.profiling import FILE, read
-from gateway.priors import measured
+from gateway.models.profiling.priors import measured
 
 from .serving import MODELS
 

@@ -13,7 +13,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
-from gateway.embedded.server import Ports
+from gateway.endpoints.triton.server import Ports
 from gateway.models import declaration
 from gateway.models.profiling.load import Measured, connected
 from gateway.models.profiling.samples import requests

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
-from gateway.embedded import providers
-from gateway.embedded.server import Ports
+from gateway.endpoints.triton import providers
+from gateway.endpoints.triton.server import Ports
 
 from .serving import MODELS
 from .session import beside

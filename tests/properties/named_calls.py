@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from urllib.parse import quote
 
-from gateway.types import JsonDocument
+from gateway.core.types import JsonDocument
 
 NAMES = (
     "Maria Keller", "J\u00fcrgen M\u00fcller", "\u0141ukasz Kowalski", "Agnieszka Kowalska",

@@ -7,9 +7,9 @@ import random
 from dataclasses import dataclass, replace
 
 from gateway.config import LimitSettings, QueueSettings
-from gateway.routing.filters import FILTERS
-from gateway.routing.policy import Policy
-from gateway.types import EVERYWHERE, ONPREM_ONLY, DocumentCall, InferenceRequest, Zone
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, DocumentCall, InferenceRequest, Zone
+from gateway.scheduling.routing.filters import FILTERS
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,
     BUG,

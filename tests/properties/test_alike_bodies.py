@@ -10,9 +10,9 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from gateway import strictjson
-from gateway.errors import MalformedBody
-from gateway.fronts.openai_alike import AlikeBodies
+from gateway.core.errors import MalformedBody
+from gateway.protocols import strictjson
+from gateway.server.openai.alike import AlikeBodies
 
 DEPTH = 8
 TEXTS = st.text(max_size=12) | st.sampled_from(

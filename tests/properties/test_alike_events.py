@@ -9,10 +9,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends.alike import Alike
-from gateway.backends.openai import Progress
-from gateway.backends.sse import EventParser
-from gateway.types import Operation
+from gateway.core.types import Operation
+from gateway.endpoints.connectors.openai.alike import Alike
+from gateway.endpoints.connectors.openai.connector import Progress
+from gateway.endpoints.connectors.openai.sse import EventParser
 
 WORDS = st.text('aé😀"\\ \n', max_size=8) | st.sampled_from(['","usage":{}', "\n\ndata: "])
 RAW = st.binary(max_size=6) | st.sampled_from(

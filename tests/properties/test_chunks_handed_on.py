@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.backends.alike import Alike
-from gateway.backends.connection import Connection
-from gateway.types import in_chunk
+from gateway.core.types import in_chunk
+from gateway.endpoints.connectors.openai.alike import Alike
+from gateway.protocols.http_client.connection import Connection
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gateway.types import Quota
+from gateway.core.types import Quota
 from tests.unit.harness import (
     BUSY,
     EMPTY,

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.accounting.account import CallAccount
+from gateway.accounting.ledger.limits import Limits as Money
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import LimitSettings, QueueSettings
-from gateway.errors import GatewayError
-from gateway.ledger.limits import Limits as Money
-from gateway.routing.policy import Policy
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.types import Decision, InferenceRequest, Quota
+from gateway.core.errors import GatewayError
+from gateway.core.types import Decision, InferenceRequest, Quota
+from gateway.pipeline.account import CallAccount
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     Plan,
     Rig,

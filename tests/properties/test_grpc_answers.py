@@ -9,11 +9,12 @@ import hpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.fronts import grpc_calls, intake
-from gateway.fronts.intake import Arrival
-from gateway.http2.exchange import ANSWER
-from gateway.http2.hpack import TABLE_BYTES, Encoder
-from gateway.types import Placement, Sensitivity, Zone
+from gateway.core.types import Placement, Sensitivity, Zone
+from gateway.protocols.http2.exchange import ANSWER
+from gateway.protocols.http2.hpack import TABLE_BYTES, Encoder
+from gateway.server import intake
+from gateway.server.grpc import calls as grpc_calls
+from gateway.server.intake import Arrival
 
 words = st.text("abc-_.0", min_size=1, max_size=40)
 placements = st.builds(

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from gateway.errors import DeadlineExceeded, DeadlineUnmeetable
+from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable
 from tests.unit.harness import (
     MODEL,
     Ended,

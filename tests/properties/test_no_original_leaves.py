@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from gateway.deadline import Deadline
-from gateway.pseudonyms.documents import strings
-from gateway.pseudonyms.ledger import Ledger
-from gateway.pseudonyms.masking import Masked, Masker
-from gateway.pseudonyms.pseudonymiser import Pseudonymiser
-from gateway.types import (
+from gateway.classify.pseudonyms.documents import strings
+from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.masking import Masked, Masker
+from gateway.classify.pseudonyms.pseudonymiser import Pseudonymiser
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     Classification,
     DocumentCall,
     Finding,

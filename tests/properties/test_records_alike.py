@@ -9,13 +9,12 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway import ambient
-from gateway.accounting.account import Accounts
+from gateway.accounting.live.decisions import Decisions
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import SENT
-from gateway.console.decisions import Decisions
-from gateway.deadline import Deadline
-from gateway.types import (
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     CLOUD,
     EVERYWHERE,
     ONPREM_ONLY,
@@ -31,6 +30,7 @@ from gateway.types import (
     TensorCall,
     WireProtocol,
 )
+from gateway.pipeline.account import Accounts
 from tests.unit.harness import MemoryLog
 
 METRICS = Metrics()

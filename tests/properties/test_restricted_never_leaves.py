@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from gateway.types import Zone
+from gateway.core.types import Zone
 from tests.properties.schedules import CALLS, World, world
 from tests.unit.harness import now_s, run
 

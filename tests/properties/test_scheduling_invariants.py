@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.scheduling.arrival import RULES, OnArrival
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
-from gateway.scheduling.latency import Tail
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import Tail
+from gateway.scheduling.rules.arrival import RULES, OnArrival
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 
@@ -205,7 +205,7 @@ def test_so_do_the_simple_policies(rule: str, seed: int) -> None:
 def test_few_and_many_are_decided_alike(seed: int) -> None:
     """Loops and arrays find the same first late call and the same least worthy one."""
     from gateway.scheduling import waiting
-    from gateway.scheduling.demand import Demand
+    from gateway.scheduling.estimates.demand import Demand
 
     draw = random.Random(seed)
     line, demand = waiting.Line(), Demand()

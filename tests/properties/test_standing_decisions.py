@@ -10,19 +10,12 @@ from functools import partial
 
 import pytest
 
-from gateway.errors import GatewayError
-from gateway.ledger.limits import Limits
-from gateway.pricing import nano
-from gateway.routing.policy import Policy
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.types import (
-    EVERYWHERE,
-    ONPREM_ONLY,
-    Decision,
-    InferenceRequest,
-    TensorCall,
-    Zone,
-)
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.pricing import nano
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.core.errors import GatewayError
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, Decision, InferenceRequest, TensorCall, Zone
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     MODEL,
     Plan,

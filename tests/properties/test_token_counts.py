@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends import openai
-from gateway.types import Usage
+from gateway.core.types import Usage
+from gateway.endpoints.connectors.openai import connector as openai
 
 KEYS = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
 COUNTS = st.sampled_from([0, 1, 460, -1, 10**9, 10**9 + 1, True, 1.0, "1", None])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.demo.cloud.process import SimulatedCloud
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from tests.live import MODELS, ROOT, LiveGateway, LoopThread, serving
 from tests.unit.cluster.authority import Authority
 

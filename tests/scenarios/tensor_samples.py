@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from gateway.oip.datatypes import DATATYPES, join
+from gateway.protocols.oip.datatypes import DATATYPES, join
 
 BINARY_ONLY = ("FP16", "BF16")  # Triton neither reads them from JSON nor writes them to it
 _NAN, _INF = float("nan"), float("inf")

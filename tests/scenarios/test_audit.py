@@ -22,8 +22,8 @@ import pytest
 import yaml
 
 from gateway.__main__ import main
-from gateway.audit.segments import segments
-from gateway.audit.verify import public_key, verify
+from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.verify import public_key, verify
 from tests.live import MODELS, ROOT, LiveGateway, serving, wait_until
 from tests.unit.audit import rig
 

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from gateway.oip import inspect
+from gateway.protocols.oip import inspect
 from tests.live import LiveGateway
 
 _SERVICE = "/inference.GRPCInferenceService/"

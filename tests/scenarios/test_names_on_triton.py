@@ -15,23 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backends import Connector, OnPremDoor
-from gateway.backends.kinds import build_connector
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import canaries
 from gateway.classify.names.canaries import CANARIES
 from gateway.classify.names.local import LocalNames, UnmeasuredLanguage
 from gateway.classify.names.triton import THREADS, TRUST_S, TritonNames
 from gateway.config import EndpointSettings
-from gateway.embedded.server import Ports, TritonOptions, TritonServer
-from gateway.types import (
-    Finding,
-    InferenceRequest,
-    ReplyStream,
-    ServedModel,
-    TensorCall,
-    Zone,
-)
+from gateway.core.types import Finding, InferenceRequest, ReplyStream, ServedModel, TensorCall, Zone
+from gateway.endpoints.connectors import Connector, OnPremDoor
+from gateway.endpoints.connectors.kinds import build_connector
+from gateway.endpoints.triton.server import Ports, TritonOptions, TritonServer
 from tests.live import MODELS
 from tests.models.serving import running
 

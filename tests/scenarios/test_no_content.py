@@ -25,9 +25,9 @@ import pytest
 import tritonclient.grpc as grpcclient
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from gateway.core.types import Operation
 from gateway.demo.cloud.process import SimulatedCloud
 from gateway.demo.cloud.search import encodings
-from gateway.types import Operation
 from tests.live import (
     ROOT,
     LiveGateway,

@@ -24,9 +24,9 @@ import tritonclient.grpc as grpcclient
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import serialize_byte_tensor
 
-from gateway.audit import alias_key
+from gateway.accounting.audit import alias_key
+from gateway.core.types import Operation
 from gateway.demo.cloud.process import SimulatedCloud
-from gateway.types import Operation
 from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud
 from tests.unit.classify.corpus import CARD, UNREADABLE, Body, Said, harmless, positions
 

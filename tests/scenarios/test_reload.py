@@ -22,16 +22,16 @@ import pytest
 import tritonclient.grpc as triton
 import yaml
 
-from gateway.app import Gateway
-from gateway.callers import Callers
+from gateway.app.app import Gateway
+from gateway.app.core import Core
+from gateway.app.site import Site
+from gateway.auth import Callers
 from gateway.config import Settings, parse
-from gateway.core import Core
+from gateway.core.errors import SpillClosed
 from gateway.demo.cloud.process import SimulatedCloud
-from gateway.errors import SpillClosed
-from gateway.fleet import Fleet
-from gateway.pipeline import Pipeline
-from gateway.place import Place
-from gateway.site import Site
+from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.place import Place
+from gateway.pipeline.pipeline import Pipeline
 from tests.live import LiveGateway, LoopThread, descendants, serving, settings, simulated_cloud
 from tests.live import wait_until as until
 

@@ -72,7 +72,7 @@ def workers(gateway: LiveGateway) -> set[int]:
         with contextlib.suppress(OSError):
             parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
             command = (stat.parent / "cmdline").read_bytes()
-            if parent == gateway.process.pid and b"classify.worker" in command:
+            if parent == gateway.process.pid and b"scan_workers.worker" in command:
                 found.add(int(stat.parent.name))
     return found
 

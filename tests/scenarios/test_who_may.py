@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from gateway.__main__ import main
-from gateway.audit.verify import public_key, verify
+from gateway.accounting.audit.verify import public_key, verify
 from gateway.demo.cloud.process import SimulatedCloud
 from tests import live
 

@@ -28,8 +28,8 @@ import pytest
 import yaml
 
 from gateway.__main__ import main
-from gateway.audit.segments import chains
-from gateway.audit.verify import public_key, records, verify
+from gateway.accounting.audit.segments import chains
+from gateway.accounting.audit.verify import public_key, records, verify
 from tests.live import ROOT, LiveGateway, descendants, serving, wait_until
 
 WORKERS = 2

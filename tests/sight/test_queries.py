@@ -19,8 +19,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.accounting.metrics import Metrics
+from gateway.core.types import Outcome, Sensitivity, Zone
 from gateway.demo.cloud.process import SimulatedCloud
-from gateway.types import Outcome, Sensitivity, Zone
 from tests.live import ROOT, LiveGateway, serving, settings, wait_until
 from tests.sight.queries import (
     CONFIG,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gateway.types import Classification, InferenceRequest, Sensitivity
+from gateway.core.types import Classification, InferenceRequest, Sensitivity
 from tests.simulation.endpoints import number_of
 from tests.simulation.plan import CallPlan, Look, Secret
 from tests.simulation.witness import Witness

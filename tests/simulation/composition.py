@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 
 from prometheus_client import Gauge
 
-from gateway import ambient
-from gateway.accounting.account import Accounts
+from gateway.accounting.ledger.database import Database
+from gateway.accounting.ledger.ledger import InPlace, Ledger
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.sqlite import SqliteDatabase
+from gateway.accounting.ledger.store import Store
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
-from gateway.admission import Admission
-from gateway.assembly import shadows
-from gateway.backends import OnPremDoor
-from gateway.backends.egress import CloudDoor
-from gateway.canaries import CanaryDoors
-from gateway.catalog import Catalog, CatalogModel
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.app.assembly import shadows
 from gateway.config import (
     EndpointSettings,
     LimitSettings,
@@ -28,25 +27,26 @@ from gateway.config import (
     RoutingSettings,
     ShadowSettings,
 )
-from gateway.deadline import Clock
-from gateway.dispatch import Dispatcher
-from gateway.fleet import Fleet
-from gateway.groups import Execution
-from gateway.ledger.database import Database
-from gateway.ledger.ledger import InPlace, Ledger
-from gateway.ledger.limits import Limits
-from gateway.ledger.sqlite import SqliteDatabase
-from gateway.ledger.store import Store
-from gateway.pipeline import Pipeline
-from gateway.place import Place
-from gateway.retries import RetryBudget
-from gateway.routing.policy import Policy
-from gateway.schedulers import new_scheduler, weights
-from gateway.shadows.shadows import Shadows
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.tending import Tending
-from gateway.types import Endpoint, Payload, ServedModel, Zone
-from gateway.watch import Watch
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core import ambient
+from gateway.core.deadline import Clock
+from gateway.core.types import Endpoint, Payload, ServedModel, Zone
+from gateway.endpoints.connectors import OnPremDoor
+from gateway.endpoints.connectors.egress import CloudDoor
+from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.health.canaries import CanaryDoors
+from gateway.endpoints.health.tending import Tending
+from gateway.endpoints.place import Place
+from gateway.endpoints.watch import Watch
+from gateway.pipeline.account import Accounts
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.dispatch import Dispatcher
+from gateway.pipeline.pipeline import Pipeline
+from gateway.pipeline.retries import RetryBudget
+from gateway.pipeline.shadows.shadows import Shadows
+from gateway.scheduling.groups import Execution
+from gateway.scheduling.routing.policy import Policy
+from gateway.scheduling.schedulers import new_scheduler, weights
 from tests.simulation.classifier import SimulatedClassifier
 from tests.simulation.endpoints import CANARY, SimulatedEndpoint
 from tests.simulation.plan import MODELS, EndpointPlan, WorldPlan

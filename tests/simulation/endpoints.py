@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable
 from random import Random
 
-from gateway.errors import (
+from gateway.core.errors import (
     ModelDead,
     ModelFailed,
     Unconnected,
@@ -20,7 +20,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.types import (
+from gateway.core.types import (
     DocumentCall,
     Frame,
     InferenceRequest,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import get_args
 
-from gateway.config.routing import PolicyName
-from gateway.types import EVERYWHERE, ONPREM_ONLY, Zone
+from gateway.config.sections.routing import PolicyName
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, Zone
 
 START_S = 1000.0
 MODELS = ("m", "n")

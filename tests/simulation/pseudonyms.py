@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from gateway.types import (
+from gateway.core.types import (
     Classification,
     DocumentCall,
     Frame,

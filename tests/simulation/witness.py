@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.accounting.ledger.database import Row, integer
 from gateway.accounting.records import Durable, RecordUnwritable
-from gateway.deadline import Clock
-from gateway.errors import GatewayError, Shed
-from gateway.ledger.database import Row, integer
-from gateway.types import Outcome, Placement, Zone
+from gateway.core.deadline import Clock
+from gateway.core.errors import GatewayError, Shed
+from gateway.core.types import Outcome, Placement, Zone
 from tests.simulation.plan import START_S, CallPlan, EndpointPlan, WorldPlan
 
 GRACE_S = 0.050  # after its deadline a call has ended (D1)

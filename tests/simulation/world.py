@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from gateway.ambient import Sources, drawn_from
-from gateway.deadline import Deadline
-from gateway.types import (
+from gateway.core.ambient import Sources, drawn_from
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonBody,

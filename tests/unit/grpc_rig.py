@@ -17,14 +17,11 @@ import pytest
 from pydantic import SecretStr
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from gateway.backends import Inspector
-from gateway.callers import Callers
-from gateway.catalog import Catalog, CatalogModel
+from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.errors import GatewayError, InternalError, UpstreamUnreachable
-from gateway.fronts import Services
-from gateway.fronts.grpc import GrpcFront
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.errors import GatewayError, InternalError, UpstreamUnreachable
+from gateway.core.types import (
     Frame,
     GrpcMessage,
     InferenceReply,
@@ -36,6 +33,9 @@ from gateway.types import (
     TensorCall,
     Zone,
 )
+from gateway.endpoints.connectors import Inspector
+from gateway.server import Services
+from gateway.server.grpc.front import GrpcFront
 
 Message = Any
 PLACEMENT = Placement(Zone.ONPREM, "gpu", "onprem_room", 1, Sensitivity.RESTRICTED, 0.0015)

@@ -13,28 +13,16 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from gateway.accounting.account import Accounts
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
-from gateway.admission import Admission
-from gateway.assembly import shadows
-from gateway.backends import OnPremDoor
-from gateway.backends.egress import CloudDoor
-from gateway.catalog import Catalog, CatalogModel
+from gateway.accounting.spill import SpillControl
+from gateway.app.assembly import shadows
 from gateway.config import EndpointSettings, LimitSettings, QueueSettings, RoutingSettings
-from gateway.deadline import Deadline
-from gateway.dispatch import Dispatcher
-from gateway.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
-from gateway.errors import UpstreamRefused as Refused
-from gateway.fleet import Fleet
-from gateway.limits import Limits
-from gateway.pipeline import Classifier, Pipeline
-from gateway.place import Place
-from gateway.retries import RetryBudget
-from gateway.routing.policy import Policy
-from gateway.schedulers import new_scheduler, weights
-from gateway.spill import SpillControl
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
+from gateway.core.errors import UpstreamRefused as Refused
+from gateway.core.types import (
     EVERYWHERE,
     Classification,
     DocumentCall,
@@ -57,6 +45,18 @@ from gateway.types import (
     flow_of,
     in_chunk,
 )
+from gateway.endpoints.connectors import OnPremDoor
+from gateway.endpoints.connectors.egress import CloudDoor
+from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.place import Place
+from gateway.pipeline.account import Accounts
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.dispatch import Dispatcher
+from gateway.pipeline.limits import Limits
+from gateway.pipeline.pipeline import Classifier, Pipeline
+from gateway.pipeline.retries import RetryBudget
+from gateway.scheduling.routing.policy import Policy
+from gateway.scheduling.schedulers import new_scheduler, weights
 
 T = TypeVar("T")
 MODEL = "m"

@@ -18,9 +18,9 @@ from typing import Any
 import yaml
 from tritonclient.grpc import service_pb2
 
-from gateway.app import Gateway
+from gateway.app.app import Gateway
 from gateway.config.reading import parse
-from gateway.types import InferenceRequest
+from gateway.core.types import InferenceRequest
 from tests.unit.backends import wire_rig
 from tests.unit.fronts import http_rig
 from tests.unit.http2 import peers

@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway import strictjson
-from gateway.accounting.account import Accounts, CallAccount, _rounded
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded
+from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,
     Attempt,
@@ -31,6 +29,8 @@ from gateway.types import (
     Sensitivity,
     Zone,
 )
+from gateway.pipeline.account import Accounts, CallAccount, _rounded
+from gateway.protocols import strictjson
 from tests.unit.harness import MemoryLog, now_s, request, run
 
 MARKER = "MARKER"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.admission import Admission
 from gateway.config import LimitSettings
-from gateway.errors import Draining, Saturated
-from gateway.types import InferenceRequest
+from gateway.core.errors import Draining, Saturated
+from gateway.core.types import InferenceRequest
+from gateway.pipeline.admission import Admission
 from tests.unit.harness import request, run
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.aliases import Aliases, is_random
-from gateway.audit import alias_key
+from gateway.accounting.audit import alias_key
+from gateway.core.aliases import Aliases, is_random
 
 CARD = "4111111111111111"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

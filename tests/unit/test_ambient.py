@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway import ambient
-from gateway.ambient import Lots, Sources, drawn_from
-from gateway.deadline import Deadline
+import gateway
+from gateway.core import ambient
+from gateway.core.ambient import Lots, Sources, drawn_from
+from gateway.core.deadline import Deadline
 
-PACKAGE = Path(ambient.__file__).parent
+PACKAGE = Path(gateway.__file__).parent
 
 OUTSIDE = ("demo",)
 """The demo is a caller and a cloud: other programs than the gateway."""
@@ -91,7 +92,7 @@ def test_only_one_module_reads_clocks_and_draws_lots() -> None:
         for path in _modules()
         for use in _direct_uses(path.read_text())
     ]
-    assert wrong == [], "take it from gateway.ambient, or have it injected"
+    assert wrong == [], "take it from gateway.core.ambient, or have it injected"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import Unconnected, UpstreamFailed
-from gateway.ledger.entry import Entry
-from gateway.ledger.limits import Limits
-from gateway.pricing import nano
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.types import ServedModel, Usage, Zone
+from gateway.accounting.ledger.entry import Entry
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.pricing import nano
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.core.errors import Unconnected, UpstreamFailed
+from gateway.core.types import ServedModel, Usage, Zone
 from tests.unit.harness import (
     ANSWERS,
     BUSY,

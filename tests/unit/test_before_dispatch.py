@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.accounting.records import Durable, RecordUnwritable
-from gateway.canaries import CanaryDoors
-from gateway.errors import DeadlineExceeded
-from gateway.types import ServedModel, Zone
+from gateway.core.errors import DeadlineExceeded
+from gateway.core.types import ServedModel, Zone
+from gateway.endpoints.health.canaries import CanaryDoors
 from tests.unit.harness import (
     FAILS,
     MODEL,

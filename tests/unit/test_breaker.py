@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.breaker import Breaker
+from gateway.endpoints.health.breaker import Breaker
 
 
 class Hands:

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from gateway import budget
-from gateway.errors import InvalidBudget
+from gateway.core.errors import InvalidBudget
+from gateway.server import budget
 
 MAX_S = 60.0
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.groups import Execution
-from gateway.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.scheduling.groups import Execution
 from tests.unit.harness import (
     MODEL,
     Ended,

@@ -11,12 +11,11 @@ import pytest
 from pydantic import SecretStr
 
 from gateway import config
-from gateway.callers import ANYONE, Callers
-from gateway.catalog import Catalog
+from gateway.auth import ANYONE, Callers
 from gateway.config import KeySettings, TenantSettings
-from gateway.errors import RequestRejected, Unauthenticated
-from gateway.fronts import Services, intake
-from gateway.types import (
+from gateway.config.catalog import Catalog
+from gateway.core.errors import RequestRejected, Unauthenticated
+from gateway.core.types import (
     EVERYWHERE,
     NOT_TIGHTENED,
     ONPREM_ONLY,
@@ -29,6 +28,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.server import Services, intake
 
 
 def key(secret: str, tenant: str = "t", **changes: Any) -> KeySettings:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway import config
-from gateway.catalog import Catalog
-from gateway.errors import UnknownModel
+from gateway.config.catalog import Catalog
+from gateway.core.errors import UnknownModel
 
 TEXT = """\
 endpoints:

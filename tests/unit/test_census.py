@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tritonclient.grpc import service_pb2
 
-from gateway.catalog import Catalog, CatalogModel, TensorNames
-from gateway.census import ServerCensus
 from gateway.classify.classifier import Classifier
-from gateway.classify.extract import UNKNOWN_TENSORS
+from gateway.classify.text.extract import UNKNOWN_TENSORS
 from gateway.config import ClassifySettings
-from gateway.errors import UpstreamUnreachable
-from gateway.types import Classification, Endpoint, ServedModel, Tensor, TensorCall, Zone
-from gateway.watch import Watch
+from gateway.config.catalog import Catalog, CatalogModel, TensorNames
+from gateway.core.errors import UpstreamUnreachable
+from gateway.core.types import Classification, Endpoint, ServedModel, Tensor, TensorCall, Zone
+from gateway.endpoints.census import ServerCensus
+from gateway.endpoints.watch import Watch
 from tests.unit.classify.conftest import make_request
 from tests.unit.harness import Rig, cloud, onprem
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gateway.__main__ import main
-from gateway.commands import console as commands_console
+from gateway.cli import console as commands_console
 
 GPU = {"kind": "triton", "zone": "onprem", "url": "http://127.0.0.1:9", "grpc": "127.0.0.1:9"}
 

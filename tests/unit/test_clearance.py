@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from gateway.errors import OnpremUnavailable
-from gateway.types import Classification, InferenceRequest, Sensitivity, Zone
+from gateway.core.errors import OnpremUnavailable
+from gateway.core.types import Classification, InferenceRequest, Sensitivity, Zone
 from tests.unit.harness import FAILS, Rig, Setup, Site, cloud, onprem, request, run
 
 

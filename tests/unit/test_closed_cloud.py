@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import NoEligibleEndpoint, SpillClosed, UpstreamBusy, UpstreamFailed
-from gateway.ledger.limits import Limits
-from gateway.retries import RetryBudget
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.types import Zone
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.core.errors import NoEligibleEndpoint, SpillClosed, UpstreamBusy, UpstreamFailed
+from gateway.core.types import Zone
+from gateway.pipeline.retries import RetryBudget
 from tests.unit.harness import (
     ANSWERS,
     BUSY,

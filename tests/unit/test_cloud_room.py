@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, NoEligibleEndpoint, UpstreamBusy, UpstreamFailed
-from gateway.fleet import Fleet
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, NoEligibleEndpoint, UpstreamBusy, UpstreamFailed
+from gateway.core.types import Endpoint, InferenceRequest, TensorCall, WireProtocol
+from gateway.endpoints.fleet import Fleet
 from gateway.simulate.site import CLOUD, Site
 from gateway.simulate.workload import MODES
-from gateway.types import Endpoint, InferenceRequest, TensorCall, WireProtocol
 from tests.unit import harness
 from tests.unit.harness import HANGS, Plan, cloud, request, run
 from tests.unit.spill.clock import HandClock

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import CloudFull
-from gateway.types import EVERYWHERE, Decision, Outcome, Zone
+from gateway.core.errors import CloudFull
+from gateway.core.types import EVERYWHERE, Decision, Outcome, Zone
 from tests.unit.harness import (
     BUSY,
     FAILS,

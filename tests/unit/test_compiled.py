@@ -24,9 +24,10 @@ from typing import Any
 import pytest
 from setuptools import Distribution  # type: ignore[import-untyped]
 
-from gateway import __version__, compiled
+from gateway import __version__
 from gateway.__main__ import main
 from gateway.classify.patterns import origin
+from gateway.core import compiled
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -34,7 +35,7 @@ MODULES: list[str] = PROJECT["tool"]["spillway"]["compiled"]["modules"]
 KEYWORDS = {"_thread", "thread"}  # an attribute of this name would be one of C's words
 VALUES = '''
 from dataclasses import field
-from gateway.values import value
+from gateway.core.values import value
 
 
 @value
@@ -125,7 +126,7 @@ def waits(node: ast.AST) -> list[Any]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_nothing_waits_while_it_handles_an_exception(name: str) -> None:
-    """mypyc 2.4 does not keep apart what several coroutines handle (`gateway/kept.py`)."""
+    """mypyc 2.4 does not keep apart what several coroutines handle (`gateway/core/kept.py`)."""
     assert handled_while_waiting(ast.parse(source(name).read_text())) == []
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway import config
-from gateway.catalog import Catalog
-from gateway.types import Spill, Zone
+from gateway.config.catalog import Catalog
+from gateway.core.types import Spill, Zone
 from tests.unit.settings_text import GOOD, changed, refusal
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway import config
-from gateway.callers.refusal import WHY
+from gateway.auth.refusal import WHY
 from gateway.config import ConfigError
 from tests.unit.test_docs import first_codes, page, sections
 

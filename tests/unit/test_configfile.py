@@ -8,7 +8,7 @@ import pytest
 
 from gateway import config
 from gateway.config import ConfigError
-from gateway.types import Zone
+from gateway.core.types import Zone
 from tests.unit.settings_text import GOOD, changed, refusal
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gateway import config
-from gateway.catalog import Catalog
-from gateway.pricing import nano
-from gateway.pricing.tariff import tariff
+from gateway.accounting.pricing import nano
+from gateway.accounting.pricing.tariff import tariff
+from gateway.config.catalog import Catalog
 from tests.unit.settings_text import GOOD, changed, refusal
 
 _OUT = "      - endpoint: out\n        model: gpt-4.1\n        substitute: true\n"

@@ -8,7 +8,7 @@ import time
 import pytest
 import uvloop
 
-from gateway.deadline import Deadline
+from gateway.core.deadline import Deadline
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gateway
 from gateway import config
-from gateway.types import Zone
+from gateway.core.types import Zone
 
 SHIPPED = Path(gateway.__file__).parent / "default.yaml"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gateway.config import QueueSettings
-from gateway.errors import (
+from gateway.core.errors import (
     AnswersFull,
     DeadlineExceeded,
     NoEligibleEndpoint,
@@ -17,8 +17,8 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.routing.policy import Policy
-from gateway.types import Zone
+from gateway.core.types import Zone
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,
     BUG,

@@ -35,16 +35,21 @@ import gateway as package
 from gateway import __main__ as command_line
 from gateway import config
 from gateway.accounting import triton
-from gateway.accounting.account import Accounts
+from gateway.accounting.audit.actions import ACTIONS, Actions
 from gateway.accounting.metrics import Metrics
-from gateway.audit.actions import ACTIONS, Actions
-from gateway.classify import NoScan, extract, taint
-from gateway.errors import GatewayError
-from gateway.fronts import kserve, openai, openai_errors, ops
-from gateway.pseudonyms import DOUBTS
-from gateway.pseudonyms.pseudonymiser import PSEUDONYMISED
-from gateway.shadows import comparison
-from gateway.types import EVERYWHERE, PUBLIC_MODEL, Attempt, Endpoint, Outcome, Zone
+from gateway.classify import NoScan
+from gateway.classify.conversations import taint
+from gateway.classify.pseudonyms import DOUBTS
+from gateway.classify.pseudonyms.pseudonymiser import PSEUDONYMISED
+from gateway.classify.text import extract
+from gateway.core.errors import GatewayError
+from gateway.core.types import EVERYWHERE, PUBLIC_MODEL, Attempt, Endpoint, Outcome, Zone
+from gateway.pipeline.account import Accounts
+from gateway.pipeline.shadows import comparison
+from gateway.server import ops
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import errors as openai_errors
+from gateway.server.openai import front as openai
 from tests.live import LiveGateway
 from tests.unit import harness
 from tests.unit.console.console_rig import Desk
@@ -191,11 +196,13 @@ def test_every_metric_is_set_somewhere() -> None:
 # --- headers ---
 
 
-def strings(under: str) -> set[str]:
-    """Every string constant of the code below gateway/`under`, documentation excepted."""
+def strings(under: str, but: str = "-") -> set[str]:
+    """Every string constant of the code below gateway/`under`, documentation excepted, and what
+    stands below gateway/`but`."""
     found = set()
     for path, tree in SOURCES.items():
-        if not path.is_relative_to(ROOT / "gateway" / under):
+        file = path.relative_to(ROOT / "gateway").as_posix()
+        if not f"{file}/".startswith(f"{under}/") or file.startswith(but):
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -203,19 +210,22 @@ def strings(under: str) -> set[str]:
     return found
 
 
+FRONTS = strings("server", but="server/console/")
+
+
 def test_every_header_of_ours_is_documented() -> None:
     documented = set(first_codes(page("headers.md")))
-    spelled = {s for s in strings("fronts") if re.fullmatch(r"(x-[a-z-]+[a-z]|retry-after.*)", s)}
+    spelled = {s for s in FRONTS if re.fullmatch(r"(x-[a-z-]+[a-z]|retry-after.*)", s)}
     others = {"traceparent", "authorization", "inference-header-content-length"}
     others |= {"content-encoding", "accept-encoding"}
-    assert others <= strings("fronts")
+    assert others <= FRONTS
     assert spelled
     assert spelled | others <= documented
 
 
 def test_no_header_is_documented_that_nobody_reads_or_writes() -> None:
     own = {h for h in first_codes(page("headers.md")) if h.startswith("x-")}
-    assert own <= strings("fronts")
+    assert own <= FRONTS
 
 
 def test_the_readme_and_the_page_of_headers_agree() -> None:
@@ -258,8 +268,10 @@ def error_codes() -> set[str]:
                     and isinstance(k.value, ast.Constant)
                     and isinstance(k.value.value, str)
                 }
-    found |= returned("place.py", "unavailable_why")  # given by the code that dispatches
-    found |= returned("spill/budget.py", "__init__") | returned("spill/control.py", "_stopped")
+    found |= returned("endpoints/place.py", "unavailable_why")  # given by the code that dispatches
+    found |= returned("accounting/spill/budget.py", "__init__") | returned(
+        "accounting/spill/control.py", "_stopped"
+    )
     return found | {"malformed_head"}  # given by a name; the assertion below keeps it honest
 
 
@@ -282,7 +294,7 @@ def marks() -> set[str]:
     """What `unscannable:` may be followed by."""
     found = {*extract._OPAQUE_FIELDS.values(), *extract._MEDIA_OBJECTS}
     for path, tree in SOURCES.items():
-        if path.parent.name == "classify":
+        if path.is_relative_to(ROOT / "gateway" / "classify"):
             for node in ast.walk(tree):
                 if (
                     isinstance(node, ast.Call)
@@ -305,18 +317,22 @@ def codes_of(section: str) -> set[str]:
 
 
 def test_every_code_of_a_placement_is_documented() -> None:
-    assert "failover" in strings("pipeline.py")
-    queues = ("scheduling/scheduler.py", "scheduling/arrival.py", "group.py")
+    assert "failover" in strings("pipeline/pipeline.py")
+    queues = ("scheduling/scheduler.py", "scheduling/rules/arrival.py", "scheduling/group.py")
     leaving = {s for module in queues for s in strings(module) if s.startswith("spill_")}
     assert codes_of("Why a call was placed where it was") == (
-        returned("routing/policy.py", "_reason") | leaving | {"failover"}
+        returned("scheduling/routing/policy.py", "_reason") | leaving | {"failover"}
     )
 
 
 def test_every_veto_is_documented() -> None:
-    vetoes = returned("routing/filters.py") | returned("routing/policy.py", "_filter")
-    vetoes |= returned("place.py", "unavailable_why")
-    vetoes |= returned("spill/budget.py", "closed") | returned("spill/control.py", "closed")
+    vetoes = returned("scheduling/routing/filters.py") | returned(
+        "scheduling/routing/policy.py", "_filter"
+    )
+    vetoes |= returned("endpoints/place.py", "unavailable_why")
+    vetoes |= returned("accounting/spill/budget.py", "closed") | returned(
+        "accounting/spill/control.py", "closed"
+    )
     documented = set(_CODE.findall(REASONS["Why an endpoint was passed over"]))
     assert vetoes
     assert vetoes <= documented
@@ -352,7 +368,7 @@ def test_everything_that_cannot_be_scanned_is_documented() -> None:
 def test_every_refusal_is_documented_with_its_status() -> None:
     every_module()
     table = {code: row for row in rows(REASONS["Refusals"]) for code in _CODE.findall(row[0])}
-    assert "malformed_head" in strings("http")
+    assert "malformed_head" in strings("protocols/http")
     assert set(table) == error_codes()
     kinds: list[type[GatewayError]] = [GatewayError, *descendants(GatewayError)]
     for kind in kinds:
@@ -378,17 +394,17 @@ def test_retry_advice_is_what_the_page_says() -> None:
 
 def test_every_code_of_the_openai_shape_is_documented() -> None:
     codes = {openai_errors.MISSING, openai_errors.WRONG_TYPE, openai_errors.WRONG_VALUE}
-    codes |= {openai_errors.NOT_OFFERED} | returned("fronts/openai_errors.py", "_code")
+    codes |= {openai_errors.NOT_OFFERED} | returned("server/openai/errors.py", "_code")
     assert codes_of("OpenAI's error.code") == codes
 
 
 def test_every_end_is_documented() -> None:
     ends = REASONS["How calls and attempts end"]
     assert {o.value for o in Outcome} <= set(_CODE.findall(ends))
-    assert returned("pipeline.py", "ending") <= set(first_codes(ends))
+    assert returned("pipeline/pipeline.py", "ending") <= set(first_codes(ends))
     given = {"served", "cancelled", "sent", "egress_forbidden", "down", "ejected"}
     assert given <= set(_CODE.findall(ends))
-    assert {"cancelled", "served", "egress_forbidden"} <= strings("attempt.py")
+    assert {"cancelled", "served", "egress_forbidden"} <= strings("pipeline/attempt.py")
 
 
 # --- routes and methods ---

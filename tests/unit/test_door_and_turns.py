@@ -6,9 +6,15 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from gateway.config import QueueSettings
-from gateway.errors import DeadlineExceeded
-from gateway.retries import RetryBudget
-from gateway.types import Classification, InferenceRequest, ReplyStream, Sensitivity, ServedModel
+from gateway.core.errors import DeadlineExceeded
+from gateway.core.types import (
+    Classification,
+    InferenceRequest,
+    ReplyStream,
+    Sensitivity,
+    ServedModel,
+)
+from gateway.pipeline.retries import RetryBudget
 from tests.unit.harness import (
     FAILS,
     HANGS,

@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 import gateway
-from gateway.backends import Cleared, OnPremDoor
-from gateway.backends.egress import CloudDoor
-from gateway.errors import EgressForbidden
-from gateway.tracing import Untraced
-from gateway.types import (
+from gateway.core.errors import EgressForbidden
+from gateway.core.tracing import Untraced
+from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,
     Classification,
@@ -29,6 +27,8 @@ from gateway.types import (
     Tightening,
     Zone,
 )
+from gateway.endpoints.connectors import Cleared, OnPremDoor
+from gateway.endpoints.connectors.egress import CloudDoor
 from tests.unit.harness import MODEL, Known, Rig, ScriptedConnector, cloud, onprem, request, run
 
 PACKAGE = Path(gateway.__file__).parent
@@ -264,7 +264,7 @@ def test_nothing_but_the_two_doors_opens_a_connector() -> None:
     callers = set()
     for path in PACKAGE.rglob("*.py"):
         module = path.relative_to(PACKAGE).as_posix()
-        if module.startswith(("backends/", "demo/")):
+        if module.startswith(("endpoints/connectors/", "demo/")):
             continue
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Attribute) and node.attr == "_connector":

@@ -15,10 +15,10 @@ import httpx
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from gateway.embedded import control
-from gateway.embedded.control import Control
-from gateway.embedded.home import Home
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.endpoints.triton import control
+from gateway.endpoints.triton.control import Control
+from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from tests.live import MODELS
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")

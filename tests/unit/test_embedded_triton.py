@@ -22,10 +22,10 @@ import pytest
 import tritonclient.grpc.aio as grpcclient
 from tritonclient.utils import InferenceServerException
 
-from gateway.embedded import TritonNotInstalled, TritonServerError, TritonStartError
-from gateway.embedded.installation import Installation
-from gateway.embedded.log import LogFilter
-from gateway.embedded.server import (
+from gateway.endpoints.triton import TritonNotInstalled, TritonServerError, TritonStartError
+from gateway.endpoints.triton.installation import Installation
+from gateway.endpoints.triton.log import LogFilter
+from gateway.endpoints.triton.server import (
     Backoff,
     Loading,
     Ports,
@@ -218,7 +218,7 @@ def test_a_server_whose_answers_somebody_hears_is_left_alone() -> None:
 GATEWAY = """
 import asyncio, sys
 from pathlib import Path
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 
 async def main():
     options = TritonOptions(repositories=(Path(sys.argv[1]),), models=("simple",), stop_grace_s=1)

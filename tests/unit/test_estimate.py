@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from gateway.routing.estimate import ServiceTimes
+from gateway.scheduling.routing.estimate import ServiceTimes
 
 
 def test_before_the_first_observation_the_expectation_counts() -> None:

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.deadline import Deadline
-from gateway.routing import filters
-from gateway.routing.filters import FILTERS, keeps_restricted_onprem
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,
     Classification,
@@ -26,6 +24,8 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.scheduling.routing import filters
+from gateway.scheduling.routing.filters import FILTERS, keeps_restricted_onprem
 
 CHAT = DocumentCall(Operation.CHAT, {})
 TENSORS = TensorCall(())

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway import status
-from gateway.errors import (
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.core.errors import (
     ModelDead,
     ModelFailed,
     NoEligibleEndpoint,
@@ -18,14 +19,13 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamUnreachable,
 )
-from gateway.groups import Execution
-from gateway.ledger.limits import Limits
-from gateway.place import Place
-from gateway.scheduling.batches import BatchModel
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.types import EndpointState, ServedModel
-from gateway.watch import Watch
-from gateway.ways import price_usd
+from gateway.core.types import EndpointState, ServedModel
+from gateway.endpoints.place import Place
+from gateway.endpoints.watch import Watch
+from gateway.endpoints.ways import price_usd
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.groups import Execution
+from gateway.server import status
 from tests.unit.harness import (
     MODEL,
     Plan,

@@ -9,7 +9,7 @@ from typing import Any
 
 _CYCLES = """
 import gc, json, weakref
-from gateway import garbage
+from gateway.core import garbage
 
 class Node:
     pass

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, DeadlineUnmeetable, Saturated
-from gateway.group import NoServer, ServerGroup, ServerNow, Spilled, Surroundings, Turn
-from gateway.scheduling.batches import BatchModel
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, Saturated
 from gateway.scheduling.calls import Action, Call, Leave, Spill
-from gateway.scheduling.latency import Tail
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import Tail
+from gateway.scheduling.group import NoServer, ServerGroup, ServerNow, Spilled, Surroundings, Turn
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 from tests.unit.harness import now_s, run

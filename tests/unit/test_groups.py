@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from gateway.config import QueueSettings, RoutingSettings
-from gateway.group import ServerNow, Surroundings
-from gateway.groups import Abroad, Execution, Groups, Prior, Weights
-from gateway.schedulers import new_scheduler, weights
-from gateway.scheduling.arrival import RULES, OnArrival
-from gateway.scheduling.batches import _COLD_CAUTION, BatchModel
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
 from gateway.scheduling.calls import Leave, Scheduling
-from gateway.scheduling.guarded import Guarded
+from gateway.scheduling.estimates.batches import _COLD_CAUTION, BatchModel
+from gateway.scheduling.group import ServerNow, Surroundings
+from gateway.scheduling.groups import Abroad, Execution, Groups, Prior, Weights
+from gateway.scheduling.rules.arrival import RULES, OnArrival
+from gateway.scheduling.rules.guarded import Guarded
 from gateway.scheduling.scheduler import Scheduler
+from gateway.scheduling.schedulers import new_scheduler, weights
 from gateway.scheduling.sharing import SharedGpu
-from gateway.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
 from tests.unit.harness import MODEL, now_s, request, run
 
 WEIGHTS = Weights(miss_penalty_usd=0.05, restricted_factor=10.0, priority_share=0.5, aging_s=7.0)

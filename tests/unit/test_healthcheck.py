@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.tls import TlsFiles, of_server
+from gateway.protocols.tls import TlsFiles, of_server
 from tests.unit.pki import Authority, Pair
 
 

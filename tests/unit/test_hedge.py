@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import UpstreamFailed
-from gateway.retries import RetryBudget
-from gateway.routing.policy import Policy
-from gateway.types import (
+from gateway.core.errors import UpstreamFailed
+from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
     DocumentCall,
@@ -20,6 +18,8 @@ from gateway.types import (
     Sensitivity,
     TensorCall,
 )
+from gateway.pipeline.retries import RetryBudget
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,
     FAILS,

@@ -38,8 +38,8 @@ sys.exit(main(["serve", "--http-port", "0", "--grpc-port", "0", *given]))
 _SCANNING = """
 import sys
 from types import ModuleType
-from gateway.classify import frames, worker
-from gateway.lazily import put_off
+from gateway.classify.scan_workers import frames, worker
+from gateway.core.lazily import put_off
 
 put_off(*worker._SELDOM)
 with open(sys.argv[1], "rb") as told:
@@ -51,7 +51,7 @@ _SPEC = """
 import sys
 from pathlib import Path
 from gateway import config
-from gateway.classify.spec import worker_spec
+from gateway.classify.scan_workers.spec import worker_spec
 Path(sys.argv[2]).write_bytes(worker_spec(config.load(Path(sys.argv[1])).classify).pack())
 """
 
@@ -80,7 +80,7 @@ def test_a_gateway_without_models_imports_none_of_what_others_need(
     settings: Path, tmp_path: Path
 ) -> None:
     there = _modules(_SERVING, settings, tmp_path / "ready.json")
-    assert {"gateway.app", "gateway.classify.gate.gate"} <= there
+    assert {"gateway.app.app", "gateway.classify.gate.gate"} <= there
     unwanted = {
         # libraries
         *("numpy", "onnxruntime", "presidio_analyzer", "presidio_anonymizer", "phonenumbers"),
@@ -88,11 +88,19 @@ def test_a_gateway_without_models_imports_none_of_what_others_need(
         *("multiprocessing", "uvicorn", "tritonclient.utils", "prometheus_client.exposition"),
         *("http.server", "urllib.request", "wsgiref"),
         # what only some settings ask for
-        *("gateway.classify.names.local", "gateway.cluster.node", "gateway.embedded.server"),
-        *("gateway.otlp.collector", "gateway.pseudonyms", "gateway.workers.worker"),
-        *("gateway.workers.parent", "gateway.shadows.shadow"),
+        *(
+            "gateway.classify.names.local",
+            "gateway.cluster.node",
+            "gateway.endpoints.triton.server",
+        ),
+        *(
+            "gateway.accounting.otlp.collector",
+            "gateway.classify.pseudonyms",
+            "gateway.cluster.workers.worker",
+        ),
+        *("gateway.cluster.workers.parent", "gateway.pipeline.shadows.shadow"),
         # other commands
-        *("gateway.demo", "gateway.simulate", "gateway.imports", "gateway.top"),
+        *("gateway.demo", "gateway.simulate", "gateway.app.imports", "gateway.app.top"),
     }
     assert _with_parts(there, unwanted) == set()
 
@@ -103,9 +111,16 @@ def test_a_scanner_imports_none_of_what_only_its_gateway_needs(
     spec = tmp_path / "spec"
     _modules(_SPEC, settings, spec)
     there = _modules(_SCANNING, spec)
-    assert {"gateway.classify.recognizers", "presidio_analyzer"} <= there
+    assert {"gateway.classify.scanner.recognizers", "presidio_analyzer"} <= there
     unwanted = {
-        *("asyncio", "pydantic", "pydantic_core", "numpy", "gateway.config", "gateway.audit"),
+        *(
+            "asyncio",
+            "pydantic",
+            "pydantic_core",
+            "numpy",
+            "gateway.config",
+            "gateway.accounting.audit",
+        ),
         *("spacy", "stanza", "transformers", "requests", "filelock", "multiprocessing", "httpx"),
         "presidio_analyzer.nlp_engine.spacy_nlp_engine",
     }

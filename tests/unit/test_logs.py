@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gateway
-from gateway import logs
+from gateway.core import logs
 
 MARKER = "4111-1111-MARKER"
 LEVELS = ("debug", "info", "warning", "error")
@@ -108,7 +108,7 @@ def test_the_level_is_the_gateways_own(level: str, heard: int) -> None:
     out = io.StringIO()
     logs.configure(level, stream=out)
     for name in LEVELS:
-        logging.getLogger("gateway.fleet").log(getattr(logging, name.upper()), "said")
+        logging.getLogger("gateway.endpoints.fleet").log(getattr(logging, name.upper()), "said")
     assert out.getvalue().count("said") == heard
 
 

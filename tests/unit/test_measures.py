@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.accounting.account import Accounts, CallAccount
 from gateway.accounting.measures import AT_ONCE
 from gateway.accounting.metrics import Metrics
-from gateway.deadline import Deadline
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     ONPREM_ONLY,
     Attempt,
     Cost,
@@ -23,6 +22,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.pipeline.account import Accounts, CallAccount
 from tests.unit.harness import MemoryLog
 
 SERVED = Attempt("gpu", Zone.ONPREM, ONPREM_ONLY, "served", 0.1, 0.2)

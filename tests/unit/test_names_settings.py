@@ -11,8 +11,8 @@ import yaml
 from presidio_analyzer.input_validation import ConfigurationValidator
 
 from gateway import config
-from gateway.classify.frames import WorkerSpec
 from gateway.classify.names import presidio
+from gateway.classify.scan_workers.frames import WorkerSpec
 from gateway.config import ClassifySettings, NamesSettings
 from tests.unit.classify.presidio_recognizers import AfterMet
 from tests.unit.settings_text import GOOD, changed, refusal

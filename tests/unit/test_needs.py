@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends.openai_prompts import ask, texts
-from gateway.config.models import Capability
-from gateway.errors import Incapable, NoEligibleEndpoint, OnpremUnavailable, UpstreamRefused
-from gateway.fronts.openai_errors import error_document
-from gateway.routing.needs import CAPABILITIES, FIELDS, needs
-from gateway.types import DocumentCall, Operation, Placement, ServedModel, Zone
+from gateway.config.sections.models import Capability
+from gateway.core.errors import Incapable, NoEligibleEndpoint, OnpremUnavailable, UpstreamRefused
+from gateway.core.types import DocumentCall, Operation, Placement, ServedModel, Zone
+from gateway.endpoints.connectors.triton.openai_prompts import ask, texts
+from gateway.scheduling.routing.needs import CAPABILITIES, FIELDS, needs
+from gateway.server.openai.errors import error_document
 from tests.unit.harness import MODEL, Ended, Plan, Rig, Site, cloud, onprem, request, run
 
 SAID: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]

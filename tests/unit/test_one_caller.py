@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.openai_failures import of_status
-from gateway.errors import NoEligibleEndpoint, Unconnected, UpstreamFailed, UpstreamUnreachable
-from gateway.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
+from gateway.core.errors import NoEligibleEndpoint, Unconnected, UpstreamFailed, UpstreamUnreachable
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
+from gateway.endpoints.connectors.openai.failures import of_status
 from tests.unit.harness import (
     ANSWERS,
     MODEL,

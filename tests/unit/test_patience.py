@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway import patience
+from gateway.core import patience
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.pieces import Pieces
+from gateway.protocols.pieces import Pieces
 
 sizes = st.one_of(st.integers(0, 20), st.sampled_from([2047, 2048, 5000, 65_535, 70_000]))
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from gateway import status
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.config import LimitSettings, QueueSettings
-from gateway.errors import (
+from gateway.core.errors import (
     DeadlineExceeded,
     Draining,
     Forbidden,
@@ -26,8 +25,9 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamUnreachable,
 )
-from gateway.routing.policy import Policy
-from gateway.types import ONPREM_ONLY, Classification, InferenceRequest, Sensitivity, Zone
+from gateway.core.types import ONPREM_ONLY, Classification, InferenceRequest, Sensitivity, Zone
+from gateway.scheduling.routing.policy import Policy
+from gateway.server import status
 from tests.unit.harness import (
     BUG,
     FAILS,

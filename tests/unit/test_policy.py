@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from gateway.deadline import Deadline
-from gateway.errors import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import (
     DeadlineExceeded,
     GatewayError,
     NoEligibleEndpoint,
     OnpremUnavailable,
     Saturated,
 )
-from gateway.routing.policy import Policy, leaving
-from gateway.types import (
+from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,
     Classification,
@@ -30,6 +29,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.scheduling.routing.policy import Policy, leaving
 
 
 def call(budget_s: float = 1.0, **changes: Any) -> InferenceRequest:

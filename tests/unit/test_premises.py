@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway import premises
+from gateway.config import premises
 
 OUTSIDE = [
     "api.openai.com",

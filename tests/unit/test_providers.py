@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.embedded.providers import Provided, read
+from gateway.endpoints.triton.providers import Provided, read
 
 
 def line(**changes: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 
 from gateway import config
 from gateway.__main__ import main
-from gateway.catalog import Catalog
-from gateway.types import (
+from gateway.config.catalog import Catalog
+from gateway.core.types import (
     ONPREM_ONLY,
     PUBLIC_MODEL,
     Classification,

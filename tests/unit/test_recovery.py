@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from gateway.config import HealthSettings
-from gateway.errors import OnpremUnavailable
-from gateway.types import Zone
+from gateway.core.errors import OnpremUnavailable
+from gateway.core.types import Zone
 from tests.unit.harness import (
     FAILS,
     MODEL,

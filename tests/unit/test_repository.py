@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from gateway.__main__ import main
-from gateway.repository import hazards, stalling_options
+from gateway.endpoints.triton.repository import hazards, stalling_options
 
 STALLING = (
     "priority_levels: 2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.retries import RetryBudget
+from gateway.pipeline.retries import RetryBudget
 from tests.unit.spill.clock import HandClock
 
 

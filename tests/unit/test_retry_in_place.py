@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.errors import (
+from gateway.core.errors import (
     OnpremUnavailable,
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
     UpstreamUnreachable,
 )
-from gateway.retries import RetryBudget, pause_s
-from gateway.routing.policy import Policy
-from gateway.types import Tensor, TensorCall, Zone
+from gateway.core.types import Tensor, TensorCall, Zone
+from gateway.pipeline.retries import RetryBudget, pause_s
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,
     BUSY,

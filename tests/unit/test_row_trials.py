@@ -12,9 +12,8 @@ import pytest
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from gateway.catalog import Catalog, CatalogModel
-from gateway.census import ServerCensus
-from gateway.errors import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.errors import (
     DeadlineExceeded,
     GatewayError,
     ModelDead,
@@ -23,12 +22,13 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.groups import Execution
-from gateway.models.rows import Input
-from gateway.oip.grpc import encode_response
-from gateway.oip.reply import TensorReply
-from gateway.row_trials import Array, decoded, encoded, rows_of
-from gateway.types import Endpoint, InferenceRequest, OneFrame, ServedModel, TensorCall, Zone
+from gateway.core.types import Endpoint, InferenceRequest, OneFrame, ServedModel, TensorCall, Zone
+from gateway.endpoints.batch_rows.row_trials import Array, decoded, encoded, rows_of
+from gateway.endpoints.batch_rows.rows import Input
+from gateway.endpoints.census import ServerCensus
+from gateway.protocols.oip.grpc import encode_response
+from gateway.protocols.oip.reply import TensorReply
+from gateway.scheduling.groups import Execution
 
 pytestmark = pytest.mark.anyio
 

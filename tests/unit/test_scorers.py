@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.deadline import Deadline
-from gateway.routing.scorers import expected_cost_usd, late_probability
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     DocumentCall,
     Endpoint,
     EndpointState,
@@ -16,6 +15,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.scheduling.routing.scorers import expected_cost_usd, late_probability
 
 
 def call(left_s: float) -> InferenceRequest:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tritonclient.grpc import service_pb2
 
-from gateway import status
-from gateway.errors import UpstreamUnreachable
-from gateway.health.lane import Answer
-from gateway.health.statistics import read
-from gateway.scraping import Scraping
-from gateway.types import RestBody
+from gateway.core.errors import UpstreamUnreachable
+from gateway.core.types import RestBody
+from gateway.endpoints.health.lane import Answer
+from gateway.endpoints.health.statistics import read
+from gateway.endpoints.scraping import Scraping
+from gateway.server import status
 from tests.unit.harness import (
     HANGS,
     MODEL,

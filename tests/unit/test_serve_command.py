@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.classify import process
-from gateway.commands.serve import overridden
+from gateway.classify.scan_workers import process
+from gateway.cli.serve import overridden
 from gateway.config import ConfigError, Settings, parse
 
 TEXT = """

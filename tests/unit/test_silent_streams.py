@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import UpstreamGivenUp, UpstreamSilent
-from gateway.types import Zone
+from gateway.core.errors import UpstreamGivenUp, UpstreamSilent
+from gateway.core.types import Zone
 from tests.unit.harness import MODEL, Ended, Plan, Rig, cloud, now_s, onprem, request, run
 
 FAR_S = 3000.0

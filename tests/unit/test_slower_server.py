@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from gateway.errors import DeadlineExceeded
-from gateway.scheduling.batches import BatchModel
+from gateway.core.errors import DeadlineExceeded
+from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.servers import Servers
-from gateway.types import InferenceRequest, ReplyStream, ServedModel, Zone
 from tests.unit.harness import (
     MODEL,
     Ended,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway import strictjson
-from gateway.errors import BodyTooLarge, MalformedBody
+from gateway.core.errors import BodyTooLarge, MalformedBody
+from gateway.protocols import strictjson
 
 MARKER = "MARKER"
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from gateway.canaries import CanaryDoors
-from gateway.errors import ModelDead, ModelFailed, OnpremUnavailable
-from gateway.place import Place
-from gateway.tending import Tending
-from gateway.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
-from gateway.watch import Watch
+from gateway.core.errors import ModelDead, ModelFailed, OnpremUnavailable
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
+from gateway.endpoints.health.canaries import CanaryDoors
+from gateway.endpoints.health.tending import Tending
+from gateway.endpoints.place import Place
+from gateway.endpoints.watch import Watch
 from tests.unit.harness import (
     ANSWERS,
     FAILS,

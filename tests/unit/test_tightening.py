@@ -9,7 +9,7 @@ import pytest
 from gateway import config
 from gateway.classify.profile import PROFILES, Profile
 from gateway.config import ClassifySettings
-from gateway.types import NOT_TIGHTENED, Finding, Tightening
+from gateway.core.types import NOT_TIGHTENED, Finding, Tightening
 from tests.unit.settings_text import GOOD, refusal
 
 KEYS = """\

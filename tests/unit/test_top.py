@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 
 from gateway.__main__ import main
 from gateway.accounting.metrics import Metrics
-from gateway.top import screen
-from gateway.top.readings import Between, Now, Reading, now
+from gateway.app.top import screen
+from gateway.app.top.readings import Between, Now, Reading, now
 
 STATUS: dict[str, Any] = {
     "policy": "abc123",

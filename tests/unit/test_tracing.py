@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import tracing
-from gateway.tracing import UNTRACED, Sampler, Span, Trace
+from gateway.core import tracing
+from gateway.core.tracing import UNTRACED, Sampler, Span, Trace
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
@@ -170,7 +170,9 @@ def test_every_stage_and_attribute_is_documented() -> None:
 
 
 def test_every_attribute_has_its_otlp_name_and_is_documented() -> None:
-    spans = pytest.importorskip("gateway.otlp.spans", reason="the extra otel is not installed")
+    spans = pytest.importorskip(
+        "gateway.accounting.otlp.spans", reason="the extra otel is not installed"
+    )
     assert set(spans.KEYS) == set(typing.get_args(tracing.Attribute))
     page = PAGE.read_text()
     for key in spans.KEYS.values():

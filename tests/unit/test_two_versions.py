@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from gateway.config import QueueSettings
-from gateway.errors import GatewayError
-from gateway.limits import Limits
-from gateway.types import InferenceRequest, Quota, ReplyStream, ServedModel
+from gateway.core.errors import GatewayError
+from gateway.core.types import InferenceRequest, Quota, ReplyStream, ServedModel
+from gateway.pipeline.limits import Limits
 from tests.unit.harness import (
     HANGS,
     MODEL,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.catalog import Catalog, CatalogModel
-from gateway.deadline import Deadline
-from gateway.errors import UnknownModel
-from gateway.routing.policy import Policy
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.errors import UnknownModel
+from gateway.core.types import (
     Classification,
     Endpoint,
     EndpointState,
@@ -19,6 +18,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.scheduling.routing.policy import Policy
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.breaker import Breaker
 from gateway.config import HealthSettings
-from gateway.health.lane import LaneHealth
-from gateway.place import Lane, Waiting
-from gateway.routing.estimate import ServiceTimes
+from gateway.endpoints.health.breaker import Breaker
+from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.place import Lane, Waiting
+from gateway.scheduling.routing.estimate import ServiceTimes
 from tests.unit.harness import now_s
 
 pytestmark = pytest.mark.anyio

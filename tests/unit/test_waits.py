@@ -9,8 +9,8 @@ import pytest
 
 from gateway.accounting.records import Durable
 from gateway.accounting.waits import Waits
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded
 
 LONG_S, SHORT_S = 3600.0, 0.02
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.catalog import Catalog, CatalogModel
-from gateway.errors import UnknownModel
-from gateway.types import Endpoint, ServedModel, Zone
-from gateway.ways import Ways
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.errors import UnknownModel
+from gateway.core.types import Endpoint, ServedModel, Zone
+from gateway.endpoints.ways import Ways
 from tests.unit.harness import MODEL, Rig, cloud, onprem, run
 
 

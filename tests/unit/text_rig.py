@@ -11,11 +11,8 @@ from typing import Any
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-from gateway.backends.openai_on_triton import OpenAiOnTriton
-from gateway.backends.text_tensors import TextModel
-from gateway.deadline import Deadline
-from gateway.oip.datatypes import join
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     DocumentCall,
     Frame,
     GrpcMessage,
@@ -30,6 +27,9 @@ from gateway.types import (
     TensorCall,
     WireProtocol,
 )
+from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton
+from gateway.endpoints.connectors.triton.text_tensors import TextModel
+from gateway.protocols.oip.datatypes import join
 from tests.unit.grpc_rig import Frames
 
 ID = "0a0b0c0d-0000-4000-8000-000000000001"

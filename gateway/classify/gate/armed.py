@@ -23,7 +23,7 @@ from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.automaton import fingerprint
 from gateway.classify.patterns.store import Store
-from gateway.classify.process import environment
+from gateway.classify.scan_workers.process import environment
 
 log = logging.getLogger(__name__)
 BACKGROUND = 10  # a nice value

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Set
 
 import hyperscan
 
-from gateway.classify import decoding, folding, numbers
 from gateway.classify.gate import plan, triggers
 from gateway.classify.gate.database import Hits, scan_all
 from gateway.classify.gate.necessary import GAP_CHARS
@@ -22,6 +21,7 @@ from gateway.classify.gate.needs import Needs
 from gateway.classify.gate.plan import NUMBER, Compiled
 from gateway.classify.gate.triggers import Look
 from gateway.classify.patterns.syntax import NotUnderstood
+from gateway.classify.text import decoding, folding, numbers
 
 MOST_FOLDED = 16_384
 """Characters. Folding a longer text takes too long to do it here."""

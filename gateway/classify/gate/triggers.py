@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import regex
 
-from gateway.classify import decoding
 from gateway.classify.gate.necessary import GAP_CHARS
+from gateway.classify.text import decoding
 
 DIGITS = 6
 """A number has that many at least: those of fewer are looked for by their own expressions."""

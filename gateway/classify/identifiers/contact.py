@@ -10,10 +10,10 @@ from typing import ClassVar
 from presidio_analyzer import Pattern
 from presidio_analyzer.predefined_recognizers import IpRecognizer
 
-from gateway.classify.effort import spend
 from gateway.classify.evidence import ADDRESS, ADDRESS_SCORE
 from gateway.classify.identifiers import Identifier
 from gateway.classify.patterns.narrowing import Narrowing
+from gateway.classify.scanner.effort import spend
 
 _LABEL = r"[\w-]{1,63}"
 

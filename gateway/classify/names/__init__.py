@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 FULL_NAME = 0.5
 """From this score on a PERSON finding identifies somebody by itself."""

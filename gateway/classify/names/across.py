@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from gateway import ambient
 from gateway.classify import ScanFailed, TooMany
 from gateway.classify.names import Names
 from gateway.classify.names.forms import off_loop
@@ -21,7 +20,8 @@ from gateway.classify.names.particulars import Surroundings
 from gateway.classify.names.people import MOST_QUESTIONS, NOTHING, Question, Reading, read
 from gateway.classify.names.tables import placed
 from gateway.classify.names.unescaped import Unescaped, unescaped
-from gateway.types import DocumentCall, Finding, Payload
+from gateway.core import ambient
+from gateway.core.types import DocumentCall, Finding, Payload
 
 _BETWEEN = "\n|\n"  # the strings of a call, as the scanners read them
 _MANY_LINES = re.compile(r"[\n\r]|\\[nr]")

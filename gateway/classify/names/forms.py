@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from gateway import ambient
-from gateway.classify import ScanFailed, ScanLate, normalise
+from gateway.classify import ScanFailed, ScanLate
 from gateway.classify.names import Names
 from gateway.classify.names.lone import adjacent, lifted, with_people
 from gateway.classify.names.people import NOTHING, Reading, read
-from gateway.types import Finding
+from gateway.classify.text import normalise
+from gateway.core import ambient
+from gateway.core.types import Finding
 
 T = TypeVar("T")
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import ambient
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
@@ -26,7 +25,8 @@ from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.languages import Languages
 from gateway.classify.names.tagger import Tagger
 from gateway.classify.names.words import cut
-from gateway.types import Finding
+from gateway.core import ambient
+from gateway.core.types import Finding
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from gateway.classify.names.plausible import (
     stands_in,
     words_of,
 )
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 BY_PARTICULARS = FULL_NAME
 """The least score of a lone name beside a particular."""

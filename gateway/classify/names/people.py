@@ -21,7 +21,7 @@ from gateway.classify.names.particulars import Surroundings
 from gateway.classify.names.plausible import is_dull, is_given, is_place, stands_in, words_of
 from gateway.classify.names.tables import placed, tabled
 from gateway.classify.names.unescaped import Unescaped, unescaped
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 Span = tuple[int, int]
 

@@ -14,18 +14,18 @@ from typing import Any
 
 import yaml
 
-from gateway import ambient
 from gateway.classify import ScanLate, ScannerUnfit
-from gateway.classify.frames import WorkerSpec
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.card import WEIGHTS
 from gateway.classify.names.languages import Languages
 from gateway.classify.names.local import UnmeasuredLanguage
 from gateway.classify.names.words import cut
-from gateway.classify.pool import ScanPool
 from gateway.classify.profile import Profile
+from gateway.classify.scan_workers.frames import WorkerSpec
+from gateway.classify.scan_workers.pool import ScanPool
 from gateway.config import ClassifySettings, NamesSettings
-from gateway.types import Finding
+from gateway.core import ambient
+from gateway.core.types import Finding
 
 FACTORY = "gateway.classify.names.presidio_worker:build"
 

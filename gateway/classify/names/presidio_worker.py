@@ -18,12 +18,12 @@ from presidio_analyzer.nlp_engine import NlpEngine, NlpEngineProvider
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify import ScannerUnfit
-from gateway.classify.engine import BlankNlpEngine, pin_suffix_list, silence
-from gateway.classify.frames import ScanSettings
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.presidio import document, languages
+from gateway.classify.scan_workers.frames import ScanSettings
+from gateway.classify.scanner.engine import BlankNlpEngine, pin_suffix_list, silence
 from gateway.config import NamesSettings
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 _PACKAGES = {
@@ -37,7 +37,8 @@ _NOT_THERE = (
     "of its directory"
 )
 _REFUSED = frozenset({"ForbiddenSocket", "ForbiddenProgram"})
-"""Classes of gateway.classify.worker, by name: there it is `__main__`, and has them twice."""
+"""Classes of gateway.classify.scan_workers.worker, by name: there it is `__main__`, and has them
+twice."""
 
 
 class EngineScanner:

@@ -21,7 +21,7 @@ from presidio_analyzer.nlp_engine import NlpArtifacts
 from gateway.classify.names import rules
 from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.tagger import Tagger
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 ENTITIES = ("PERSON", "STREET_ADDRESS", "USERNAME")
 

@@ -15,14 +15,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gateway import ambient
 from gateway.classify import ScanFailed, ScanLate
 from gateway.classify.names.labels import LABELS
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, GatewayError
-from gateway.oip import grpc, rest_reply
-from gateway.oip.reply import TensorReply
-from gateway.types import (
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, GatewayError
+from gateway.core.types import (
     ONPREM_ONLY,
     Frame,
     GrpcMessage,
@@ -35,6 +33,8 @@ from gateway.types import (
     TensorCall,
     WireProtocol,
 )
+from gateway.protocols.oip import grpc, rest_reply
+from gateway.protocols.oip.reply import TensorReply
 
 INPUT, OUTPUT = "rows", "logits"
 MOST_WINDOWS = 32  # of one request; the model's largest batch is 64

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gateway.classify.names import FULL_NAME, PERSON, USERNAME
 from gateway.classify.names.tagger import Mention
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 LONE_NAME = 0.35
 """The least score of a lone name, as that of everything that counts."""

@@ -23,7 +23,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from gateway import ambient
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.card import WEIGHTS, card
@@ -41,8 +40,9 @@ from gateway.classify.names.tagger import (
     load_second,
 )
 from gateway.classify.names.words import cut
-from gateway.deadline import Clock, Deadline
-from gateway.types import Finding, ServedModel
+from gateway.core import ambient
+from gateway.core.deadline import Clock, Deadline
+from gateway.core.types import Finding, ServedModel
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import regex
 
-from gateway.classify.effort import spend
 from gateway.classify.patterns.alphabet import ALL
 from gateway.classify.patterns.syntax import Extent
+from gateway.classify.scanner.effort import spend
 
 _WHOLE = 64
 """Characters. A text up to here is searched as a whole: a search of it costs about as much as

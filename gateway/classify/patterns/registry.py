@@ -16,10 +16,10 @@ import yaml
 from presidio_analyzer import RecognizerRegistry
 from presidio_analyzer.recognizer_registry.recognizers_loader_utils import RecognizerListLoader
 
-from gateway.configfile import ConfigError, ConfigFile
+from gateway.core.configfile import ConfigError, ConfigFile
 
 if TYPE_CHECKING:
-    from gateway.classify.frames import ScanSettings
+    from gateway.classify.scan_workers.frames import ScanSettings
     from gateway.config import ClassifySettings
 
 _DEFAULT_FLAGS = 26  # DOTALL, MULTILINE and IGNORECASE, as in Presidio's own file

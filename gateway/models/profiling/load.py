@@ -16,9 +16,9 @@ import grpc
 import grpc.aio
 from tritonclient.grpc import service_pb2
 
-from gateway import ambient
+from gateway.core import ambient
 from gateway.models.failures import ModelFailed
-from gateway.oip.stream_frames import StreamFrame
+from gateway.protocols.oip.stream_frames import StreamFrame
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _PATIENCE_S = 60.0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gateway.core.types import Tensor, TensorCall
 from gateway.models.declaration import (
     CanaryTensor,
     Datatype,
@@ -16,8 +17,7 @@ from gateway.models.declaration import (
     Scalar,
     TensorDeclaration,
 )
-from gateway.oip.datatypes import join, split
-from gateway.types import Tensor, TensorCall
+from gateway.protocols.oip.datatypes import join, split
 
 _NUMBERS: Mapping[Datatype, str] = {
     Datatype.BOOL: "?",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gateway import ambient
+from gateway.core import ambient
 from gateway.models.registry import (
     MANIFEST,
     Denied,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.endpoints.batch_rows.row_trial import Batch
 from gateway.models.declaration import Datatype, Declaration, TensorDeclaration
 from gateway.models.registry import Unfit
-from gateway.models.row_trial import Batch
 
 _KINDS = {
     "tensor(bool)": Datatype.BOOL,

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway import strictjson
-from gateway.errors import MalformedBody
+from gateway.core.errors import MalformedBody
 from gateway.models.registry import Unfit
+from gateway.protocols import strictjson
 
 MOST_BYTES = 4 << 20  # of a manifest: 10,000 files with the longest names
 MOST_DECLARATION_BYTES = 1 << 20

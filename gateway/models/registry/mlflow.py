@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway import ambient
+from gateway.core import ambient
 from gateway.models.registry import NotThere, RegistryError, Sent, Taken, Unfit
 from gateway.models.registry.web import Access, Site
 from gateway.models.registry.website import ranged

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import ambient
 from gateway.config import ConfigError
+from gateway.core import ambient
 from gateway.models import declaration as declarations
 from gateway.models.registry import (
     DECLARATION,

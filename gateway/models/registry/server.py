@@ -11,15 +11,16 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from gateway import ambient, premises
-from gateway.embedded import control
-from gateway.errors import GatewayError
+from gateway.config import premises
+from gateway.core import ambient
+from gateway.core.errors import GatewayError
+from gateway.core.types import RestBody
+from gateway.endpoints.triton import control
 from gateway.models.declaration import Declaration
 from gateway.models.registry import RegistryError
 from gateway.models.registry import canary as canaries
-from gateway.oip.rest import encode_request
-from gateway.oip.rest_reply import decode_response
-from gateway.types import RestBody
+from gateway.protocols.oip.rest import encode_request
+from gateway.protocols.oip.rest_reply import decode_response
 
 _LOAD_S = 600.0  # a large engine takes minutes
 _INFER_S = 60.0  # the first call of a model builds what it needs

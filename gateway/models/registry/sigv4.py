@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from gateway import ambient
+from gateway.core import ambient
 
 CONTENT = "x-amz-content-sha256"
 EMPTY = hashlib.sha256(b"").hexdigest()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.embedded import TritonNotInstalled, TritonServerError
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.endpoints.triton import TritonNotInstalled, TritonServerError
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models.declaration import Declaration
 from gateway.models.registry import Unfit
 from gateway.models.registry.server import Server, ServerError

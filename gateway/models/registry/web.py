@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import certifi
 import httpx
 
-from gateway import premises
+from gateway.config import premises
 from gateway.models.registry import Denied, NotThere, RegistryError, Taken, Unfit, Unreachable
 
 ATTEMPTS = 4

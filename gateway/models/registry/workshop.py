@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import ambient
+from gateway.core import ambient
 from gateway.models.registry import RegistryError
 from gateway.models.registry.manifest import LEFT_OUT
 

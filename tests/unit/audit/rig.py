@@ -11,11 +11,11 @@ from typing import Any
 
 import orjson
 
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.note import PublicKey, notes_in
-from gateway.audit.segments import segments
-from gateway.audit.spool import Spool
-from gateway.audit.verify import Verified, public_key, verify
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.note import PublicKey, notes_in
+from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.spool import Spool
+from gateway.accounting.audit.verify import Verified, public_key, verify
 
 JULY_S = 1_782_864_000.0  # 2026-07-01
 DAY_S = 86_400.0

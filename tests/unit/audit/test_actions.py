@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from gateway.__main__ import main
+from gateway.accounting.audit.actions import Action, Actions, Noticed, actions
+from gateway.accounting.audit.calls import calls
 from gateway.accounting.records import Durable, RecordUnwritable
-from gateway.audit.actions import Action, Actions, Noticed, actions
-from gateway.audit.calls import calls
-from gateway.callers.key_store import KeyReader, KeyStore
-from gateway.spill import SpillStop
+from gateway.accounting.spill import SpillStop
+from gateway.auth.key_store import KeyReader, KeyStore
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, JULY_S, call, put, written
 from tests.unit.callers.rig import Vault

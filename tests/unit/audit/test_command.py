@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.audit import alias_key
-from gateway.audit.segments import segments
+from gateway.accounting.audit import alias_key
+from gateway.accounting.audit.segments import segments
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, Wall, call, in_cloud, newest_note, put, written
 

@@ -14,10 +14,10 @@ from random import Random
 import orjson
 import pytest
 
-from gateway.audit import AuditError
-from gateway.audit.disk import DurableFile
-from gateway.audit.segments import segments
-from gateway.audit.spool import Spool
+from gateway.accounting.audit import AuditError
+from gateway.accounting.audit.disk import DurableFile
+from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.spool import Spool
 from loadtests.audit.tampering import hash_anew
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, SMALL, Wall, call, checked, journal, kinds, put, written

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.audit.merkle import (
+from gateway.accounting.audit.merkle import (
     EMPTY_ROOT,
     Frontier,
     Tree,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.audit import AuditError
-from gateway.audit.note import (
+from gateway.accounting.audit import AuditError
+from gateway.accounting.audit.note import (
     Checkpoint,
     NoteInvalid,
     PublicKey,

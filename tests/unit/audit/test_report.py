@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.audit.figures import Figures
-from gateway.audit.query import quarter
-from gateway.audit.segments import segments
-from gateway.audit.verify import records
+from gateway.accounting.audit.figures import Figures
+from gateway.accounting.audit.query import quarter
+from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.verify import records
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, Wall, call, in_cloud, put, written
 

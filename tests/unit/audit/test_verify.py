@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from gateway.audit import AuditError
-from gateway.audit.segments import segments
-from gateway.audit.verify import public_key, records, verify
+from gateway.accounting.audit import AuditError
+from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.verify import public_key, records, verify
 from loadtests.audit.tampering import KINDS, tries
 from tests.unit.audit import rig
 from tests.unit.audit.rig import checked, newest_note

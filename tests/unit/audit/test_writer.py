@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from gateway import logs
+from gateway.accounting.audit.journal import Journal, Keeping, Sealed
+from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.spool import Spool
+from gateway.accounting.audit.verify import public_key
+from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
-from gateway.audit.journal import Journal, Keeping, Sealed
-from gateway.audit.segments import segments
-from gateway.audit.spool import Spool
-from gateway.audit.verify import public_key
-from gateway.audit.writer import AuditWriter
+from gateway.core import logs
 from tests.marks import ROOT
 from tests.unit.audit.rig import call, checked, kinds, lines
 from tests.unit.audit.test_journal import full_disk
@@ -166,7 +166,7 @@ async def handed_over(writer: AuditWriter, *counts: int) -> list[int]:
 def test_a_record_without_company_goes_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.audit.writer._GATHERED_S", 1e5)
+    monkeypatch.setattr("gateway.accounting.audit.writer._GATHERED_S", 1e5)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -178,7 +178,7 @@ def test_a_record_without_company_goes_at_once(
 def test_records_in_company_are_gathered_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.audit.writer._GATHERED_S", 0.5)
+    monkeypatch.setattr("gateway.accounting.audit.writer._GATHERED_S", 0.5)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -199,7 +199,7 @@ def test_records_in_company_are_gathered_for_a_moment(
 def test_a_group_has_a_bound_and_its_rest_goes_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.audit.writer._MOST_IN_ONE", 4)
+    monkeypatch.setattr("gateway.accounting.audit.writer._MOST_IN_ONE", 4)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -212,7 +212,7 @@ def test_a_group_has_a_bound_and_its_rest_goes_next(
 def test_what_is_gathered_at_the_end_is_durable_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.audit.writer._GATHERED_S", 1e5)
+    monkeypatch.setattr("gateway.accounting.audit.writer._GATHERED_S", 1e5)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -449,8 +449,8 @@ def test_a_bug_is_survived_and_no_record_of_it_is_taken_for_durable(
 def test_records_that_only_wait_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.audit.writer._MOST_WAITING", 3)
-    monkeypatch.setattr("gateway.audit.writer._MOST_IN_ONE", 1)
+    monkeypatch.setattr("gateway.accounting.audit.writer._MOST_WAITING", 3)
+    monkeypatch.setattr("gateway.accounting.audit.writer._MOST_IN_ONE", 1)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:

@@ -15,8 +15,8 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2_grpc
 
-from gateway.backends.kinds import build_connector
 from gateway.config import EndpointSettings, TlsSettings
+from gateway.endpoints.connectors.kinds import build_connector
 from tests.unit.grpc_rig import OPTIONS, FakeTriton
 from tests.unit.pki import Authority, Pair
 

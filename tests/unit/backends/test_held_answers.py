@@ -16,17 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends.connection import Connection
-from gateway.backends.grpc_wire import GrpcWire
-from gateway.backends.oip_grpc_failures import ours
-from gateway.backends.openai import EventStream, OpenAiConnector, origin_of
-from gateway.backends.openai_large import READ_BYTES, edges_of
-from gateway.backends.wire import Wire, WireAnswer, WireRequest
-from gateway.deadline import Deadline
-from gateway.errors import AnswersFull, UpstreamFailed
-from gateway.held_bytes import UNCOUNTED_BYTES, AnswerBytes, AnswerShare
-from gateway.http2.message import Status
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import AnswersFull, UpstreamFailed
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerBytes, AnswerShare
+from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonBody,
@@ -36,6 +29,13 @@ from gateway.types import (
     Usage,
     WireProtocol,
 )
+from gateway.endpoints.connectors.open_inference.grpc_failures import ours
+from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
+from gateway.endpoints.connectors.openai.connector import EventStream, OpenAiConnector, origin_of
+from gateway.endpoints.connectors.openai.large import READ_BYTES, edges_of
+from gateway.protocols.http2.message import Status
+from gateway.protocols.http_client.connection import Connection
+from gateway.protocols.http_client.wire import Wire, WireAnswer, WireRequest
 from tests.unit.backends.wire_rig import Peer, answer, listening, serving
 from tests.unit.http2 import peers
 
@@ -279,7 +279,7 @@ async def test_a_large_answer_goes_on_as_it_came_and_is_counted(
         parsed[len(text)] += 1
         return json.loads(text)
 
-    monkeypatch.setattr("gateway.backends.openai.orjson.loads", loads)
+    monkeypatch.setattr("gateway.endpoints.connectors.openai.connector.orjson.loads", loads)
     body = b'{"choices":' + LISTS + b',"usage":' + orjson.dumps(PARTS) + b"}"
     share = AnswerShare(AnswerBytes(16 * MB), "a")
     async with asyncio.timeout(20):

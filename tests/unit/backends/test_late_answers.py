@@ -16,16 +16,11 @@ from typing import Any
 
 import pytest
 
-from gateway import ambient
-from gateway.backends.idle import DISTRUST_S
-from gateway.backends.kinds import build_connector
-from gateway.backends.kserve_http import KserveHttp
-from gateway.backends.wire import Origin, Wire, WireRequest
 from gateway.config import EndpointSettings
-from gateway.deadline import Deadline
-from gateway.errors import UpstreamFailed, UpstreamRefused
-from gateway.oip.grpc import response_id
-from gateway.types import (
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.errors import UpstreamFailed, UpstreamRefused
+from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonBody,
@@ -36,6 +31,11 @@ from gateway.types import (
     TensorCall,
     WireProtocol,
 )
+from gateway.endpoints.connectors.kinds import build_connector
+from gateway.endpoints.connectors.kserve.http import KserveHttp
+from gateway.protocols.http_client.idle import DISTRUST_S
+from gateway.protocols.http_client.wire import Origin, Wire, WireRequest
+from gateway.protocols.oip.grpc import response_id
 from tests.unit.backends.wire_rig import Peer, Server, answer, listening, serving
 from tests.unit.grpc_rig import infer_response
 

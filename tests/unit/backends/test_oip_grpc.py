@@ -10,12 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from gateway.backends.kserve_grpc import kserve_grpc
-from gateway.backends.oip_grpc import GrpcTarget, OipGrpcClient, bearer
-from gateway.backends.oip_grpc_failures import in_stream, of_status
-from gateway.backends.triton_grpc import triton_grpc
-from gateway.deadline import Deadline
-from gateway.errors import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import (
     DeadlineExceeded,
     ModelDead,
     ModelFailed,
@@ -25,9 +21,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.oip.grpc import decode_request
-from gateway.oip.stream_frames import StreamFrame
-from gateway.types import (
+from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     Operation,
@@ -35,6 +29,12 @@ from gateway.types import (
     ServedModel,
     WireProtocol,
 )
+from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
+from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, OipGrpcClient, bearer
+from gateway.endpoints.connectors.open_inference.grpc_failures import in_stream, of_status
+from gateway.endpoints.connectors.triton.grpc import triton_grpc
+from gateway.protocols.oip.grpc import decode_request
+from gateway.protocols.oip.stream_frames import StreamFrame
 from tests.laps import within
 from tests.unit.grpc_rig import (
     FakeTriton,

@@ -12,10 +12,8 @@ from openai.types.create_embedding_response import CreateEmbeddingResponse
 from openai.types.responses import Response
 from tritonclient.grpc import service_pb2
 
-from gateway.errors import UpstreamFailed, UpstreamRefused, UpstreamUnreachable
-from gateway.types import (
-    Operation,
-)
+from gateway.core.errors import UpstreamFailed, UpstreamRefused, UpstreamUnreachable
+from gateway.core.types import Operation
 from tests.unit.text_rig import (
     EMBEDDER,
     USER,

@@ -12,12 +12,9 @@ from typing import Any
 
 import pytest
 
-from gateway import patience
-from gateway.backends.openai import Bounds, EventStream, OpenAiConnector, origin_of
-from gateway.backends.sse import EventParser
-from gateway.backends.wire import Wire
-from gateway.deadline import Deadline
-from gateway.errors import (
+from gateway.core import patience
+from gateway.core.deadline import Deadline
+from gateway.core.errors import (
     DeadlineExceeded,
     Unconnected,
     UpstreamBusy,
@@ -26,7 +23,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.types import (
+from gateway.core.types import (
     DocumentCall,
     Frame,
     InferenceRequest,
@@ -39,6 +36,14 @@ from gateway.types import (
     WireProtocol,
     in_chunk,
 )
+from gateway.endpoints.connectors.openai.connector import (
+    Bounds,
+    EventStream,
+    OpenAiConnector,
+    origin_of,
+)
+from gateway.endpoints.connectors.openai.sse import EventParser
+from gateway.protocols.http_client.wire import Wire
 from tests.laps import within
 from tests.unit.threads import counted
 

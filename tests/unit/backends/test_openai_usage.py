@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.openai import OpenAiConnector, origin_of
-from gateway.backends.wire import Wire
-from gateway.deadline import Deadline
-from gateway.errors import UpstreamRefused
-from gateway.types import DocumentCall, InferenceRequest, Operation, ServedModel, WireProtocol
+from gateway.core.deadline import Deadline
+from gateway.core.errors import UpstreamRefused
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, ServedModel, WireProtocol
+from gateway.endpoints.connectors.openai.connector import OpenAiConnector, origin_of
+from gateway.protocols.http_client.wire import Wire
 from tests.unit.backends.wire_rig import Peer, answer, listening
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.openai_failures import in_document
-from gateway.backends.openai_words import Words
-from gateway.errors import UpstreamRefused
+from gateway.core.errors import UpstreamRefused
+from gateway.endpoints.connectors.openai.failures import in_document
+from gateway.endpoints.connectors.openai.words import Words
 
 KEY = "sk-provider-secret-key-123"
 WORDS = Words({"authorization": f"Bearer {KEY}", "api-key": "other/secret+key"})

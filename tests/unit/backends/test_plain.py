@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.backends import plain
-from gateway.backends.connection import Connection
+from gateway.protocols.http_client import plain
+from gateway.protocols.http_client.connection import Connection
 
 BODY = b'{"choices":[]}'
 USUAL = [

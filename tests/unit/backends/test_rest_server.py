@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.kserve_http import KserveHttp
-from gateway.backends.triton_http import TritonHttp
-from gateway.deadline import Deadline
-from gateway.errors import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import (
     GatewayError,
     ModelDead,
     ModelFailed,
@@ -18,7 +16,7 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.types import (
+from gateway.core.types import (
     InferenceRequest,
     RestBody,
     ServedModel,
@@ -26,6 +24,8 @@ from gateway.types import (
     TensorCall,
     WireProtocol,
 )
+from gateway.endpoints.connectors.kserve.http import KserveHttp
+from gateway.endpoints.connectors.triton.http import TritonHttp
 from tests.unit.backends.wire_rig import Peer, answer, listening
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends.sse import EventParser
-from gateway.errors import UpstreamFailed
-from gateway.types import ServerEvent
+from gateway.core.errors import UpstreamFailed
+from gateway.core.types import ServerEvent
+from gateway.endpoints.connectors.openai.sse import EventParser
 
 CAP = 1 << 20
 

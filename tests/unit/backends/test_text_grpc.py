@@ -7,16 +7,12 @@ import struct
 
 import pytest
 
-from gateway.backends.openai_prompts import DEFAULT_MAX_TOKENS, ask, texts
-from gateway.backends.text_generation import PromptCutter, StopCutter
-from gateway.backends.text_tensors import Piece, Sampling
-from gateway.errors import UpstreamRefused
-from gateway.oip.datatypes import join
-from gateway.types import (
-    GrpcMessage,
-    JsonDocument,
-    Operation,
-)
+from gateway.core.errors import UpstreamRefused
+from gateway.core.types import GrpcMessage, JsonDocument, Operation
+from gateway.endpoints.connectors.triton.openai_prompts import DEFAULT_MAX_TOKENS, ask, texts
+from gateway.endpoints.connectors.triton.text_generation import PromptCutter, StopCutter
+from gateway.endpoints.connectors.triton.text_tensors import Piece, Sampling
+from gateway.protocols.oip.datatypes import join
 from tests.unit.text_rig import (
     TRT_LLM,
     USER,

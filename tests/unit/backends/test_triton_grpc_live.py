@@ -17,14 +17,9 @@ import grpc.aio
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from gateway.backends.oip_grpc import GrpcTarget
-from gateway.backends.openai_on_triton import OpenAiOnTriton
-from gateway.backends.triton_grpc import triton_grpc
-from gateway.catalog import CatalogModel
-from gateway.deadline import Deadline
-from gateway.embedded.server import TritonOptions
-from gateway.oip.datatypes import DATATYPES, Datatype
-from gateway.types import (
+from gateway.config.catalog import CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     DocumentCall,
     InferenceReply,
     InferenceRequest,
@@ -34,6 +29,11 @@ from gateway.types import (
     ServerEvent,
     WireProtocol,
 )
+from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget
+from gateway.endpoints.connectors.triton.grpc import triton_grpc
+from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton
+from gateway.endpoints.triton.server import TritonOptions
+from gateway.protocols.oip.datatypes import DATATYPES, Datatype
 from tests.models.serving import MODELS, TEST_MODELS, running
 from tests.unit.grpc_rig import OPTIONS, PLACEMENT, RunningFront, infer_request, running_front
 

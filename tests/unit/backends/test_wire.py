@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backends.wire import Origin, Wire, WireAnswer, WireRequest, trusting
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, GatewayError, UpstreamFailed, UpstreamUnreachable
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamFailed, UpstreamUnreachable
+from gateway.protocols.http_client.wire import Origin, Wire, WireAnswer, WireRequest, trusting
 from tests.laps import within
 from tests.unit.backends.wire_rig import Peer, answer, serving
 

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gateway.backends.wire import Origin, Wire
+from gateway.protocols.http_client.wire import Origin, Wire
 
 Play = Callable[["Peer"], Awaitable[None]]
 

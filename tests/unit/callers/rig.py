@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gateway import ambient
-from gateway.callers import Callers
-from gateway.callers.issued import Clocks, IssuedKeys
-from gateway.callers.key_form import digest_of, new_key
-from gateway.callers.key_store import KeyReader, KeyRecord, KeyStore
+from gateway.auth import Callers
+from gateway.auth.issued import Clocks, IssuedKeys
+from gateway.auth.key_form import digest_of, new_key
+from gateway.auth.key_store import KeyReader, KeyRecord, KeyStore
 from gateway.config import ScopeSettings, TenantSettings
+from gateway.core import ambient
 
 
 class Times:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway import ambient, config
-from gateway.callers import Callers, building
-from gateway.callers.key_form import digest_of, new_key
-from gateway.callers.key_store import KeyRecord, KeyStore
-from gateway.errors import GatewayError, Unauthenticated
-from gateway.types import Tightening
+from gateway import config
+from gateway.auth import Callers, building
+from gateway.auth.key_form import digest_of, new_key
+from gateway.auth.key_store import KeyRecord, KeyStore
+from gateway.core import ambient
+from gateway.core.errors import GatewayError, Unauthenticated
+from gateway.core.types import Tightening
 from tests.unit.callers.issuer import ISS, Issuer, claims, signed
 
 pytestmark = pytest.mark.anyio

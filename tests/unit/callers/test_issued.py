@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.callers import Callers
-from gateway.callers.issued import LOOK_S, TRUSTED_S
-from gateway.callers.key_store import KeyRecord, KeyStore, KeyStoreUnreadable, NoSuchKey
+from gateway.auth import Callers
+from gateway.auth.issued import LOOK_S, TRUSTED_S
+from gateway.auth.key_store import KeyRecord, KeyStore, KeyStoreUnreadable, NoSuchKey
 from gateway.config import TenantSettings
-from gateway.errors import Unauthenticated, Unverifiable
-from gateway.types import EVERYWHERE, ONPREM_ONLY, Tightening
+from gateway.core.errors import Unauthenticated, Unverifiable
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, Tightening
 from tests.unit.callers.rig import Vault
 
 
@@ -150,7 +150,7 @@ def test_a_key_ends_when_it_expires_though_nothing_is_looked_at(vault: Vault) ->
 
 def test_the_secret_counts_and_not_the_id_alone(vault: Vault) -> None:
     """A key of the right form, with the id of one and another secret."""
-    from gateway.callers import key_form  # beside its only use
+    from gateway.auth import key_form  # beside its only use
 
     key, other = vault.create(), vault.create()
     vault.issued.look()

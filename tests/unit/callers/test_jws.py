@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from gateway.callers import jws
-from gateway.callers.jws import KeySet
-from gateway.callers.refusal import WHY, NotAccepted
+from gateway.auth import jws
+from gateway.auth.jws import KeySet
+from gateway.auth.refusal import WHY, NotAccepted
 from tests.unit.callers.issuer import EC, OTHER_RSA, RSA, b64, claims, forged, signed
 
 EVERY_ALGORITHM = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.callers.key_form import SECRET_BYTES, digest_of, id_of, new_key
+from gateway.auth.key_form import SECRET_BYTES, digest_of, id_of, new_key
 
 # The same in every process: tests are known by their parameters.
 KEY, KEY_ID = new_key(Random("a key").randbytes)

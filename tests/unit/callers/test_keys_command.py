@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway import ambient
 from gateway.__main__ import main
-from gateway.callers import Callers
-from gateway.callers.issued import TRUSTED_S, Clocks, IssuedKeys
-from gateway.callers.key_store import KeyReader
-from gateway.errors import GatewayError
-from gateway.types import ONPREM_ONLY
+from gateway.auth import Callers
+from gateway.auth.issued import TRUSTED_S, Clocks, IssuedKeys
+from gateway.auth.key_store import KeyReader
+from gateway.core import ambient
+from gateway.core.errors import GatewayError
+from gateway.core.types import ONPREM_ONLY
 
 Captured = pytest.CaptureFixture[str]
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from joserfc.jwk import RSAKey
 
-from gateway.callers import Callers
-from gateway.callers.issued import Clocks
-from gateway.callers.issuer_keys import MOST_BYTES
-from gateway.callers.tokens import IssuerTokens
+from gateway.auth import Callers
+from gateway.auth.issued import Clocks
+from gateway.auth.issuer_keys import MOST_BYTES
+from gateway.auth.tokens import IssuerTokens
 from gateway.config import IssuerSettings, TenantSettings
-from gateway.errors import Unauthenticated, Unverifiable
-from gateway.types import EVERYWHERE, ONPREM_ONLY, Tightening
+from gateway.core.errors import Unauthenticated, Unverifiable
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, Tightening
 from tests.unit.callers import issuer as issuers
 from tests.unit.callers.issuer import EC, NOW_S, OTHER_RSA, RSA, Issuer, claims, signed
 from tests.unit.pki import Authority

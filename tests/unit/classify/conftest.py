@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog import Catalog, CatalogModel
 from gateway.classify.classifier import Classifier
 from gateway.classify.patterns.gate import awaited
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
-from gateway.deadline import Deadline
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     DocumentCall,
     Finding,
     InferenceRequest,

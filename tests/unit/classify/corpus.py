@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.types import Operation
+from gateway.core.types import Operation
 
 Body = tuple[Operation, dict[str, Any]]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gateway.classify import ScannerUnfit, TooMany
 from gateway.config import ClassifySettings
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 MARKER = "MARKER-7f3a91-SECRET"
 

@@ -21,9 +21,9 @@ from presidio_analyzer import (
 from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
-from gateway.classify.engine import BlankNlpEngine, pin_suffix_list, silence
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.patterns.store import Store
+from gateway.classify.scanner.engine import BlankNlpEngine, pin_suffix_list, silence
 
 RECORDS = Path(__file__).parents[4] / "shared" / "data" / "pii"
 EVERYTHING = bool(os.environ.get("SPILLWAY_ALL_RECORDS"))

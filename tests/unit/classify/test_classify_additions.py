@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 
 FOUND = [

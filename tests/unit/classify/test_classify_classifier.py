@@ -14,22 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gateway.classify import (
-    ScanFailed,
-    ScanLate,
-    ScannersBusy,
-    ScannerUnfit,
-    canaries,
-    engine,
-    frames,
-)
+from gateway.classify import ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, canaries
 from gateway.classify.classifier import Classifier, scan_pool
-from gateway.classify.pool import ScanPool
 from gateway.classify.profile import PROFILES, Profile
-from gateway.classify.recognizers import PresidioScanner
-from gateway.classify.spec import worker_spec
+from gateway.classify.scan_workers import frames
+from gateway.classify.scan_workers.pool import ScanPool
+from gateway.classify.scan_workers.spec import worker_spec
+from gateway.classify.scanner import engine
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
-from gateway.types import DocumentCall, Finding, Operation, Sensitivity, Tensor, TensorCall
+from gateway.core.types import DocumentCall, Finding, Operation, Sensitivity, Tensor, TensorCall
 from tests.unit.classify import misbehaving_scanners
 
 MARKER = misbehaving_scanners.MARKER
@@ -111,7 +105,7 @@ def test_the_budget_is_what_is_left_of_the_deadline_if_that_is_less(kit: Any) ->
 def test_a_call_kept_on_premises_is_classified_all_the_same(scanner: Any, kit: Any) -> None:
     import dataclasses
 
-    from gateway.types import ONPREM_ONLY
+    from gateway.core.types import ONPREM_ONLY
 
     request = dataclasses.replace(kit.make_request(say("ssn 536-90-4399")), zones=ONPREM_ONLY)
     classifier = kit.make_classifier(kit.in_process(scanner))
@@ -238,7 +232,7 @@ def note(event, args):
     if event.startswith("socket.") and not ours:
         seen.append(event)
 sys.addaudithook(note)
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 found = PresidioScanner(ClassifySettings()).scan("mail jane.doe@gmail.com, see https://a.co.uk/x")
 assert "EMAIL_ADDRESS" in {f.type for f in found}, found

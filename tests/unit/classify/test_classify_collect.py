@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from gateway.classify import collect
-from gateway.classify.collect import Collector
+from gateway.classify.text import collect
+from gateway.classify.text.collect import Collector
 
 _PARTS = (
     *("4111", "1111 ", "-1111", "4111 1111 ", "jane", "@corp.com", ".doe", "x" * 90, "1 " * 60),

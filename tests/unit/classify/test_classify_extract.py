@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.catalog import CatalogModel
-from gateway.classify import extract as extract_module
-from gateway.classify.collect import MAX_NODES, PROTOCOL_WORDS, Collector, Unscannable, plain_texts
-from gateway.classify.extract import texts_of
-from gateway.types import DocumentCall, Operation
+from gateway.classify.text import extract as extract_module
+from gateway.classify.text.collect import (
+    MAX_NODES,
+    PROTOCOL_WORDS,
+    Collector,
+    Unscannable,
+    plain_texts,
+)
+from gateway.classify.text.extract import texts_of
+from gateway.config.catalog import CatalogModel
+from gateway.core.types import DocumentCall, Operation
 
 MODEL = CatalogModel("chat", "generate", ("gpu",))
 WORDS = st.sampled_from(["role", "content", "user", "name", "x", "4111 1111", "1111 1111", "", " "])

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify import folding, normalise
-from gateway.classify.additions import is_card_number
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import OVERLAP, WINDOW, PresidioScanner, windows
+from gateway.classify.scanner.additions import is_card_number
+from gateway.classify.scanner.recognizers import OVERLAP, WINDOW, PresidioScanner, windows
+from gateway.classify.text import folding, normalise
 from gateway.config import ClassifySettings
 
 PROFILE = Profile.of(ClassifySettings())

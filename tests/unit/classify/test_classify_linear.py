@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog import CatalogModel
-from gateway.classify.extract import texts_of
-from gateway.classify.memory import segments
-from gateway.types import DocumentCall, Operation
+from gateway.classify.conversations.memory import segments
+from gateway.classify.text.extract import texts_of
+from gateway.config.catalog import CatalogModel
+from gateway.core.types import DocumentCall, Operation
 
 pytestmark = pytest.mark.interpreted  # what is compiled has no bytecodes
 MODEL = CatalogModel("chat", "generate", ("gpu",))

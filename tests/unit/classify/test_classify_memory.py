@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.catalog import CatalogModel
-from gateway.classify import ScanFailed, ScanLate, ScannersBusy, memory
-from gateway.classify.extract import texts_of
-from gateway.classify.memory import (
+from gateway.classify import ScanFailed, ScanLate, ScannersBusy
+from gateway.classify.conversations import memory
+from gateway.classify.conversations.memory import (
     BETWEEN,
     CONTEXT,
     Run,
@@ -25,9 +24,11 @@ from gateway.classify.memory import (
     segments,
 )
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import OVERLAP
+from gateway.classify.scanner.recognizers import OVERLAP
+from gateway.classify.text.extract import texts_of
 from gateway.config import ClassifySettings
-from gateway.types import DocumentCall, Finding, Operation
+from gateway.config.catalog import CatalogModel
+from gateway.core.types import DocumentCall, Finding, Operation
 
 SCOPE = Scope("tenant", "policy", "patterns-1")
 MARKER = "violet anchorage"

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import Restricting
 from gateway.classify import classifier as module
 from gateway.classify.classifier import Classifier
@@ -22,9 +21,10 @@ from gateway.classify.gate.database import Database
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.plan import Signs
 from gateway.classify.patterns.store import Store
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
-from gateway.types import Classification, Finding, InferenceRequest, Tightening
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.types import Classification, Finding, InferenceRequest, Tightening
 
 PROSE = "The gardener waters the tulips before noon and reads a book about rivers. "
 SIGN = "See icon@2x.png, which fires the gate and restricts nothing. "

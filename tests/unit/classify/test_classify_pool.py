@@ -17,17 +17,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway.classify import (
-    NoScan,
-    ScanFailed,
-    ScanLate,
-    ScannersBusy,
-    ScannerUnfit,
-    frames,
-    process,
-)
-from gateway.classify import pool as pool_module
-from gateway.classify.pool import ScanPool, Worker
+from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
+from gateway.classify.scan_workers import frames, process
+from gateway.classify.scan_workers import pool as pool_module
+from gateway.classify.scan_workers.pool import ScanPool, Worker
 from gateway.config import ClassifySettings
 from tests.unit.classify import misbehaving_scanners
 
@@ -355,7 +348,7 @@ def _children() -> set[int]:
             parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
             if (
                 parent == os.getpid()
-                and b"classify.worker" in (stat.parent / "cmdline").read_bytes()
+                and b"scan_workers.worker" in (stat.parent / "cmdline").read_bytes()
             ):
                 found.add(int(stat.parent.name))
     return found

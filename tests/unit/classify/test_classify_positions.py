@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.classify.classifier import Classifier
-from gateway.types import Classification, Operation, Sensitivity
+from gateway.core.types import Classification, Operation, Sensitivity
 from tests.unit.classify.corpus import CARD, UNREADABLE, Body, chat, harmless, positions, tool
 
 PERSONAL, HARMLESS = positions(CARD), positions(harmless(1))

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog import Catalog, CatalogModel
-from gateway.classify import Restricting, ScanFailed, ScanLate, ScannersBusy, canaries, worker
+from gateway.classify import Restricting, ScanFailed, ScanLate, ScannersBusy, canaries
 from gateway.classify.classifier import Classifier
+from gateway.classify.conversations.taint import Taint
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import FirstVerdict, PresidioScanner
-from gateway.classify.spec import worker_spec
-from gateway.classify.taint import Taint
+from gateway.classify.scan_workers import worker
+from gateway.classify.scan_workers.spec import worker_spec
+from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.types import (
     NOT_TIGHTENED,
     Classification,
     DocumentCall,

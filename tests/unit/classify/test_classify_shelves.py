@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.classify.shelves import Lost, Shelves
+from gateway.classify.conversations.shelves import Lost, Shelves
 
 
 class Time:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.classify.taint import LABELLED, TAINT_LOST, TAINTED, Taint
-from gateway.deadline import Deadline
-from gateway.types import (
+from gateway.classify.conversations.taint import LABELLED, TAINT_LOST, TAINTED, Taint
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonDocument,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.classify.classifier import Classifier
-from gateway.types import RequestedOutput, Tensor, TensorCall
+from gateway.core.types import RequestedOutput, Tensor, TensorCall
 
 SSN = "my ssn is 536-90-4399"
 ESCAPED = '{"stop": ["\\u0035\\u0033\\u0036-90-4399"]}'

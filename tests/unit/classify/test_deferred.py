@@ -12,8 +12,8 @@ from typing import Any, Optional, cast
 
 import pytest
 
-from gateway.classify.deferred import Later, deferred
-from gateway.classify.factories import UNUSED
+from gateway.classify.scan_workers.deferred import Later, deferred
+from gateway.classify.scan_workers.factories import UNUSED
 
 HEAVY = """
 class Doc:
@@ -113,7 +113,7 @@ def test_scan_workers_run_without_what_their_presidio_does_not_need() -> None:
     """And get it, as it is, where an operator's recognizer asks for it."""
     code = f"""
 import json, sys
-from gateway.classify.factories import build
+from gateway.classify.scan_workers.factories import build
 from gateway.config import ClassifySettings
 scanner = build(ClassifySettings(), frozenset({{"EMAIL_ADDRESS", "CREDIT_CARD"}}))
 found = scanner.scan("to maria.keller@posteo.example, card 4111 1111 1111 1111")

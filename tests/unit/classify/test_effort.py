@@ -14,12 +14,13 @@ from collections.abc import Callable
 import pytest
 import regex
 
-from gateway.classify import TooMany, decoding, normalise, numbers, spelled
-from gateway.classify.effort import MOST, left, limited, spend
+from gateway.classify import TooMany
 from gateway.classify.patterns.automaton import Automaton
 from gateway.classify.patterns.finder import Finder
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import FirstVerdict, PresidioScanner
+from gateway.classify.scanner.effort import MOST, left, limited, spend
+from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
+from gateway.classify.text import decoding, normalise, numbers, spelled
 from gateway.config import ClassifySettings
 
 LARGEST = 65_000

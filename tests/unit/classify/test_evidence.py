@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stdnum import iban
 
+from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.evidence import (
     ADDRESS,
     CARD_IN_GROUPS,
@@ -26,10 +27,9 @@ from gateway.classify.evidence import (
     may_be_social_security,
 )
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.memory import BETWEEN
 from gateway.classify.patterns.store import Store
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 from tests.unit.classify import test_gate
 

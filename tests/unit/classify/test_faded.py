@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from gateway.classify.faded import DOUBTFUL, NOT_MARKED, STAYS, Faded
+from gateway.classify.conversations.faded import DOUBTFUL, NOT_MARKED, STAYS, Faded
 
 ROOM, KEEP_S = 1024, 80.0
 MADE_FOR = 4 * ROOM

@@ -22,11 +22,11 @@ from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import Needs
 from gateway.classify.patterns.store import Store
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
-from gateway.oip import grpc, rest
-from gateway.oip.datatypes import join
-from gateway.types import Operation, TensorCall
+from gateway.core.types import Operation, TensorCall
+from gateway.protocols.oip import grpc, rest
+from gateway.protocols.oip.datatypes import join
 from tests.unit.classify import written_forms as forms
 from tests.unit.classify.corpus import Body, Said, positions
 from tests.unit.classify.written_forms import Value

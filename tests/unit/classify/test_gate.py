@@ -20,7 +20,7 @@ from gateway.classify.gate.database import scan_all
 from gateway.classify.gate.needs import UNKNOWN, Need, Needs
 from gateway.classify.gate.recognized import needs_of
 from gateway.classify.patterns.store import Store
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 
 TYPES = frozenset({"BADGE"})

@@ -18,17 +18,8 @@ from gateway.classify.gate.recognized import SIGNS
 from gateway.classify.gate.triggers import DIGITS
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.superset import Superset
-from gateway.classify.patterns.syntax import (
-    Alt,
-    Chars,
-    Node,
-    Repeat,
-    Seq,
-    char_sets,
-    extent,
-    parse,
-)
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, char_sets, extent, parse
+from gateway.classify.scanner.recognizers import PresidioScanner
 
 _FLAGS = 26  # as Presidio compiles
 _TRIES = 30

@@ -11,11 +11,11 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify import folding
 from gateway.classify.gate import necessary, triggers
 from gateway.classify.gate.database import Database, Sought
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.syntax import char_sets, parse
+from gateway.classify.text import folding
 
 DOTALL, CASELESS = 16, 2
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gateway.classify import ScanLate
-from gateway.classify.long_reads import LONG, LongReads
-from gateway.classify.pool import ScanPool
+from gateway.classify.scan_workers.long_reads import LONG, LongReads
+from gateway.classify.scan_workers.pool import ScanPool
 from gateway.config import ClassifySettings
-from gateway.types import Finding
+from gateway.core.types import Finding
 from tests.unit.classify.test_classify_pool import spec
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog import Catalog, CatalogModel
 from gateway.classify import ScannerUnfit
 from gateway.classify.classifier import Classifier, names_search
 from gateway.classify.names import Names, engines
 from gateway.classify.names.local import LocalNames
 from gateway.classify.names.presidio import PresidioNames
 from gateway.classify.names.triton import TritonNames
-from gateway.classify.spec import worker_spec
+from gateway.classify.scan_workers.spec import worker_spec
 from gateway.config import ClassifySettings
-from gateway.types import Finding, Tightening
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.types import Finding, Tightening
 
 
 class NothingFound:

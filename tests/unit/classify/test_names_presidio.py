@@ -19,7 +19,7 @@ from gateway.classify.names import FULL_NAME
 from gateway.classify.names.local import UnmeasuredLanguage
 from gateway.classify.names.presidio import PresidioNames, languages, worker_spec
 from gateway.config import ClassifySettings, NamesSettings
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 ADA = "Please ask Ada Lovelace about it."
 RECOGNIZERS = "tests.unit.classify.presidio_recognizers"

@@ -6,11 +6,11 @@ import pytest
 from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
-from gateway.classify.engine import BlankNlpEngine
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES
 from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.recognizer import NamesRecognizer, loaded
+from gateway.classify.scanner.engine import BlankNlpEngine
 
 LANGUAGES = tuple(card(WEIGHTS)["languages"])
 

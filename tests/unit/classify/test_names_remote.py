@@ -15,11 +15,9 @@ from gateway.classify.names import remote
 from gateway.classify.names.features import COLUMNS
 from gateway.classify.names.labels import LABELS
 from gateway.classify.names.remote import MOST_WINDOWS, RemoteModel
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
-from gateway.oip.grpc import encode_response
-from gateway.oip.reply import TensorReply
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
+from gateway.core.types import (
     ONPREM_ONLY,
     Frame,
     GrpcMessage,
@@ -32,6 +30,8 @@ from gateway.types import (
     Tensor,
     TensorCall,
 )
+from gateway.protocols.oip.grpc import encode_response
+from gateway.protocols.oip.reply import TensorReply
 
 MARKER = "MARKER-2b7c-SECRET"
 ROWS = np.ones((2, 32, COLUMNS), dtype=np.int32)

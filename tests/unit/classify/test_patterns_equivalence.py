@@ -21,11 +21,11 @@ from presidio_analyzer import (
 from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
 from presidio_analyzer.nlp_engine import NlpArtifacts, NoOpNlpEngine, SpacyNlpEngine
 
-from gateway.classify.engine import BlankNlpEngine, build_engine
 from gateway.classify.patterns.context import Words
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.patterns.narrowing import Narrowing
 from gateway.classify.patterns.store import Store
+from gateway.classify.scanner.engine import BlankNlpEngine, build_engine
 from gateway.config import ClassifySettings
 from tests.unit.classify import patterns_rig as rig
 

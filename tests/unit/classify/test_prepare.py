@@ -12,8 +12,8 @@ import pytest
 
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.patterns.store import Store
-from gateway.classify.pool import ScanPool
-from gateway.classify.spec import worker_spec
+from gateway.classify.scan_workers.pool import ScanPool
+from gateway.classify.scan_workers.spec import worker_spec
 from gateway.config import ClassifySettings
 
 SETTINGS = ClassifySettings(restrict=("US_SSN",), names={"engine": "off"})  # a small gate

@@ -14,10 +14,10 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from gateway.classify.classifier import Classifier
-from gateway.classify.tensors import MOST_BYTES, spelled_texts
-from gateway.oip import grpc, rest
-from gateway.oip.datatypes import join
-from gateway.types import Classification, RequestedOutput, Tensor, TensorCall
+from gateway.classify.tensor_inputs.tensors import MOST_BYTES, spelled_texts
+from gateway.core.types import Classification, RequestedOutput, Tensor, TensorCall
+from gateway.protocols.oip import grpc, rest
+from gateway.protocols.oip.datatypes import join
 
 TYPES = {
     "INT8": "i1", "UINT8": "u1", "INT16": "<i2", "UINT16": "<u2", "INT32": "<i4",

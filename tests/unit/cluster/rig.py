@@ -19,11 +19,11 @@ from gateway.cluster.membership import Membership
 from gateway.cluster.owner import Owner
 from gateway.cluster.view import View
 from gateway.config import ClusterSettings
-from gateway.deadline import Deadline
-from gateway.dispatch import Dispatcher
-from gateway.errors import DeadlineExceeded, UpstreamUnreachable
-from gateway.pipeline import Pipeline
-from gateway.types import Zone
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
+from gateway.core.types import Zone
+from gateway.pipeline.dispatch import Dispatcher
+from gateway.pipeline.pipeline import Pipeline
 from tests.unit.harness import (
     Plan,
     Rig,

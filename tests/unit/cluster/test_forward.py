@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from gateway.cluster.messages import Kind, Messages, pack, pack_words, unpack_call, unpack_words
-from gateway.deadline import Deadline
-from gateway.errors import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import (
     DeadlineExceeded,
     DeadlineUnmeetable,
     OnpremUnavailable,
@@ -17,7 +17,7 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.types import ONPREM_ONLY, Tensor, TensorCall, Zone
+from gateway.core.types import ONPREM_ONLY, Tensor, TensorCall, Zone
 from tests.unit.cluster.rig import Cluster, Line, running
 from tests.unit.harness import (
     FAILS,

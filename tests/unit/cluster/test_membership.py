@@ -13,8 +13,8 @@ from gateway.accounting.metrics import Metrics
 from gateway.cluster import Answers
 from gateway.cluster.membership import Membership, pack_told, unpack_told
 from gateway.cluster.view import Told, View
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, UpstreamUnreachable
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
 from tests.unit.cluster.rig import settings
 from tests.unit.harness import LeapingLoop, now_s, run
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.backends import Cleared
 from gateway.cluster.failures import packed, raised
 from gateway.cluster.messages import (
     Abroad,
@@ -25,7 +24,7 @@ from gateway.cluster.messages import (
     unpack_words,
 )
 from gateway.cluster.owner import staying, unknown
-from gateway.errors import (
+from gateway.core.errors import (
     DeadlineExceeded,
     DeadlineUnmeetable,
     EgressForbidden,
@@ -42,7 +41,7 @@ from gateway.errors import (
     UpstreamSilent,
     UpstreamUnreachable,
 )
-from gateway.types import (
+from gateway.core.types import (
     EVERYWHERE,
     Classification,
     Decision,
@@ -61,6 +60,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.endpoints.connectors import Cleared
 from tests.unit.harness import request, run
 
 TENSORS = TensorCall(

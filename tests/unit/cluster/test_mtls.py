@@ -17,8 +17,8 @@ from gateway.cluster.links import CALL, STATE, TlsLink
 from gateway.cluster.listener import Listener
 from gateway.cluster.messages import Kind, Messages, pack
 from gateway.config import ClusterSettings, ConfigError, PeerSettings
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, UpstreamFailed, UpstreamUnreachable
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, UpstreamFailed, UpstreamUnreachable
 from tests.unit.cluster.authority import Authority
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands import check
+from gateway.cli import check
 from gateway.config import ConfigError, parse
 
 SERVERS = """

@@ -13,18 +13,13 @@ import pytest
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.elsewhere import CloudsElsewhere
 from gateway.cluster.turns import Asking, Granting, OwnerGone, Queues, TurnElsewhere
-from gateway.deadline import Deadline
-from gateway.errors import DeadlineExceeded, Saturated
-from gateway.fleet import Fleet
-from gateway.group import NoServer, Spilled
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, Saturated
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, WireProtocol
+from gateway.endpoints.fleet import Fleet
 from gateway.scheduling.calls import Call, Leave
-from gateway.scheduling.latency import Tail
-from gateway.types import (
-    DocumentCall,
-    InferenceRequest,
-    Operation,
-    WireProtocol,
-)
+from gateway.scheduling.estimates.latency import Tail
+from gateway.scheduling.group import NoServer, Spilled
 
 OWN: Any = "a turn of its own queue"
 GROUP = ("gpu-1", "gpu-2")

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gateway.audit.actions import Actions
+from gateway.accounting.audit.actions import Actions
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.live.decisions import Decisions, WatchedLog
+from gateway.accounting.live.feed import Feed
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import LimitSettings, OperatorSettings
-from gateway.console import page
-from gateway.console.decisions import Decisions, WatchedLog
-from gateway.console.feed import Feed
-from gateway.console.front import ConsoleFront
-from gateway.console.operators import IssuedIds, Operators
-from gateway.console.picture import Picture, Sight
-from gateway.console.spend import BudgetSpend
-from gateway.fronts.http import App
-from gateway.ledger.limits import Limits
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.server.console import page
+from gateway.server.console.front import ConsoleFront
+from gateway.server.console.operators import IssuedIds, Operators
+from gateway.server.console.picture import Picture, Sight
+from gateway.server.console.spend import BudgetSpend
+from gateway.server.http import App
 from tests.unit.fronts.http_rig import Pipeline, services
 from tests.unit.harness import Rig, Setup, Site, cloud, now_s, onprem
 

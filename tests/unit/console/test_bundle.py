@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.console.page import STATIC, files
+from gateway.server.console.page import STATIC, files
 
-WEB = Path(__file__).parents[3] / "gateway" / "console" / "web"
+WEB = Path(__file__).parents[3] / "gateway" / "server" / "console" / "web"
 _BUILT_FROM = ("public/icon.svg", "index.html", "package-lock.json", "vite.config.js")
 
 
@@ -23,7 +23,7 @@ def test_the_page_was_built_from_the_sources_beside_it() -> None:
     for name in sorted([*sources, *_BUILT_FROM]):
         digest.update(name.encode() + b"\0" + (WEB / name).read_bytes() + b"\0")
     told = (STATIC / "source.sha256").read_text().strip()
-    assert digest.hexdigest() == told, "run `npm ci && npm run build` in gateway/console/web"
+    assert digest.hexdigest() == told, "run `npm ci && npm run build` in gateway/server/console/web"
 
 
 def test_a_build_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_build_gives_the_same_bytes(tmp_path: Path) -> None:
     if npm is None:
         pytest.skip("node is not installed")
     if not (WEB / "node_modules").is_dir():
-        pytest.skip("run `npm ci` in gateway/console/web first")
+        pytest.skip("run `npm ci` in gateway/server/console/web first")
     ended = subprocess.run(
         [npm, "run", "build", "--", "--outDir", str(tmp_path), "--emptyOutDir"],
         cwd=WEB, capture_output=True, text=True, check=False,

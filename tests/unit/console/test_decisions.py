@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.accounting.live.decisions import _AT_ONCE, _OPEN, Decisions, WatchedLog
 from gateway.accounting.records import RecordUnwritable
-from gateway.console.decisions import _AT_ONCE, _OPEN, Decisions, WatchedLog
 from tests.unit.console.console_rig import attempt, record
 from tests.unit.harness import MemoryLog
 from tests.unit.spill.clock import HandClock

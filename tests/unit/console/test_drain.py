@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import OnpremUnavailable
-from gateway.spill import SpillStop
+from gateway.accounting.spill import SpillStop
+from gateway.core.errors import OnpremUnavailable
 from tests.unit.console.console_rig import Desk
 from tests.unit.harness import Plan, Rig, Setup, cloud, onprem, request, run
 from tests.unit.spill.clock import HandClock

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gateway.console import words
-from gateway.console.decisions import Seen
-from gateway.console.explanation import explanation, headline, sentences, summary
+from gateway.accounting.live import words
+from gateway.accounting.live.decisions import Seen
+from gateway.accounting.live.explanation import explanation, headline, sentences, summary
 from tests.unit.console.console_rig import attempt, record
 
 REASONS = (Path(__file__).parents[3] / "docs" / "reasons.md").read_text()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.console.decisions import Decisions
-from gateway.console.feed import BEAT_TICKS, Events, Feed, Looker, TooManyLook
+from gateway.accounting.live.decisions import Decisions
+from gateway.accounting.live.feed import BEAT_TICKS, Events, Feed, Looker, TooManyLook
 from tests.unit.console.console_rig import Desk, record, told
 from tests.unit.harness import now_s, request, run
 

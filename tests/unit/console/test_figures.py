@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.console import figures
-from gateway.console.decisions import Figures, Path, Second
+from gateway.accounting.live.decisions import Figures, Path, Second
+from gateway.server.console import figures
 
 
 def call(

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from gateway.accounting.audit.actions import Noticed
 from gateway.accounting.records import Durable
-from gateway.audit.actions import Noticed
 from gateway.config import OperatorSettings
 from tests.unit.console.console_rig import Desk, told
 from tests.unit.fronts.http_rig import Answer, Client, serving

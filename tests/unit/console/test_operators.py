@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from gateway import ambient, config
-from gateway.callers.issued import TRUSTED_S
-from gateway.callers.key_form import digest_of, new_key
-from gateway.callers.key_store import KeyRecord
+from gateway import config
+from gateway.auth.issued import TRUSTED_S
+from gateway.auth.key_form import digest_of, new_key
+from gateway.auth.key_store import KeyRecord
 from gateway.config import OperatorSettings
-from gateway.console.operators import LOCAL, Operators
-from gateway.errors import Forbidden, GatewayError, Unauthenticated, Unverifiable
+from gateway.core import ambient
+from gateway.core.errors import Forbidden, GatewayError, Unauthenticated, Unverifiable
+from gateway.server.console.operators import LOCAL, Operators
 from tests.unit.callers.rig import Vault
 
 LOCALLY = {"host": "127.0.0.1:8080"}

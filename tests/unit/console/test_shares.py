@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from gateway.console import shares as parts
-from gateway.console import together
-from gateway.console.decisions import Decisions
-from gateway.console.shares import Share, Shares, parsed_id
+from gateway.accounting.live import shares as parts
+from gateway.accounting.live.decisions import Decisions
+from gateway.accounting.live.shares import Share, Shares, parsed_id
+from gateway.server.console import together
 from tests.unit.console.console_rig import attempt, record
 from tests.unit.harness import now_s, run
 

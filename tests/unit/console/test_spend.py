@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway import ambient
-from gateway.console.spend import BudgetSpend, LedgerSpend
-from gateway.ledger.limits import Limits
-from gateway.ledger.opening import opened
-from gateway.ledger.reading import LedgerReader
-from gateway.ledger.report import Question
-from gateway.pricing import nano
-from gateway.spill import SpillBudgets
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.opening import opened
+from gateway.accounting.ledger.reading import LedgerReader
+from gateway.accounting.ledger.report import Question
+from gateway.accounting.pricing import nano
+from gateway.accounting.spill import SpillBudgets
+from gateway.core import ambient
+from gateway.server.console.spend import BudgetSpend, LedgerSpend
 from tests.unit.ledger.entries import DAY_S, abroad, at_home
 from tests.unit.spill.clock import HandClock
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from gateway.__main__ import main
-from gateway.commands import demo
+from gateway.cli import demo
 from gateway.demo import gateway_process
 from gateway.demo.plan import PHASES
 from gateway.demo.proof import weigh

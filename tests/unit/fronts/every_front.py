@@ -11,10 +11,8 @@ from typing import Any
 
 import grpc.aio
 
-from gateway.catalog import Catalog, CatalogModel
-from gateway.fronts import Services, kserve, openai
-from gateway.fronts.http import App
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.types import (
     GrpcMessage,
     InferenceReply,
     InferenceRequest,
@@ -22,6 +20,10 @@ from gateway.types import (
     ServerEvent,
     WireProtocol,
 )
+from gateway.server import Services
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import front as openai
 from tests.unit.fronts import http_rig
 from tests.unit.grpc_rig import infer_request, infer_response, running_front, told
 

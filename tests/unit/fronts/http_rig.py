@@ -11,15 +11,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.callers import Callers
-from gateway.catalog import Catalog, CatalogModel
+from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.errors import NoEligibleEndpoint, UpstreamRefused
-from gateway.fronts import Services
-from gateway.http.connection import HttpConnection
-from gateway.http.server import HttpServer
-from gateway.listeners import bound
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.errors import NoEligibleEndpoint, UpstreamRefused
+from gateway.core.types import (
     Frame,
     InferenceReply,
     InferenceRequest,
@@ -28,6 +24,10 @@ from gateway.types import (
     Sensitivity,
     Zone,
 )
+from gateway.protocols.http.connection import HttpConnection
+from gateway.protocols.http.server import HttpServer
+from gateway.protocols.listeners import bound
+from gateway.server import Services
 
 PLACEMENT = Placement(Zone.ONPREM, "gpu", "onprem_room", 1, Sensitivity.RESTRICTED, 0.0015)
 HANG = object()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.fronts import Services, intake
-from gateway.tracing import UNTRACED
-from gateway.types import InferenceRequest
+from gateway.core.tracing import UNTRACED
+from gateway.core.types import InferenceRequest
+from gateway.server import Services, intake
 from tests.unit.fronts import http_rig
 from tests.unit.fronts.every_front import MODEL, answering, catalog, every_front
 from tests.unit.grpc_rig import infer_request, running_front

@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from gateway.errors import BodyTooLarge
-from gateway.fronts import compression
+from gateway.core.errors import BodyTooLarge
+from gateway.server import compression
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from gateway.callers import Callers
+from gateway.auth import Callers
 from gateway.config import KeySettings, TenantSettings
-from gateway.fronts import Services
-from gateway.types import EVERYWHERE, ONPREM_ONLY, InferenceReply, InferenceRequest, Zone
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceReply, InferenceRequest, Zone
+from gateway.server import Services
 from tests.unit.callers.rig import Vault
 from tests.unit.fronts import http_rig
 from tests.unit.fronts.every_front import MODEL, answering, catalog, every_front

@@ -12,15 +12,15 @@ import grpc
 import grpc.aio
 import pytest
 
-from gateway.callers import Callers
+from gateway.auth import Callers
 from gateway.config import LimitSettings
-from gateway.errors import BodiesFull, BodyTooLarge
-from gateway.fronts import compression
-from gateway.held_bytes import HeldBytes, Share
-from gateway.http2 import Code
-from gateway.http2.bounds import CONNECTION_WINDOW
-from gateway.http2.exchange import Exchange
-from gateway.types import InferenceReply, InferenceRequest
+from gateway.core.errors import BodiesFull, BodyTooLarge
+from gateway.core.held_bytes import HeldBytes, Share
+from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.protocols.http2 import Code
+from gateway.protocols.http2.bounds import CONNECTION_WINDOW
+from gateway.protocols.http2.exchange import Exchange
+from gateway.server import compression
 from tests.unit.grpc_rig import (
     Pipeline,
     RunningFront,

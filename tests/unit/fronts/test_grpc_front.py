@@ -12,9 +12,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from gateway.callers import Callers
+from gateway.auth import Callers
 from gateway.config import LimitSettings
-from gateway.errors import (
+from gateway.core.errors import (
     DeadlineExceeded,
     Forbidden,
     GatewayError,
@@ -25,8 +25,7 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.fronts.grpc import GrpcFront
-from gateway.types import (
+from gateway.core.types import (
     ONPREM_ONLY,
     Frame,
     GrpcMessage,
@@ -36,6 +35,7 @@ from gateway.types import (
     RestBody,
     ServerEvent,
 )
+from gateway.server.grpc.front import GrpcFront
 from tests.laps import within
 from tests.unit.grpc_rig import (
     OPTIONS,

@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from gateway.fronts.grpc import ONPREM_SERVICE
+from gateway.server.grpc.front import ONPREM_SERVICE
 from tests.unit.grpc_rig import (
     FakeInspection,
     Pipeline,

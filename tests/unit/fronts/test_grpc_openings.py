@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from gateway.callers import Callers
+from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.types import EVERYWHERE, ONPREM_ONLY, InferenceRequest
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceRequest
 from tests.unit.callers.rig import Vault
 from tests.unit.grpc_rig import Pipeline, RunningFront, infer_request, key, running_front
 from tests.unit.http2.peers import (

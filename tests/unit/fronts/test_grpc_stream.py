@@ -17,10 +17,10 @@ import tritonclient.grpc
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from gateway.callers import Callers
-from gateway.errors import UpstreamFailed
-from gateway.fronts.grpc_stream import MAX_IN_FLIGHT
-from gateway.types import Frame, GrpcMessage, InferenceReply, InferenceRequest
+from gateway.auth import Callers
+from gateway.core.errors import UpstreamFailed
+from gateway.core.types import Frame, GrpcMessage, InferenceReply, InferenceRequest
+from gateway.server.grpc.stream import MAX_IN_FLIGHT
 from tests.laps import within
 from tests.unit.grpc_rig import (
     PLACEMENT,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.fronts import kserve
-from gateway.fronts.hosts import HostNotAllowed, Hosts, OriginNotAllowed
-from gateway.fronts.http import App
+from gateway.server.hosts import HostNotAllowed, Hosts, OriginNotAllowed
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
 from tests.live import serving as live
 from tests.unit.fronts.http_rig import Client, Pipeline, services, serving
 

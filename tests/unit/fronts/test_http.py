@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.errors import GatewayError, Saturated
-from gateway.fronts import kserve
-from gateway.fronts.http import App, ClosingResponse, Front, exchange_of, read_body
-from gateway.fronts.intake import Arrival
+from gateway.core.errors import GatewayError, Saturated
+from gateway.server.http import App, ClosingResponse, Front, exchange_of, read_body
+from gateway.server.intake import Arrival
+from gateway.server.kserve import front as kserve
 from tests.laps import within
 
 from .http_rig import HANG, Client, Pipeline, ask, head, services, serving

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.config import KeySettings
-from gateway.errors import (
+from gateway.core.errors import (
     DeadlineUnmeetable,
     GatewayError,
     OnpremUnavailable,
@@ -21,20 +21,13 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.fronts import kserve
-from gateway.fronts.http import App
-from gateway.http.exchange import Exchange
-from gateway.oip import grpc
-from gateway.oip.datatypes import MAX_TENSORS
-from gateway.oip.reply import TensorReply
-from gateway.types import (
-    ONPREM_ONLY,
-    JsonBody,
-    RestBody,
-    Tensor,
-    TensorCall,
-    WireProtocol,
-)
+from gateway.core.types import ONPREM_ONLY, JsonBody, RestBody, Tensor, TensorCall, WireProtocol
+from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.oip import grpc
+from gateway.protocols.oip.datatypes import MAX_TENSORS
+from gateway.protocols.oip.reply import TensorReply
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
 
 from .http_rig import ANSWER, Answer, Metadata, Pipeline, ask, services, serving
 

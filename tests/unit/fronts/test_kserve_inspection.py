@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.config import KeySettings
-from gateway.fronts import kserve
-from gateway.fronts.http import App
-from gateway.http.exchange import Exchange
+from gateway.protocols.http.exchange import Exchange
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
 
 from .http_rig import Answer, Client, Metadata, Pipeline, ask, head, services, serving
 

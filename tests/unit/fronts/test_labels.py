@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import GatewayError
-from gateway.fronts import labels, openai, ops
-from gateway.fronts.http import App
-from gateway.types import (
+from gateway.core.errors import GatewayError
+from gateway.core.types import (
     ONPREM_ONLY,
     DocumentCall,
     InferenceRequest,
@@ -18,6 +16,9 @@ from gateway.types import (
     Tensor,
     TensorCall,
 )
+from gateway.server import labels, ops
+from gateway.server.http import App
+from gateway.server.openai import front as openai
 from tests.unit.fronts import http_rig
 from tests.unit.fronts.every_front import MODEL, PROMPT, TENSOR, answering, catalog, every_front
 from tests.unit.grpc_rig import failure, infer_request, running_front, told

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog import Catalog, CatalogModel
-from gateway.errors import RequestRejected
-from gateway.fronts import openai_documents
-from gateway.fronts.openai_errors import error_document
-from gateway.types import Operation
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.errors import RequestRejected
+from gateway.core.types import Operation
+from gateway.server.openai import documents as openai_documents
+from gateway.server.openai.errors import error_document
 
 CATALOG = Catalog(
     {

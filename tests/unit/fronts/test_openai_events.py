@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.errors import UpstreamUnreachable
-from gateway.fronts.openai_events import EventBytes
-from gateway.types import Frame, Operation, ServerEvent, Sink
+from gateway.core.errors import UpstreamUnreachable
+from gateway.core.types import Frame, Operation, ServerEvent, Sink
+from gateway.server.openai.events import EventBytes
 
 pytestmark = pytest.mark.anyio
 

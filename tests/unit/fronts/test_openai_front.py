@@ -15,10 +15,10 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from gateway.callers import Callers
-from gateway.catalog import Catalog, CatalogModel
+from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.errors import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.errors import (
     DeadlineExceeded,
     DeadlineUnmeetable,
     Draining,
@@ -31,9 +31,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.fronts import Services, openai
-from gateway.fronts.http import App
-from gateway.types import (
+from gateway.core.types import (
     DocumentCall,
     InferenceReply,
     InferenceRequest,
@@ -41,6 +39,9 @@ from gateway.types import (
     RestBody,
     ServerEvent,
 )
+from gateway.server import Services
+from gateway.server.http import App
+from gateway.server.openai import front as openai
 from tests.laps import within
 from tests.unit.fronts.http_rig import HANG, Metadata, Pipeline, serving
 from tests.unit.threads import counted

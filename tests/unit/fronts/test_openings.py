@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from gateway.callers import Callers
-from gateway.catalog import Catalog, CatalogModel
+from gateway.auth import Callers
 from gateway.config import KeySettings
-from gateway.fronts import Services, kserve, openai
-from gateway.fronts.http import App
-from gateway.http.server import HttpServer
-from gateway.listeners import bound
-from gateway.types import EVERYWHERE, ONPREM_ONLY, InferenceReply, InferenceRequest
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceReply, InferenceRequest
+from gateway.protocols.http.server import HttpServer
+from gateway.protocols.listeners import bound
+from gateway.server import Services
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import front as openai
 from tests.unit.callers.rig import Vault
 from tests.unit.fronts import http_rig
 from tests.unit.fronts.every_front import PROMPT, TENSOR, answering

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from gateway.accounting.ledger.report import BadQuestion, Question
 from gateway.accounting.metrics import Metrics
 from gateway.config import KeySettings
-from gateway.fronts.http import App
-from gateway.fronts.ops import OpsFront
-from gateway.ledger.report import BadQuestion, Question
+from gateway.server.http import App
+from gateway.server.ops import OpsFront
 from tests.unit.fronts.http_rig import (
     Answer,
     Client,

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from tritonclient.grpc import service_pb2
 
-from gateway.catalog import Catalog, CatalogModel
 from gateway.config import LimitSettings, QueueSettings
-from gateway.fronts import Services, kserve, openai
-from gateway.fronts.http import App
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.server import Services
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import front as openai
 from tests.unit.fronts import http_rig
 from tests.unit.grpc_rig import failure, infer_request, running_front, told
 from tests.unit.harness import ANSWERS, HANGS, MODEL, Rig, Setup, cloud, onprem, request

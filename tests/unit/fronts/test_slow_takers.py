@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from gateway.fronts import Services, kserve
-from gateway.fronts.http import App
-from gateway.held_bytes import AnswerBytes, HeldBytes
-from gateway.http2 import Code
-from gateway.types import GrpcMessage, InferenceReply, InferenceRequest, OneFrame, RestBody
+from gateway.core.held_bytes import AnswerBytes, HeldBytes
+from gateway.core.types import GrpcMessage, InferenceReply, InferenceRequest, OneFrame, RestBody
+from gateway.protocols.http2 import Code
+from gateway.server import Services
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
 from tests.unit.fronts.http_rig import PLACEMENT, Pipeline, services, serving
 from tests.unit.grpc_rig import PLACEMENT as GRPC_PLACEMENT
 from tests.unit.grpc_rig import infer_request, running_front
@@ -111,7 +112,7 @@ async def test_who_takes_nothing_of_an_answer_is_gone(monkeypatch: pytest.Monkey
 
 
 def _as_taken() -> Any:
-    from gateway.http.exchange import Exchange
+    from gateway.protocols.http.exchange import Exchange
 
     return Exchange.reply_as_taken
 
@@ -199,7 +200,7 @@ async def test_an_answer_of_grpc_is_held_until_its_caller_has_taken_it() -> None
 async def test_who_takes_nothing_of_an_answer_of_grpc_is_reset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.fronts.grpc_server._STALL_S", 0.1)
+    monkeypatch.setattr("gateway.server.grpc.server._STALL_S", 0.1)
     asked = infer_request().SerializeToString()
     async with grpc_gateway() as run, caller(run.port) as peer:
         peer.send(peer.head(1, grpc_request(INFER)))

@@ -19,16 +19,17 @@ from cryptography import x509
 from pydantic import SecretStr
 from tritonclient.grpc import service_pb2_grpc
 
-from gateway.callers import Callers
-from gateway.callers.certificates import ConfiguredCertificates
+from gateway.auth import Callers
+from gateway.auth.certificates import ConfiguredCertificates
 from gateway.config import CertificateSettings, ConfigError, KeySettings, TenantSettings
-from gateway.fronts import kserve, openai
-from gateway.fronts.grpc import GrpcFront
-from gateway.fronts.http import App
-from gateway.http.server import HttpServer
-from gateway.listeners import bound
-from gateway.tls import TlsFiles, listening
-from gateway.types import ONPREM_ONLY, InferenceReply, InferenceRequest
+from gateway.core.types import ONPREM_ONLY, InferenceReply, InferenceRequest
+from gateway.protocols.http.server import HttpServer
+from gateway.protocols.listeners import bound
+from gateway.protocols.tls import TlsFiles, listening
+from gateway.server.grpc.front import GrpcFront
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import front as openai
 from tests.unit.fronts import http_rig
 from tests.unit.fronts.every_front import MODEL, TENSOR, answering, catalog
 from tests.unit.grpc_rig import OPTIONS, infer_request

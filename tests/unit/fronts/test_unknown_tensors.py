@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog import CatalogModel, TensorNames
-from gateway.fronts import Services, kserve
-from gateway.fronts.http import App
-from gateway.types import Endpoint, ServedModel, Zone
+from gateway.config.catalog import CatalogModel, TensorNames
+from gateway.core.types import Endpoint, ServedModel, Zone
+from gateway.server import Services
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
 from tests.unit.fronts import http_rig
 from tests.unit.grpc_rig import failure, infer_request, running_front, told
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gateway.breaker import Breaker
 from gateway.config import HealthSettings
-from gateway.health.lane import LaneHealth
+from gateway.endpoints.health.breaker import Breaker
+from gateway.endpoints.health.lane import LaneHealth
 
 
 class Known(NamedTuple):

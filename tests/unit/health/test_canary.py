@@ -9,9 +9,9 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-from gateway.health import canary
-from gateway.oip.grpc import encode_request
-from gateway.types import DocumentCall, Operation, TensorCall
+from gateway.core.types import DocumentCall, Operation, TensorCall
+from gateway.endpoints.health import canary
+from gateway.protocols.oip.grpc import encode_request
 
 MODELS = Path(__file__).parents[3] / "models"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import HealthSettings
-from gateway.health.lane import Answer, Doubt, LaneHealth, Verdict
+from gateway.endpoints.health.lane import Answer, Doubt, LaneHealth, Verdict
 from tests.unit.health.hands import COLD, WARM, Bed, Hands, Known
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import HealthSettings
-from gateway.health.patience import give_up_s
-from gateway.types import DocumentCall, JsonDocument, Operation, Payload, TensorCall
+from gateway.core.types import DocumentCall, JsonDocument, Operation, Payload, TensorCall
+from gateway.endpoints.health.patience import give_up_s
 from tests.unit.harness import now_s, request, run
 from tests.unit.health.hands import Known
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import UpstreamUnreachable
-from gateway.groups import Execution
-from gateway.place import Place
-from gateway.routing.policy import Policy
-from gateway.tending import Tending
-from gateway.types import DocumentCall, InferenceRequest, Operation, Payload, ServedModel, Zone
-from gateway.watch import Watch
+from gateway.core.errors import UpstreamUnreachable
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, ServedModel, Zone
+from gateway.endpoints.health.tending import Tending
+from gateway.endpoints.place import Place
+from gateway.endpoints.watch import Watch
+from gateway.scheduling.groups import Execution
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,
     HANGS,

@@ -14,12 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.config import KeySettings
-from gateway.errors import GatewayError
-from gateway.fronts import kserve
-from gateway.fronts.http import App, Front, exchange_of, read_body
-from gateway.fronts.intake import Arrival
-from gateway.http.connection import HttpConnection
-from gateway.types import EVERYWHERE
+from gateway.core.errors import GatewayError
+from gateway.core.types import EVERYWHERE
+from gateway.protocols.http.connection import HttpConnection
+from gateway.server.http import App, Front, exchange_of, read_body
+from gateway.server.intake import Arrival
+from gateway.server.kserve import front as kserve
 from tests.unit.fronts.http_rig import Client, Pipeline, head, services, serving
 
 pytestmark = pytest.mark.anyio

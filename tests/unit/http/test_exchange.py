@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BodyTooLarge
-from gateway.http import ClientLeft
-from gateway.http.connection import LINGER_S, HttpConnection
-from gateway.http.exchange import Exchange
-from gateway.http.head import Head
-from gateway.http.server import HttpServer
-from gateway.listeners import bound
-from gateway.types import Sink
+from gateway.core.errors import BodyTooLarge
+from gateway.core.types import Sink
+from gateway.protocols.http import ClientLeft
+from gateway.protocols.http.connection import LINGER_S, HttpConnection
+from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.http.head import Head
+from gateway.protocols.http.server import HttpServer
+from gateway.protocols.listeners import bound
 from tests.unit.fronts.http_rig import HANG, Client, head
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.fronts import kserve
-from gateway.fronts.http import App
-from gateway.http.framing import Framing, NotStrict
+from gateway.protocols.http.framing import Framing, NotStrict
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
 from tests.unit.fronts.http_rig import Pipeline, services, serving
 
 pytestmark = pytest.mark.anyio

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import MalformedBody, MethodNotAllowed, RequestRejected, RouteNotFound
-from gateway.fronts import kserve
-from gateway.fronts.http import App
-from gateway.http import head as guard
-from gateway.http.head import Head
+from gateway.core.errors import MalformedBody, MethodNotAllowed, RequestRejected, RouteNotFound
+from gateway.protocols.http import head as guard
+from gateway.protocols.http.head import Head
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
 from tests.unit.fronts.http_rig import Answer, Client, Metadata, Pipeline, services, serving
 
 SECRET = "4111111111111111"

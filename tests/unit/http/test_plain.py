@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.http import plain
-from gateway.http.head import MAX_HEAD_BYTES, MAX_HEADERS, Field, Head, check
+from gateway.protocols.http import plain
+from gateway.protocols.http.head import MAX_HEAD_BYTES, MAX_HEADERS, Field, Head, check
 
 BODY = b'{"model":"m"}'
 USUAL = [

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.grpc_wire import GrpcWire, field, fields_of
-from gateway.backends.oip_grpc_failures import ours
-from gateway.errors import UpstreamBusy, UpstreamError, UpstreamRefused, UpstreamUnreachable
-from gateway.http2 import client
-from gateway.http2.message import Status
+from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamRefused, UpstreamUnreachable
+from gateway.endpoints.connectors.open_inference.grpc_failures import ours
+from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, field, fields_of
+from gateway.protocols.http2 import client
+from gateway.protocols.http2.message import Status
 from tests.laps import within
 from tests.unit.http2.peers import (
     CONTINUATION,

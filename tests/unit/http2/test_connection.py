@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.http2 import Code, frames
-from gateway.http2.bounds import BLOCK_BYTES, FRAME_BYTES
-from gateway.http2.connection import Http2Connection
-from gateway.http2.sender import Stream
+from gateway.protocols.http2 import Code, frames
+from gateway.protocols.http2.bounds import BLOCK_BYTES, FRAME_BYTES
+from gateway.protocols.http2.connection import Http2Connection
+from gateway.protocols.http2.sender import Stream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 

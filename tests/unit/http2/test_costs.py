@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from gateway.config import LimitSettings
-from gateway.http2 import Broken, Code, bounds, frames
-from gateway.http2.connection import Http2Connection
-from gateway.http2.sender import Stream
+from gateway.protocols.http2 import Broken, Code, bounds, frames
+from gateway.protocols.http2.connection import Http2Connection
+from gateway.protocols.http2.sender import Stream
 from tests.unit.grpc_rig import Pipeline, infer_request, infer_response, reply, running_front
 from tests.unit.http2.peers import (
     DATA,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.http2 import Broken, Code
-from gateway.http2.hpack import TABLE_BYTES, Decoder, Encoder, Field, literal
+from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2.hpack import TABLE_BYTES, Decoder, Encoder, Field, literal
 
 Fields = list[Field]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.config import LimitSettings
-from gateway.fronts.grpc_stream import MAX_IN_FLIGHT
-from gateway.http2 import Code
-from gateway.types import InferenceReply, InferenceRequest
+from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.protocols.http2 import Code
+from gateway.server.grpc.stream import MAX_IN_FLIGHT
 from tests.unit.grpc_rig import Pipeline, RunningFront, infer_request, infer_response, running_front
 from tests.unit.http2.peers import (
     CONTINUATION,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from gateway import config
 from gateway.__main__ import main
-from gateway.commands.importing import written
+from gateway.app.imports import Imported, Weight
+from gateway.app.imports.litellm import imported
+from gateway.cli.importing import written
 from gateway.config import ConfigError, Settings
-from gateway.imports import Imported, Weight
-from gateway.imports.litellm import imported
-from gateway.types import Zone
+from gateway.core.types import Zone
 
 SECRET = "sk-this-stands-in-the-file"
 

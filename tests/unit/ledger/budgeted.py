@@ -15,16 +15,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import ambient
-from gateway.deadline import Deadline
-from gateway.errors import SpillClosed
-from gateway.ledger.entry import Entry
-from gateway.ledger.ledger import Ledger, Thread
-from gateway.ledger.limits import Limits
-from gateway.ledger.opening import opened
-from gateway.ledger.store import Store
-from gateway.pricing import nano
-from gateway.spill import Reservation, SpillBudgets, SpillControl, SpillStop
+from gateway.accounting.ledger.entry import Entry
+from gateway.accounting.ledger.ledger import Ledger, Thread
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.opening import opened
+from gateway.accounting.ledger.store import Store
+from gateway.accounting.pricing import nano
+from gateway.accounting.spill import Reservation, SpillBudgets, SpillControl, SpillStop
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.errors import SpillClosed
 from tests.unit.ledger.entries import abroad
 
 _PRICE_USD = 1.0

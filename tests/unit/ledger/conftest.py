@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.database import Database
-from gateway.ledger.opening import opened, to_read
-from gateway.ledger.store import Store
+from gateway.accounting.ledger.database import Database
+from gateway.accounting.ledger.opening import opened, to_read
+from gateway.accounting.ledger.store import Store
 from tests.unit.ledger import postgres_server
 from tests.unit.ledger.entries import WallClock
 

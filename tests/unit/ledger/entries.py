@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.ledger.entry import Entry
-from gateway.pricing import nano
-from gateway.types import Zone
+from gateway.accounting.ledger.entry import Entry
+from gateway.accounting.pricing import nano
+from gateway.core.types import Zone
 
 NOON_S = 1_764_763_200.0  # 2025-12-03 12:00 UTC
 DAY_S = 86400.0

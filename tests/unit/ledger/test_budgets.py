@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.deadline import Deadline
-from gateway.errors import SpillClosed
-from gateway.ledger.database import integer
-from gateway.ledger.limits import Limits
-from gateway.ledger.report import Question, report
-from gateway.pricing import nano
+from gateway.accounting.ledger.database import integer
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.report import Question, report
+from gateway.accounting.pricing import nano
+from gateway.core.deadline import Deadline
+from gateway.core.errors import SpillClosed
 from tests.unit.ledger.budgeted import Budgeted, budgeted, entry
 from tests.unit.ledger.conftest import Where
 from tests.unit.ledger.postgres_server import Server

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger.database import Value
-from gateway.ledger.entry import Entry
-from gateway.ledger.limits import day_of
-from gateway.ledger.store import _days, _grouped
-from gateway.types import Zone
+from gateway.accounting.ledger.database import Value
+from gateway.accounting.ledger.entry import Entry
+from gateway.accounting.ledger.limits import day_of
+from gateway.accounting.ledger.store import _days, _grouped
+from gateway.core.types import Zone
 from tests.unit.ledger.entries import DAY_S, NOON_S
 
 _COUNT = st.integers(0, 10**15)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway import ambient
-from gateway.deadline import Deadline
-from gateway.errors import SpillClosed
-from gateway.ledger.database import LedgerDown
-from gateway.ledger.limits import Limits
-from gateway.ledger.postgres import PostgresDatabase
-from gateway.ledger.watchdog import AnswerWatchdog
-from gateway.pricing import nano
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.accounting.ledger.database import LedgerDown
+from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.postgres import PostgresDatabase
+from gateway.accounting.ledger.watchdog import AnswerWatchdog
+from gateway.accounting.pricing import nano
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.core import ambient
+from gateway.core.deadline import Deadline
+from gateway.core.errors import SpillClosed
 from tests.unit.ledger.budgeted import budgeted, entry
 from tests.unit.ledger.postgres_server import Server
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from gateway.ledger.leases import Leases
-from gateway.ledger.limits import EVERYBODY, Limits
-from gateway.ledger.store import Granted, Wanted
+from gateway.accounting.ledger.leases import Leases
+from gateway.accounting.ledger.limits import EVERYBODY, Limits
+from gateway.accounting.ledger.store import Granted, Wanted
 
 
 def test_nothing_is_put_aside_for_who_left_while_the_store_was_asked() -> None:

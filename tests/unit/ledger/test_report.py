@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import pytest
 
 from gateway.__main__ import main
-from gateway.ledger import report as reporting
-from gateway.ledger.chart import svg
-from gateway.ledger.entry import Entry
-from gateway.ledger.opening import opened
-from gateway.ledger.report import BY, BadQuestion, GpuPrice, Question, Report
-from gateway.pricing import nano
+from gateway.accounting.ledger import report as reporting
+from gateway.accounting.ledger.chart import svg
+from gateway.accounting.ledger.entry import Entry
+from gateway.accounting.ledger.opening import opened
+from gateway.accounting.ledger.report import BY, BadQuestion, GpuPrice, Question, Report
+from gateway.accounting.pricing import nano
 from tests.unit.ledger.conftest import Where
 from tests.unit.ledger.entries import DAY_S, NOON_S, WallClock, abroad, at_home
 

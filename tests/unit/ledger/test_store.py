@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import owner, schema
-from gateway.ledger.database import LedgerDown, LedgerError, integer
-from gateway.ledger.entry import Entry
-from gateway.ledger.limits import EVERYBODY, Limits
-from gateway.ledger.opening import opened, to_read
-from gateway.ledger.sqlite import SqliteDatabase
-from gateway.ledger.store import Store, Wanted
-from gateway.pricing import nano
+from gateway.accounting.ledger import owner, schema
+from gateway.accounting.ledger.database import LedgerDown, LedgerError, integer
+from gateway.accounting.ledger.entry import Entry
+from gateway.accounting.ledger.limits import EVERYBODY, Limits
+from gateway.accounting.ledger.opening import opened, to_read
+from gateway.accounting.ledger.sqlite import SqliteDatabase
+from gateway.accounting.ledger.store import Store, Wanted
+from gateway.accounting.pricing import nano
 from tests.unit.ledger.conftest import Where
 from tests.unit.ledger.entries import DAY_S, NOON_S, WallClock, abroad, at_home
 from tests.unit.ledger.postgres_server import Server
@@ -255,7 +255,7 @@ def test_a_database_that_comes_back_is_written_again(postgres: Server, tmp_path:
 
 
 def test_who_holds_a_lease_is_known_to_be_gone_once_it_has_ended() -> None:
-    program = "from gateway.ledger import owner; print(owner.this_process()); input()"
+    program = "from gateway.accounting.ledger import owner; print(owner.this_process()); input()"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

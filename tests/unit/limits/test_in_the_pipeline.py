@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import OverLimit
-from gateway.types import Quota
+from gateway.core.errors import OverLimit
+from gateway.core.types import Quota
 from tests.unit.harness import (
     ANSWERS,
     HANGS,

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.deadline import Deadline
-from gateway.errors import OverLimit
-from gateway.limits import Limits, Share, estimate
-from gateway.limits.bucket import Bucket
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.errors import OverLimit
+from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     Operation,
@@ -24,6 +22,8 @@ from gateway.types import (
     TensorCall,
     WireProtocol,
 )
+from gateway.pipeline.limits import Limits, Share, estimate
+from gateway.pipeline.limits.bucket import Bucket
 
 KEY = Quota("key a", "key", "acme", requests_per_minute=3)
 TENANT = Quota("tenant acme", "tenant", "acme", concurrent=2)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from gateway.fronts.grpc import GrpcFront
+from gateway.server.grpc.front import GrpcFront
 from loadtests.fuzz import http2_inputs
 from loadtests.fuzz.families import FAMILIES
 from loadtests.fuzz.inputs import Input

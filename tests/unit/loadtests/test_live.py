@@ -19,4 +19,4 @@ def test_bytecodes_are_counted_by_function(kind: str) -> None:
     handled = [f for f in found["functions"] if f["function"].endswith(" Pipeline.handle")]
     assert sum(f["calls"] for f in handled) >= 1  # every await enters it again
     assert found["bytecodes"] > sum(f["bytecodes"] for f in handled) > 0
-    assert "http/connection.py" in found["files"]
+    assert "protocols/http/connection.py" in found["files"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.models import accuracy
 from gateway.models.declaration import Metric
 from gateway.models.failures import WrongModel
+from gateway.models.variants import accuracy
 
 
 def test_ties_share_the_mean_of_their_ranks() -> None:

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError
-from gateway.models import adopt, configs, declaration, verify, versions
+from gateway.models import adopt, configs, declaration, versions
 from gateway.models.draft import Given
 from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.variants import verify
 from tests.unit.models import graphs
 from tests.unit.models.declared_text import GRAPH
 from tests.unit.models.repositories import added, every_byte, of, quiet

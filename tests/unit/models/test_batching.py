@@ -10,15 +10,16 @@ import pytest
 import yaml
 
 from gateway.__main__ import main
-from gateway.models import adopt, batching, build, configs, declaration, evidence, listing, verify
+from gateway.endpoints.batch_rows.row_trial import Array, Batch
+from gateway.endpoints.batch_rows.rows import Rows
+from gateway.models import adopt, batching, configs, declaration, listing
 from gateway.models.declaration import Declaration, Precision, Target
 from gateway.models.draft import Given
 from gateway.models.failures import WrongModel
 from gateway.models.registry import Unfit
 from gateway.models.registry import graph as pulled
-from gateway.models.row_trial import Array, Batch
-from gateway.models.rows import Rows
 from gateway.models.sessions import Session
+from gateway.models.variants import build, evidence, verify
 from tests.unit.models import graphs
 from tests.unit.models.declared_text import GRAPH
 from tests.unit.models.repositories import added, every_byte, of, quiet

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.models import build, declaration, evidence, versions
-from gateway.models.engines import Built, Loaded, Profile
+from gateway.models import declaration, versions
 from gateway.models.failures import GateClosed, ModelFailed, WrongModel
+from gateway.models.variants import build, evidence
+from gateway.models.variants.engines import Built, Loaded, Profile
 from tests.unit.models import graphs
 from tests.unit.models.declared_text import GRAPH, TEXT
 from tests.unit.models.repositories import added, every_byte, of, quiet, with_gate
@@ -119,7 +120,8 @@ import resource, sys
 from pathlib import Path
 from tests.unit.models.repositories import of, quiet
 from tests.unit.models.test_build import Press
-from gateway.models import adopt, build, draft
+from gateway.models import adopt, draft
+from gateway.models.variants import build
 from gateway.models.failures import ModelFailed
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from gateway import repository
+from gateway.endpoints.triton import repository
 from gateway.models import configs, declaration
 from gateway.models.declaration import Target
 from tests.unit.models.declared_text import GRAPH, MINIMAL, TEXT

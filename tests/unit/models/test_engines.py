@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gateway.models.engines.kinds import builders
+from gateway.models.variants.engines.kinds import builders
 from tests.unit.models import graphs
 from tests.unit.models.repositories import added, every_byte
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import onnx
 import pytest
 
-from gateway.models import declaration, evidence, quantize
+from gateway.models import declaration
 from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.variants import evidence, quantize
 from tests.unit.models.repositories import GATE, added, every_byte, linked, of, quiet, with_gate
 
 MINILM = Path(__file__).parents[3] / "models" / "minilm"

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gateway.models import row_trial
-from gateway.models.row_trial import ROWS, TOLERANCE, Batch, batches
-from gateway.models.rows import INDEPENDENT as UNCOUPLED
-from gateway.models.rows import Rows, Verdict
+from gateway.endpoints.batch_rows import row_trial
+from gateway.endpoints.batch_rows.row_trial import ROWS, TOLERANCE, Batch, batches
+from gateway.endpoints.batch_rows.rows import INDEPENDENT as UNCOUPLED
+from gateway.endpoints.batch_rows.rows import Rows, Verdict
 
 Array = npt.NDArray[Any]
 Function = Callable[[Array], Array]

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2 as pb
 
-from gateway.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
-from gateway.oip import grpc
-from gateway.oip.datatypes import DATATYPES, join
-from gateway.oip.reply import TensorReply
-from gateway.types import GrpcMessage, RequestedOutput, RestBody, Tensor, TensorCall
+from gateway.core.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
+from gateway.core.types import GrpcMessage, RequestedOutput, RestBody, Tensor, TensorCall
+from gateway.protocols.oip import grpc
+from gateway.protocols.oip.datatypes import DATATYPES, join
+from gateway.protocols.oip.reply import TensorReply
 
 from .test_rest import calls, tensors
 

@@ -11,10 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 
-from gateway.errors import BodyTooLarge, MalformedBody, RequestRejected
-from gateway.oip.datatypes import MAX_STRINGS
-from gateway.oip.grpc import decode_request
-from gateway.oip.grpc_bounds import MOST_ELEMENTS, MOST_TENSORS, SMALL_BYTES, check_request
+from gateway.core.errors import BodyTooLarge, MalformedBody, RequestRejected
+from gateway.protocols.oip.datatypes import MAX_STRINGS
+from gateway.protocols.oip.grpc import decode_request
+from gateway.protocols.oip.grpc_bounds import (
+    MOST_ELEMENTS,
+    MOST_TENSORS,
+    SMALL_BYTES,
+    check_request,
+)
 
 Made = Callable[[Any], None]
 

@@ -10,9 +10,9 @@ import pytest
 from google.protobuf.message import Message
 from tritonclient.grpc import service_pb2 as pb
 
-from gateway.errors import MalformedBody, NotOffered, UpstreamFailed
-from gateway.oip import inspect
-from gateway.types import RestBody
+from gateway.core.errors import MalformedBody, NotOffered, UpstreamFailed
+from gateway.core.types import RestBody
+from gateway.protocols.oip import inspect
 
 A = "/v2/models/a"
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import MalformedBody
-from gateway.oip import known_heads, rest
-from gateway.oip.datatypes import join
-from gateway.oip.known_heads import KnownHeads
-from gateway.types import TensorCall
+from gateway.core.errors import MalformedBody
+from gateway.core.types import TensorCall
+from gateway.protocols.oip import known_heads, rest
+from gateway.protocols.oip.datatypes import join
+from gateway.protocols.oip.known_heads import KnownHeads
 from tests.unit.oip.test_rest import calls
 
 

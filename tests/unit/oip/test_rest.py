@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
-from gateway.oip import rest, rest_reply
-from gateway.oip.datatypes import DATATYPES, join
-from gateway.oip.reply import TensorReply
-from gateway.types import RequestedOutput, RestBody, Tensor, TensorCall
+from gateway.core.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
+from gateway.core.types import RequestedOutput, RestBody, Tensor, TensorCall
+from gateway.protocols.oip import rest, rest_reply
+from gateway.protocols.oip.datatypes import DATATYPES, join
+from gateway.protocols.oip.reply import TensorReply
 
 NUMPY = {
     "BOOL": np.bool_, "UINT8": np.uint8, "UINT16": np.uint16, "UINT32": np.uint32,

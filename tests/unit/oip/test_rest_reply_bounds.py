@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.errors import UpstreamFailed
-from gateway.oip.rest_reply import decode_response
-from gateway.types import RestBody
+from gateway.core.errors import UpstreamFailed
+from gateway.core.types import RestBody
+from gateway.protocols.oip.rest_reply import decode_response
 
 _HEAD = b'{"model_name":"m","outputs":[{"name":"O","datatype":"FP32","shape":[%d],"data":['
 

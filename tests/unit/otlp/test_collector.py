@@ -12,9 +12,9 @@ from pydantic import ValidationError
 pytest.importorskip("opentelemetry.proto", reason="the extra otel is not installed")
 
 from gateway.accounting.metrics import Metrics
+from gateway.accounting.otlp.collector import Collector
 from gateway.config import Contradiction, TelemetrySettings
-from gateway.otlp.collector import Collector
-from gateway.tracing import Trace
+from gateway.core.tracing import Trace
 from tests.otlp import Receiver, collector
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.pricing.gputime import GpuTime
+from gateway.accounting.pricing.gputime import GpuTime
 from tests.unit.spill.clock import HandClock
 
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.deadline import Deadline
-from gateway.pricing import nano
-from gateway.pricing.tariff import (
+from gateway.accounting.pricing import nano
+from gateway.accounting.pricing.tariff import (
     UNSAID_OUTPUT,
     at_most,
     in_the_cloud,
@@ -19,7 +18,8 @@ from gateway.pricing.tariff import (
     on_the_premises,
     tariff,
 )
-from gateway.types import (
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     Operation,

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from gateway.pseudonyms.ledger import Ledger
-from gateway.pseudonyms.masking import Masked, Masker
-from gateway.pseudonyms.restoring import Restorer
-from gateway.types import Finding
+from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.masking import Masked, Masker
+from gateway.classify.pseudonyms.restoring import Restorer
+from gateway.core.types import Finding
 
 VALUES: tuple[tuple[str, str], ...] = (
     ("PERSON", "Maria Keller"),

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import GatewayError, UpstreamFailed, UpstreamUnreachable
-from gateway.pseudonyms.answers import RestoredFrames
-from gateway.pseudonyms.ledger import Form
-from gateway.pseudonyms.restoring import Restorer
-from gateway.types import Frame, JsonBody, JsonDocument, Operation, ServerEvent
+from gateway.classify.pseudonyms.answers import RestoredFrames
+from gateway.classify.pseudonyms.ledger import Form
+from gateway.classify.pseudonyms.restoring import Restorer
+from gateway.core.errors import GatewayError, UpstreamFailed, UpstreamUnreachable
+from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ServerEvent
 
 FORMS = (
     Form("Aurelind", "Maria"),

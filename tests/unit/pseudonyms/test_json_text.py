@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.pseudonyms.answers import PARSED_BYTES, RestoredFrames, restored_body
-from gateway.pseudonyms.documents import changed
-from gateway.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
-from gateway.pseudonyms.ledger import Form
-from gateway.pseudonyms.restoring import Channel, Piece, Restorer
-from gateway.types import Operation, ServerEvent
+from gateway.classify.pseudonyms.answers import PARSED_BYTES, RestoredFrames, restored_body
+from gateway.classify.pseudonyms.documents import changed
+from gateway.classify.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
+from gateway.classify.pseudonyms.ledger import Form
+from gateway.classify.pseudonyms.restoring import Channel, Piece, Restorer
+from gateway.core.types import Operation, ServerEvent
 from tests.unit.pseudonyms.samples import masked_one
 from tests.unit.pseudonyms.test_answers import Upstream
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from gateway.pseudonyms import Doubt
-from gateway.pseudonyms.ledger import MAX_VALUES, Ledger
-from gateway.pseudonyms.restoring import Restorer
+from gateway.classify.pseudonyms import Doubt
+from gateway.classify.pseudonyms.ledger import MAX_VALUES, Ledger
+from gateway.classify.pseudonyms.restoring import Restorer
 from tests.unit.pseudonyms.samples import MASKER, VALUES, found, masked, masked_one
 
 

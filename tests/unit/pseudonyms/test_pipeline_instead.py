@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gateway.errors import OnpremUnavailable
-from gateway.pipeline import Pipeline
-from gateway.routing.policy import Policy
-from gateway.types import (
+from gateway.core.errors import OnpremUnavailable
+from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
     DocumentCall,
@@ -24,6 +22,8 @@ from gateway.types import (
     ServerEvent,
     Zone,
 )
+from gateway.pipeline.pipeline import Pipeline
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,
     FAILS,

@@ -15,16 +15,15 @@ from typing import Any
 
 import pytest
 
-from gateway.backends import Cleared
 from gateway.classify import NoScan, ScanLate
-from gateway.deadline import Deadline
-from gateway.errors import EgressForbidden
-from gateway.pseudonyms import DOUBTS
-from gateway.pseudonyms.documents import strings
-from gateway.pseudonyms.ledger import MAX_VALUES, Ledger
-from gateway.pseudonyms.masking import Masked, Masker
-from gateway.pseudonyms.pseudonymiser import Instead, Pseudonymiser
-from gateway.types import (
+from gateway.classify.pseudonyms import DOUBTS
+from gateway.classify.pseudonyms.documents import strings
+from gateway.classify.pseudonyms.ledger import MAX_VALUES, Ledger
+from gateway.classify.pseudonyms.masking import Masked, Masker
+from gateway.classify.pseudonyms.pseudonymiser import Instead, Pseudonymiser
+from gateway.core.deadline import Deadline
+from gateway.core.errors import EgressForbidden
+from gateway.core.types import (
     EVERYWHERE,
     Classification,
     Decision,
@@ -44,6 +43,7 @@ from gateway.types import (
     WireProtocol,
     Zone,
 )
+from gateway.endpoints.connectors import Cleared
 from tests.unit.pseudonyms.samples import VALUES, found
 
 EMAIL = "maria.keller@posteo.example"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.pseudonyms.ledger import Form
-from gateway.pseudonyms.restoring import Channel, Restorer
+from gateway.classify.pseudonyms.ledger import Form
+from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from tests.unit.pseudonyms.samples import VALUES, masked, masked_one
 
 WORDS = st.sampled_from(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway import config
-from gateway.callers import ANYONE
+from gateway.auth import ANYONE
 from gateway.config import ConfigError, KeySettings, ModelSettings
 
 HEAD = "endpoints: {gpu: {kind: triton, zone: onprem, grpc: 'gpu:8001'}}\nmodels:\n  m:\n"

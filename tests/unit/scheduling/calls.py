@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
-from gateway.scheduling.latency import Tail
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
-from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from tests.unit.scheduling.calls import BATCH, steady_model

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gateway.scheduling.batches import BatchModel
+from gateway.scheduling.estimates.batches import BatchModel
 
 A, B = 0.008, 0.002
 

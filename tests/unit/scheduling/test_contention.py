@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Release
+from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import Contention, SharedGpu
 from tests.unit.scheduling.calls import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.scheduling.demand import Demand
+from gateway.scheduling.estimates.demand import Demand
 
 
 def offered(demand: Demand, density: float, share: float, seconds: float = 10.0) -> int:

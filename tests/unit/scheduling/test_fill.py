@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gateway.scheduling.latency import Tail
+from gateway.scheduling.estimates.latency import Tail
 from tests.unit.scheduling.calls import BATCH, FULL_S, clear
 from tests.unit.scheduling.overload import overloaded
 

@@ -12,12 +12,12 @@ import pytest
 
 from gateway.config import QueueSettings
 from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Spill
-from gateway.scheduling.guarded import DWELL_S, LONGEST_DWELL_S, RELAPSE_S, Guarded
-from gateway.scheduling.priorities import ByPriority
+from gateway.scheduling.rules.guarded import DWELL_S, LONGEST_DWELL_S, RELAPSE_S, Guarded
+from gateway.scheduling.rules.priorities import ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
-from gateway.status import publish
+from gateway.server.status import publish
 from tests.unit import harness
 from tests.unit.harness import Plan, cloud, onprem, request, run
 from tests.unit.scheduling.calls import BATCH, Seen, clear, finish, restricted, steady_model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.scheduling.latency import GRID, CloudLatency, Tail
+from gateway.scheduling.estimates.latency import GRID, CloudLatency, Tail
 
 
 def test_until_something_was_seen_the_expectation_stands() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action
+from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.servers import Instance, Lead, Standing
 from gateway.scheduling.tuning import Tuning

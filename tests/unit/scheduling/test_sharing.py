@@ -10,8 +10,8 @@ from itertools import count
 
 import pytest
 
-from gateway.scheduling.batches import BatchModel
 from gateway.scheduling.calls import Action, Call, Release, Spill
+from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import Tuning

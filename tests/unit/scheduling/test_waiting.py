@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gateway.scheduling.calls import Call
-from gateway.scheduling.demand import Stretch
+from gateway.scheduling.estimates.demand import Stretch
 from gateway.scheduling.waiting import FEW, NOBODY, Line, Place, Slot
 
 BATCH = 4

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from gateway.config import QueueSettings, RoutingSettings
-from gateway.deadline import Clock
-from gateway.pipeline import Classifier, Pipeline
-from gateway.routing.policy import Policy
-from gateway.shadows.shadow import Rules
-from gateway.shadows.shadows import Shadows
-from gateway.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.deadline import Clock
+from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.pipeline.pipeline import Classifier, Pipeline
+from gateway.pipeline.shadows.shadow import Rules
+from gateway.pipeline.shadows.shadows import Shadows
+from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     Ended,
     Plan,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from gateway.deadline import Clock
-from gateway.errors import OnpremUnavailable
-from gateway.groups import Weights
-from gateway.routing.policy import Policy
-from gateway.scheduling.arrival import OnArrival, never
-from gateway.scheduling.batches import BatchModel
+from gateway.core.deadline import Clock
+from gateway.core.errors import OnpremUnavailable
+from gateway.core.types import Classification, InferenceRequest, Sensitivity, Zone
+from gateway.pipeline.shadows.shadow import Rules
 from gateway.scheduling.calls import Action, Call, Scheduling
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.groups import Weights
+from gateway.scheduling.routing.policy import Policy
+from gateway.scheduling.rules.arrival import OnArrival, never
 from gateway.scheduling.sharing import SharedGpu
-from gateway.shadows.shadow import Rules
-from gateway.types import Classification, InferenceRequest, Sensitivity, Zone
 from tests.unit.harness import (
     MODEL,
     Rig,

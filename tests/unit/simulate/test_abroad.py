@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gateway.errors import DeadlineExceeded, UpstreamFailed
-from gateway.scheduling.batches import BatchModel
+from gateway.core.errors import DeadlineExceeded, UpstreamFailed
 from gateway.scheduling.calls import Action, Call, Refuse
-from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
 from gateway.simulate.abroad import Abroad
 from gateway.simulate.bound import least_cost

@@ -11,16 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.accounting.account import Accounts
+from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
-from gateway.audit.journal import Journal, Keeping
-from gateway.audit.writer import AuditWriter
-from gateway.simulate.loop import CLOUD, ONPREM, REFUSED, Outcome
-from gateway.simulate.moves import as_recorded, moves
-from gateway.simulate.records import Replayed, read_records
-from gateway.simulate.study import POLICY, replay
-from gateway.simulate.workload import MODES, TraceError
-from gateway.types import (
+from gateway.core.types import (
     ONPREM_ONLY,
     Attempt,
     Classification,
@@ -29,7 +23,13 @@ from gateway.types import (
     TensorCall,
     Zone,
 )
-from gateway.types import Outcome as Ended
+from gateway.core.types import Outcome as Ended
+from gateway.pipeline.account import Accounts
+from gateway.simulate.loop import CLOUD, ONPREM, REFUSED, Outcome
+from gateway.simulate.moves import as_recorded, moves
+from gateway.simulate.records import Replayed, read_records
+from gateway.simulate.study import POLICY, replay
+from gateway.simulate.workload import MODES, TraceError
 from tests.unit import harness
 
 

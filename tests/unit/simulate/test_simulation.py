@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gateway.scheduling.batches import BatchModel
-from gateway.scheduling.latency import CloudLatency
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 from gateway.simulate.bound import least_cost

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import SpillClosed
-from gateway.ledger.limits import EVERYBODY, Limits
-from gateway.pricing import nano
-from gateway.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.accounting.ledger.limits import EVERYBODY, Limits
+from gateway.accounting.pricing import nano
+from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
+from gateway.core.errors import SpillClosed
 from tests.unit.spill.clock import HandClock
 
 _HOUR_S = 3600.0

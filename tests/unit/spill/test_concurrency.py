@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.spill import AdaptiveLimit
+from gateway.accounting.spill import AdaptiveLimit
 from tests.unit.spill.clock import HandClock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.spill import SpillStop
+from gateway.accounting.spill import SpillStop
 from tests.unit.spill.clock import HandClock
 
 

@@ -6,20 +6,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from gateway.cluster.workers.counts import SharedAdmission, SharedLimits
+from gateway.cluster.workers.marks import Marks
+from gateway.cluster.workers.memory import Memory
+from gateway.cluster.workers.slots import Slots
 from gateway.config import LimitSettings
-from gateway.deadline import Deadline
-from gateway.limits import Limits
-from gateway.types import (
-    DocumentCall,
-    InferenceRequest,
-    Operation,
-    Quota,
-    WireProtocol,
-)
-from gateway.workers.counts import SharedAdmission, SharedLimits
-from gateway.workers.marks import Marks
-from gateway.workers.memory import Memory
-from gateway.workers.slots import Slots
+from gateway.core.deadline import Deadline
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, Quota, WireProtocol
+from gateway.pipeline.limits import Limits
 
 WORKERS = 3
 _HOLD = """

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import Draining, OverLimit, Saturated
-from gateway.limits import Share
-from gateway.types import Quota
-from gateway.workers.memory import Unshared
+from gateway.cluster.workers.memory import Unshared
+from gateway.core.errors import Draining, OverLimit, Saturated
+from gateway.core.types import Quota
+from gateway.pipeline.limits import Share
 from tests.unit.workers.rig import WORKERS, Machine, request
 
 REQUESTS = Quota("key a", "key", "acme", requests_per_minute=6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.accounting.metrics import Metrics
-from gateway.workers.exposition import labelled, together
+from gateway.cluster.workers.exposition import labelled, together
 
 
 def test_each_series_names_its_worker_and_each_family_is_told_once() -> None:

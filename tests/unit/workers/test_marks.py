@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway.classify.taint import TAINT_LOST, TAINTED, Taint
-from gateway.types import DocumentCall, InferenceRequest, Operation
+from gateway.classify.conversations.taint import TAINT_LOST, TAINTED, Taint
+from gateway.core.types import DocumentCall, InferenceRequest, Operation
 from tests.unit.workers.rig import Machine, request
 
 KEEP_S = 60.0

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.app import Gateway
-from gateway.commands.serve import overridden
+from gateway.accounting.ledger.store import Store
+from gateway.app.app import Gateway
+from gateway.cli.serve import overridden
+from gateway.cluster.workers.parent import check_shared
 from gateway.config import ConfigError, Settings, parse
-from gateway.ledger.store import Store
-from gateway.workers.parent import check_shared
 
 
 def found(scratch: Path, **more: Any) -> Settings:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.classify.cards import is_card_number
 from gateway.classify.identifiers import Identifier, central_europe, northern, romance, world
 from gateway.classify.identifiers.health import NhsNumber, ProviderNumber
 from gateway.classify.identifiers.payment import AnyCard, AnyIban
+from gateway.classify.scanner.cards import is_card_number
 
 # (recognizer, right, the same with a wrong check digit): published examples of the issuers, of
 # python-stdnum, or computed by it.

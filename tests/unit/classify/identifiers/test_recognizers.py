@@ -10,12 +10,12 @@ import pytest
 import regex
 
 from gateway.classify import canaries
-from gateway.classify.additions import ADDITIONS
-from gateway.classify.engine import build_engine
 from gateway.classify.identifiers import Identifier, labelled
 from gateway.classify.profile import DENY_LIST, HIDDEN_TEXT, PROFILES
+from gateway.classify.scanner.additions import ADDITIONS
+from gateway.classify.scanner.engine import build_engine
 from gateway.config import ClassifySettings
-from gateway.types import STRICTNESS
+from gateway.core.types import STRICTNESS
 
 WINDOW = 2048
 _UNITS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.classify.profile import Profile
-from gateway.classify.recognizers import PresidioScanner
+from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 from tests.unit.classify.identifiers import (
     dutch,

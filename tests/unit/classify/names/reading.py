@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from gateway.classify import NoScan
 from gateway.classify.names import local
 from gateway.classify.names.local import Reader, ReaderThread, UnmeasuredLanguage
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 from .knowing import tagger_that_knows
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog import Catalog, CatalogModel
 from gateway.classify.classifier import Classifier
 from gateway.classify.names import Names
 from gateway.config import ClassifySettings
-from gateway.deadline import Deadline
-from gateway.types import (
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.types import (
     Classification,
     DocumentCall,
     Finding,

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.classify import ScanLate
 from gateway.classify.names.forms import find_in_all_forms, is_plain
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 
 class Annas:

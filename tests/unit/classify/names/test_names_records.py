@@ -15,7 +15,7 @@ from gateway.classify.names import FULL_NAME, PERSON, is_lone
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.names.local import Reader, UnmeasuredLanguage
 from gateway.classify.names.people import read
-from gateway.types import Finding
+from gateway.core.types import Finding
 from tests.unit.classify.names import records_rig as rig
 
 ASK_THE_MODEL = {

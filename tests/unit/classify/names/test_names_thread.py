@@ -13,7 +13,7 @@ from gateway.classify import ScannersBusy
 from gateway.classify.names import local
 from gateway.classify.names.local import Reader, ReaderThread
 from gateway.classify.names.tagger import Tagger
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 from .knowing import Logits, Rows, nothing, plain_features, tagger_that_knows
 from .reading import FAR_S, THRESHOLDS, Found, Gate, GoOn, knowing, outcome, reached, scenario

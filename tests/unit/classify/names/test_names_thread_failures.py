@@ -15,7 +15,7 @@ from gateway.classify import NoScan, ScanFailed, ScanLate
 from gateway.classify.names import local
 from gateway.classify.names.local import Reader, ReaderThread, UnmeasuredLanguage
 from gateway.classify.names.tagger import Tagger
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 from .knowing import Logits, Rows, nothing, plain_features
 from .reading import FAR_S, THRESHOLDS, Found, Gate, GoOn, knowing, outcome, reached, scenario

@@ -16,15 +16,9 @@ from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.card import card
 from gateway.classify.names.local import LocalNames, Reader
-from gateway.classify.names.tagger import (
-    MARGIN,
-    WINDOW,
-    OnnxModel,
-    Tagger,
-    load_features,
-)
+from gateway.classify.names.tagger import MARGIN, WINDOW, OnnxModel, Tagger, load_features
 from gateway.classify.names.words import cut
-from gateway.types import Finding
+from gateway.core.types import Finding
 
 NAMES = "Margaret Whitfield"
 FILLER = (  # noqa: SIM905 - a text

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.groups import Prior
 from gateway.models.profiling import (
     FILE,
     BadProfile,
@@ -23,7 +22,8 @@ from gateway.models.profiling import (
     read,
     write,
 )
-from gateway.priors import measured
+from gateway.models.profiling.priors import measured
+from gateway.scheduling.groups import Prior
 
 HERE = Machine("a machine", 2)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models.registry import workshop
 from gateway.models.registry.server import Server, over
 from tests.live import LoopThread

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.embedded.home import Home
-from gateway.embedded.installation import Installation
-from gateway.embedded.server import TritonOptions, TritonServer
+from gateway.core.types import Tensor
+from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.installation import Installation
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models import declaration as declarations
 from gateway.models.declaration import Declaration
 from gateway.models.registry import RegistryError, canary
 from gateway.models.registry.server import Server, ServerError, over
 from gateway.models.registry.warming import warm
-from gateway.oip.datatypes import join
-from gateway.types import Tensor
+from gateway.protocols.oip.datatypes import join
 from tests.live import MODELS
 from tests.unit.models.registry import rig
 from tests.unit.models.registry.rig import NAME

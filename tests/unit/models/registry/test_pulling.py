@@ -13,15 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.embedded.server import TritonOptions, TritonServer
-from gateway.models.registry import (
-    FILES,
-    NotThere,
-    RegistryError,
-    Unfit,
-    installing,
-    workshop,
-)
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.models.registry import FILES, NotThere, RegistryError, Unfit, installing, workshop
 from gateway.models.registry import manifest as manifests
 from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.fetching import Source

@@ -1,0 +1,79 @@
+"""The form of one line, and what binds it to the line before.
+
+A line is a JSON object with `seq` first and `hash` last. The hash is SHA-256 over the hash of the
+line before (32 bytes, zeros before the first) and over the line's own bytes without `hash`. Nothing
+is parsed and written again to check it: what is hashed is what stands in the file.
+"""
+
+from __future__ import annotations
+
+from binascii import hexlify
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from gateway.accounting.audit.merkle import Frontier, leaf_hash
+
+NO_HASH = bytes(32)
+_TAIL = b',"hash":"'
+_TAIL_BYTES = len(_TAIL) + 64 + len(b'"}')
+
+
+class BadLine(ValueError):
+    """What is wrong with a line."""
+
+
+def sealed(seq: int, record: bytes, before: bytes) -> tuple[bytes, bytes]:
+    """The line (without its end) of a record, a JSON object that is not empty; and its hash."""
+    body = b'{"seq":%d,' % seq + record[1:]
+    found = sha256(before + body).digest()  # guard: B4.line-hash -> found = sha256(body).digest()
+    return b'%b,"hash":"%b"}' % (body[:-1], hexlify(found)), found
+
+
+def checked(line: bytes, seq: int, before: bytes) -> bytes:
+    """The hash of a line that follows on `before`. Raises BadLine."""
+    body, tail = line[:-_TAIL_BYTES] + b"}", line[-_TAIL_BYTES:]
+    if not tail.startswith(_TAIL) or not tail.endswith(b'"}'):
+        raise BadLine("no line of the audit: it does not end with a hash")
+    if not line.startswith(b'{"seq":%d,' % seq):  # guard: B4.line-number
+        raise BadLine(f"record {seq} is due here, and another one stands here")
+    found = sha256(before + body).digest()  # guard: B4.line-hash -> found = sha256(body).digest()
+    if tail != b'%b%b"}' % (_TAIL, hexlify(found)):  # guard: B4.edited-line
+        raise BadLine(f"the hash of record {seq} does not fit it and the record before")
+    return found
+
+
+@dataclass(slots=True)
+class Head:
+    """Where a chain stands: what the next line is made with."""
+
+    hash: bytes
+    tree: Frontier
+
+    @classmethod
+    def empty(cls) -> Head:
+        return cls(NO_HASH, Frontier())
+
+    @property
+    def size(self) -> int:
+        """Of the tree, which is the number of the next record."""
+        return self.tree.size
+
+    def copy(self) -> Head:
+        return Head(self.hash, self.tree.copy())
+
+    def add(self, records: Sequence[bytes]) -> bytes:
+        """The lines of these records, with their ends; the head moves on."""
+        tree, before, lines = self.tree, self.hash, []
+        for record in records:
+            line, before = sealed(tree.size, record, before)
+            tree.add(sha256(b"\x00" + line).digest())  # as `leaf_hash` has it
+            lines.append(line)
+        self.hash = before
+        lines.append(b"")
+        return b"\n".join(lines)
+
+    def follow(self, line: bytes) -> None:
+        """Move on over a line (without its end) that was written before. Raises BadLine."""
+        self.hash = checked(line, self.tree.size, self.hash)
+        self.tree.add(leaf_hash(line))

@@ -1,0 +1,103 @@
+"""The thread that does for the audit's writer what blocks: one job at a time, told of on the loop.
+
+It holds the interpreter's lock for as little as it can: a group comes to it sealed, to be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from gateway.accounting.audit.journal import Journal, Sealed
+from gateway.accounting.records import Durable
+from gateway.core import ambient
+
+
+class Group:
+    """Records that are made durable together, and the tickets of those that are waited for."""
+
+    __slots__ = ("count", "failed", "sealed", "tickets", "took_s")
+
+    def __init__(self, sealed: Sealed, count: int, tickets: list[Durable]) -> None:
+        self.sealed = sealed
+        self.count = count  # of records
+        self.tickets = tickets
+        self.took_s = 0.0
+        self.failed: Exception | None = None  # none of the records is durable then
+
+
+class Tending:
+    """All else that the journal needs: a gap record, another segment, a checkpoint."""
+
+    __slots__ = ("failed", "gap", "signs", "told")
+
+    def __init__(self, gap: dict[str, Any] | None, signs: bool) -> None:
+        self.gap = gap
+        self.signs = signs
+        self.told = False  # of the gap
+        self.failed: Exception | None = None
+
+
+class Keeper:
+    def __init__(
+        self,
+        journal: Journal,
+        loop: asyncio.AbstractEventLoop,
+        kept: Callable[[Group], None],
+        tended: Callable[[Tending], None],
+    ) -> None:
+        self._journal = journal
+        self._loop = loop
+        self._kept = kept
+        self._tended = tended
+        self._jobs: queue.SimpleQueue[Group | Tending | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+        self._thread.start()
+
+    def do(self, job: Group | Tending) -> None:
+        """The journal is this thread's until the job is told of."""
+        self._jobs.put(job)
+
+    async def aclose(self) -> None:
+        """With no job left."""
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if isinstance(job, Group):
+                self._keep(job)
+                self._tell(self._kept, job)
+            else:
+                self._tend(job)
+                self._tell(self._tended, job)
+
+    def _tell(self, told: Callable[[Any], None], job: Group | Tending) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
+            self._loop.call_soon_threadsafe(told, job)
+
+    def _keep(self, group: Group) -> None:
+        began_s = ambient.monotonic_s()
+        try:
+            self._journal.keep(group.sealed)
+        except Exception as exc:  # noqa: BLE001 - a bug here must not end the thread, and all calls
+            group.failed = exc
+        group.took_s = ambient.monotonic_s() - began_s
+
+    def _tend(self, work: Tending) -> None:
+        journal = self._journal
+        try:
+            if work.gap is not None:
+                with contextlib.suppress(OSError):  # not yet
+                    journal.check_room()  # guard: B4.chain-room
+                    journal.note("gap", **work.gap)  # guard: B4.gap-record -> journal.note('start')
+                    work.told = True
+            journal.tend()
+            if work.signs and journal.size > journal.signed:
+                journal.checkpoint()
+        except Exception as exc:  # noqa: BLE001 - a background loop
+            work.failed = exc

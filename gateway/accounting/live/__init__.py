@@ -1,0 +1,1 @@
+"""The decisions of the last minutes in memory, for the console: figures, shares, explanations."""

@@ -1,0 +1,268 @@
+"""The last decisions, and counts of all of them: taken in as each record is written.
+
+This is the only part that runs for a call when nobody looks, so it does little: it keeps the
+record, and counts it with others. A record that cannot be written is taken in all the same, for a
+restricted call in the cloud must raise the alarm whatever happened to its record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, Self
+
+from gateway.accounting.records import DecisionLog, Durable
+from gateway.core.deadline import Clock
+
+FIGURES = 2048  # calls whose times are kept for percentiles
+_SECONDS = 120  # that paths are counted by
+_OPEN = 4096  # calls whose end is still to be told
+_AT_ONCE = 256  # records; a millisecond's work
+
+Record = Mapping[str, Any]
+Key = tuple[str, int]
+"""Of a call: its id, which its caller may have chosen and given to another one, and its number."""
+Path = tuple[str, str, str, str, str]
+"""Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
+
+
+class Figures(NamedTuple):
+    """What percentiles are made of: one call."""
+
+    at_s: float
+    model: str
+    sensitivity: str
+    zone: str  # that answered, or 'none'
+    budget_s: float
+    took_s: float | None  # None: not answered, or not yet
+
+
+_told: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
+    "tenant", "protocol", "model", "budget_s", "sensitivity"
+)
+_zone: Final = itemgetter("zone")
+_figures: Final[Callable[[tuple[Any, ...]], Figures]] = partial(tuple.__new__, Figures)
+
+
+@dataclass(slots=True)
+class Second:
+    """Calls of one second by their path and by their zone."""
+
+    at_s: int
+    paths: Counter[Path] = field(default_factory=Counter)
+    zones: dict[str, int] = field(default_factory=lambda: {"onprem": 0, "cloud": 0, "none": 0})
+
+
+class Seen:
+    """One decision of the tail. `revision` grows with everything that is told."""
+
+    __slots__ = ("_end", "_told", "alarmed", "revision", "seq")
+
+    def __init__(self, seq: int, told: Record, revision: int, end: Record | None = None) -> None:
+        self.seq, self.revision = seq, revision
+        self._told, self._end = told, end
+        self.alarmed = False
+
+    @property
+    def record(self) -> Record:
+        """Of the call, with its end once that is known."""
+        return self._told if self._end is None else {**self._told, **self._end, "kind": "call"}
+
+    def ends(self, end: Record, revision: int) -> None:
+        self._end, self.revision = end, revision
+
+
+class Decisions:
+    """Who reads what is counted looks first."""
+
+    def __init__(self, clock: Clock, tail: int = 500) -> None:
+        self._clock = clock
+        self._begun: dict[Key, Record] = {}  # under way, and in nobody's sight yet
+        self._ended: list[tuple[float, Record]] = []  # not counted yet
+        self._ring: deque[Seen] = deque(maxlen=tail)
+        self._unseen: deque[tuple[Record, Record]] = deque(maxlen=tail)
+        """The newest calls, counted but not in the ring yet, each with its end."""
+        self._open: OrderedDict[Key, Seen] = OrderedDict()  # under way, and seen
+        self.figures: deque[Figures] = deque(maxlen=FIGURES)
+        self.seconds: deque[Second] = deque(maxlen=_SECONDS)
+        self._second = Second(-1)
+        self.counts: Counter[tuple[str, str]] = Counter()  # class, zone
+        self.restricted_in_cloud = 0
+        self.stopped_at_door = 0
+        self.latest_alarm: int | None = None
+        self.seq = self.revision = 0
+
+    def begins(self, record: Record) -> None:
+        """That a call is about to be sent."""
+        if record["kind"] != "intent":  # what becomes of a further attempt is in the end
+            self._begun[record["id"], record["number"]] = record
+
+    def ends(self, record: Record) -> None:
+        """It is counted when somebody looks, or with some hundred more."""
+        self._ended.append((self._clock(), record))
+        if len(self._ended) >= _AT_ONCE:
+            self._count()
+
+    def look(self) -> Self:
+        """With all that was taken in."""
+        self._count()
+        self._see_all()
+        begun, self._begun = self._begun, {}
+        for key, record in begun.items():
+            self._open[key] = self._see(record)
+        while len(self._open) > _OPEN:
+            self._open.popitem(last=False)
+        return self
+
+    def _count(self) -> None:
+        ended, self._ended = self._ended, []
+        begun = self._begun
+        usual: list[tuple[float, Record, Record]] = []
+        for now_s, end in ended:
+            key = end["id"], end["number"]
+            told = begun.pop(key, None)
+            if (
+                told is not None
+                and "tenant" not in end
+                and (told["sensitivity"] == "clear" or _stayed(end))
+            ):
+                usual.append((now_s, told, end))
+                continue
+            self._count_usual(usual)
+            usual = []
+            self._count_other(now_s, key, told, end)
+        self._count_usual(usual)
+        while len(begun) > _OPEN:
+            del begun[next(iter(begun))]
+
+    def _count_usual(self, calls: Sequence[tuple[float, Record, Record]]) -> None:
+        """Clear ones, and others that were never in the cloud, of which an end tells no more than
+        that: nothing to judge, and most calls. Nobody has to see them before somebody looks."""
+        if not calls:
+            return
+        self.seq += len(calls)
+        self.revision += len(calls)
+        self._unseen.extend([(told, end) for _, told, end in calls])
+        figures, paths = self.figures, []
+        for now_s, told, end in calls:
+            tenant, protocol, model, budget_s, sensitivity = _told(told)
+            kind = sensitivity or "restricted"
+            zone, endpoint, took_s = _where(end)
+            paths.append((int(now_s), (tenant, protocol, kind, zone, endpoint)))
+            figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
+        for (at_s, path), count in Counter(paths).items():
+            self._add(at_s, path, count)
+
+    def _count_other(self, now_s: float, key: Key, told: Record | None, end: Record) -> None:
+        if told is not None:
+            self._see(told, end)
+        elif key in self._open:
+            seen = self._open.pop(key)
+            told = seen.record
+            self.revision += 1
+            seen.ends(end, self.revision)
+            self._judge(seen)
+        elif end["kind"] == "end":  # its beginning is forgotten
+            return
+        else:
+            self._see(end)
+        if told is None or "tenant" in end:
+            told = end
+        tenant, protocol, model, budget_s, sensitivity = _told(told)
+        kind = sensitivity or "restricted"
+        zone, endpoint, took_s = _where(end)
+        self.figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
+        self._add(int(now_s), (tenant, protocol, kind, zone, endpoint), 1)
+
+    def _add(self, at_s: int, path: Path, count: int) -> None:
+        _, _, kind, zone, _ = path
+        self.counts[kind, zone] += count
+        second = self._second
+        if second.at_s != at_s:
+            second = self._second = Second(at_s)
+            self.seconds.append(second)
+        second.paths[path] += count
+        second.zones[zone] += count
+
+    def _see_all(self) -> None:
+        """Those that nobody has seen yet, in their order."""
+        unseen, behind = self._unseen, len(self._unseen)
+        for told, end in unseen:
+            behind -= 1
+            self._ring.append(Seen(self.seq - behind, told, self.revision - behind, end))
+        unseen.clear()
+
+    def _see(self, told: Record, end: Record | None = None) -> Seen:
+        self._see_all()
+        self.seq += 1
+        self.revision += 1
+        seen = Seen(self.seq, told, self.revision, end)
+        self._ring.append(seen)
+        if told["sensitivity"] != "clear" or (end is not None and "tenant" in end):
+            self._judge(seen)
+        return seen
+
+    def _judge(self, seen: Seen) -> None:
+        """Whatever is not known to be clear counts as restricted."""
+        record = seen.record
+        # guard: P1.unread-call -> if record['sensitivity'] != 'restricted':
+        if record["sensitivity"] == "clear":
+            return
+        results = {a["result"] for a in record["attempts"] if a["zone"] == "cloud"}
+        if not results or seen.alarmed:  # guard: P1.count-once minus 2
+            return
+        self.latest_alarm, seen.alarmed = seen.seq, True
+        if results == {"egress_forbidden"}:
+            self.stopped_at_door += 1
+        else:
+            self.restricted_in_cloud += 1
+
+    def since(self, revision: int, most: int) -> list[Seen]:
+        """The newest that changed after `revision`, oldest first."""
+        found = (seen for seen in reversed(self.look()._ring) if seen.revision > revision)
+        return list(islice(found, most))[::-1]
+
+    def find(self, seq: int) -> Seen | None:
+        return next((seen for seen in reversed(self.look()._ring) if seen.seq == seq), None)
+
+    def recent(self, window_s: float) -> list[Figures]:
+        """Oldest first."""
+        kept = list(self.look().figures)
+        return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
+
+
+def _stayed(end: Record) -> bool:
+    """Whether nothing of a call was ever on its way to the cloud."""
+    return "cloud" not in map(_zone, end["attempts"])  # guard: P1.batched-call -> return True
+
+
+def _where(end: Record) -> tuple[str, str, float | None]:
+    """The zone and the endpoint that answered a call, and the time that it took, where one has."""
+    if end["outcome"] != "served":
+        return "none", "", None
+    attempts = end["attempts"]
+    if not attempts:
+        return "none", "", end["took_s"]
+    last = attempts[-1]
+    return last["zone"], last["endpoint"], end["took_s"]
+
+
+class WatchedLog:
+    """An audit whose records are seen here, too; also those that cannot be written."""
+
+    def __init__(self, log: DecisionLog, decisions: Decisions) -> None:
+        self._append, self._note, self.check = log.append, log.note, log.check
+        self._begins, self._ends = decisions.begins, decisions.ends
+
+    def append(self, record: Record) -> Durable | None:
+        self._begins(record)
+        return self._append(record)
+
+    def note(self, record: Record) -> None:
+        self._ends(record)  # guard: P1.unrecorded-call -> self._note(record); self._ends(record)
+        self._note(record)  # guard: P1.unrecorded-call

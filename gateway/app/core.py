@@ -1,0 +1,320 @@
+"""Everything that is made of one version of the settings, and answers calls by it.
+
+A call belongs to the core that it came to: classes, zones, callers, queues and the policy hash in
+its record are that core's until it ends, whatever is reloaded meanwhile (O2). What must not be had
+twice is the process's: money, limits, the count of calls inside, the audit, what was restricted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gateway.accounting.ledger.ledger import Ledger
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import DecisionLog
+from gateway.app.assembly import policy, retry_budget, shadows, spill_limits, spill_stop
+from gateway.app.scanning import Scanning
+from gateway.app.site import Grounds, Site
+from gateway.auth import Callers, building
+from gateway.classify.classifier import Classifier
+from gateway.classify.conversations.taint import Marks
+from gateway.config import Settings
+from gateway.core import ambient
+from gateway.core.aliases import Aliases
+from gateway.core.deadline import Clock
+from gateway.core.held_bytes import AnswerBytes, HeldBytes
+from gateway.core.together import close_all
+from gateway.core.tracing import ALL, Sampler, Trace, Untraced
+from gateway.endpoints.connectors import Inspector, OnPremBackend
+from gateway.endpoints.fleet import Fleet
+from gateway.pipeline.account import Accounts
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.dispatch import Dispatcher, Queues
+from gateway.pipeline.limits import Limits
+from gateway.pipeline.pipeline import Pipeline, Pseudonyms
+from gateway.pipeline.retries import RetryBudget
+from gateway.server import Services
+from gateway.server.hosts import Hosts
+
+if TYPE_CHECKING:
+    from gateway.cluster.node import Node
+
+_FETCH_S = 3.0  # for the keys of an issuer that is new; then its tokens are refused until they come
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What all cores have in common."""
+
+    grounds: Grounds
+    admission: Admission
+    limits: Limits
+    log: DecisionLog
+    ledger: Ledger | None
+    fit: Callable[[], bool]  # whether records can be written
+    take_trace: Callable[[Trace], None] | None  # None: nothing is traced
+    aliases: Aliases  # in the place of ids that callers give
+    held_bytes: HeldBytes  # of bodies that have not come whole
+    held_answers: AnswerBytes
+    marks: Marks | None = None  # what workers have in common of what was restricted
+    queues: Callable[[Fleet, str], Queues | None] | None = None
+    """Where calls of these settings wait, if not here: at the worker that decides for all."""
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.grounds.metrics
+
+    @property
+    def clock(self) -> Clock:
+        return self.grounds.clock
+
+
+class Core:
+    def __init__(self, settings: Settings, process: Process, before: Core | None = None) -> None:
+        """Raises ConfigError. `close` closes it, also when it was never started."""
+        self.settings = settings
+        self.policy = settings.policy_hash()
+        self._process = process
+        self._before = before
+        self._inside = 0
+        self._left = asyncio.Event()
+        self._calling: asyncio.Task[None] | None = None
+        clock, metrics = process.clock, process.metrics
+        self.callers = self._callers()
+        if before is not None:
+            self.callers.follow(before.callers)
+        keeps_site = before is not None and before.site.fits(settings)
+        self.site: Site = (
+            before.site
+            if before is not None and keeps_site
+            else Site(settings, process.grounds, None if before is None else before.site)
+        )
+        self.node = self._node()
+        self.scanning = self._scanning()
+        self.classifier: Classifier = self.scanning.classifier(self.site.catalog)
+        self.callers.scans_are_built(self.classifier.looks_for)
+        self.accounts = Accounts(
+            process.log, metrics, clock, lambda: self.policy, process.ledger,
+            before_dispatch=settings.audit.before_dispatch == "cloud",
+        )  # fmt: skip
+        same_retries = before is not None and _retries(before.settings) == _retries(settings)
+        self._retry_budget: RetryBudget = (
+            before._retry_budget
+            if before is not None and same_retries
+            else retry_budget(settings, clock)
+        )
+        self.shadows = shadows(settings.routing, settings.queue, self.site.fleet, metrics, clock)
+        self.pipeline = Pipeline(
+            process.admission,
+            self.classifier,
+            self.site.fleet,
+            policy(settings.routing),
+            Dispatcher(
+                self.site.fleet,
+                clock,
+                self._retry_budget,
+                settings.routing.hedge,
+                self._queues(),
+            ),
+            self.accounts,
+            block_unknown=settings.classify.on_unknown == "block",
+            pseudonyms=self._pseudonyms(),
+            limits=process.limits,
+            shadows=self.shadows,
+        )
+        self.services = Services(
+            handle=self.pipeline.handle,
+            callers=self.callers,
+            catalog=self.site.catalog,
+            inspection=_Inspection(self.site, process),
+            limits=settings.limits,
+            new_id=ambient.new_id,
+            clock=clock,
+            sampler=self._sampler(),
+            new_trace=None if process.take_trace is None else self._new_trace,
+            error_told=lambda protocol, reason: metrics.error_answers.labels(
+                protocol, reason
+            ).inc(),
+            held_bytes=process.held_bytes,
+            held_answers=process.held_answers,
+            hosts=_hosts(settings),
+            held=self,
+            aliases=process.aliases,
+        )
+
+    # Parts
+
+    def _callers(self) -> Callers:
+        refused = self._process.metrics.credentials_refused
+        return building.build(self.settings, lambda kind, why: refused.labels(kind, why).inc())
+
+    def _node(self) -> Node | None:
+        cluster = self.settings.cluster
+        if cluster is None:
+            return None
+        if self._before is not None:
+            return self._before.node
+        from gateway.cluster.node import Node  # most gateways stand alone
+
+        process = self._process
+        return Node(cluster, self.settings.limits, self.site.fleet, process.metrics, process.clock)
+
+    def _queues(self) -> Queues | None:
+        if self.node is not None:
+            return self.node.queues
+        elsewhere = self._process.queues
+        return None if elsewhere is None else elsewhere(self.site.fleet, self.policy)
+
+    def _scanning(self) -> Scanning:
+        settings, before, process = self.settings, self._before, self._process
+        added, door = self.callers.tightenings(), self._names_door()
+        if before is not None and before.scanning.fits(settings, added, door):
+            return before.scanning
+        return Scanning(
+            settings, added, door, self.site.catalog, process.clock,
+            process.metrics.scan_workers_replaced.inc,
+            None if before is None else before.scanning,
+            process.marks,
+        )  # fmt: skip
+
+    def _names_door(self) -> OnPremBackend | None:
+        """The way to the endpoint that looks for names, if one does. One of another zone has no
+        on-prem door."""
+        name = self.settings.classify.names.endpoint
+        return self.site.places[name].onprem if name else None
+
+    def _pseudonyms(self) -> Pseudonyms | None:
+        finder = self.scanning.full
+        if finder is None:
+            return None
+        # Imports presidio-anonymizer, which takes a second; most gateways never need it.
+        from gateway.classify.pseudonyms.pseudonymiser import Pseudonymiser
+
+        doubts = self._process.metrics.pseudonym_doubts
+        unrestored = self._process.metrics.unrestored
+        return Pseudonymiser(
+            finder,
+            self.classifier,
+            self._process.clock,
+            lambda reason: doubts.labels(reason).inc(),
+            unrestored=unrestored.inc,
+        )
+
+    def _sampler(self) -> Sampler:
+        telemetry = self.settings.telemetry
+        if self._process.take_trace is None:
+            return ALL
+        return Sampler(telemetry.trace_ratio, telemetry.callers_decide)
+
+    def _new_trace(self, traceparent: str, caller_span: str, received_s: float) -> Untraced:
+        take = self._process.take_trace
+        assert take is not None
+        return Trace(traceparent, caller_span, received_s, self._process.clock, take)
+
+    # Its life
+
+    async def start(self, look: bool = True) -> None:
+        """Whatever takes time, before any call comes; without a `look` nothing is sent to any
+        endpoint. Raises ScannerUnfit."""
+        before = self._before
+        self._calling = asyncio.create_task(self.callers.run(), name="callers")
+        if before is None or self.scanning is not before.scanning:
+            await self.scanning.start()
+        if look and (before is None or self.site is not before.site):
+            await self.site.first_look()
+        if before is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FETCH_S):
+                    await self.callers.fetched()
+
+    def begin(self) -> None:
+        """Calls come from now on, and those of before go on. In one step: no call finds a part of
+        the one and a part of the other."""
+        before, self._before = self._before, None
+        settings, process = self.settings, self._process
+        if before is None:
+            self.site.begin()
+            return
+        process.admission.limits = settings.limits
+        # guard: S5.reload-door without not settings.routing.closes_cloud
+        process.grounds.spill.follow(
+            spill_stop(settings, process.clock),
+            spill_limits(settings),
+            not settings.routing.closes_cloud,
+        )
+        if before.site is not self.site:
+            self.site.begin(before.site)
+
+    def __enter__(self) -> None:
+        """A call is being read or answered by this core, until it leaves."""
+        self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._inside -= 1
+        if not self._inside:
+            self._left.set()
+
+    async def quiet(self) -> None:
+        """Returns once no call is here."""
+        while self._inside or self.accounts.open_calls:
+            self._left.clear()
+            if self._inside:
+                await self._left.wait()
+            await self.accounts.quiet()
+
+    async def close(self, others: Iterable[Core] = ()) -> None:
+        """All but what the others, which live on, have, too."""
+        others = [*others]
+        if self._calling is not None:
+            self._calling.cancel()
+            await asyncio.gather(self._calling, return_exceptions=True)
+        closing: list[Callable[[], Awaitable[None]]] = []
+        if all(other.scanning is not self.scanning for other in others):
+            closing.append(self.scanning.aclose)
+        if all(other.site is not self.site for other in others):
+            closing.append(lambda: self.site.aclose([other.site for other in others]))
+        await close_all(*closing)
+
+
+def _retries(settings: Settings) -> Any:
+    return settings.routing.retry_share, settings.routing.retry_reserve
+
+
+class _Inspection:
+    """Which server answers metadata calls."""
+
+    def __init__(self, site: Site, process: Process) -> None:
+        self._fleet = site.fleet
+        self._process = process
+
+    def of_server(self) -> Inspector:
+        return self._fleet.inspector_of_server()
+
+    def of_model(self, model: str) -> tuple[Inspector, str]:
+        return self._fleet.inspector_of_model(model)
+
+    def live(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        if self._process.admission.draining or not self._process.fit():
+            return False
+        return self._fleet.ready()
+
+    def onprem_up(self) -> bool:
+        return self._fleet.onprem_up()
+
+    def model_ready(self, model: str) -> bool:
+        return self._fleet.model_ready(model)
+
+
+def _hosts(settings: Settings) -> Hosts | None:
+    """With keys whoever calls has shown one, by whatever name."""
+    listen = settings.listen
+    if not settings.anybody and not listen.allowed_hosts:
+        return None
+    return Hosts(listen.host, listen.allowed_hosts)

@@ -1,0 +1,458 @@
+"""LiteLLM's `config.yaml` as settings of Spillway (`spillway import litellm`).
+
+Deployments with one `model_name` become one model with several places, deployments at one address
+with one key become one endpoint. `os.environ/NAME` becomes `${NAME}`; a key that stands in the file
+is not copied, but gets a variable to be put into. Source: LiteLLM's documentation of its proxy's
+`config.yaml`, read in November 2026.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from gateway.app.imports import Imported
+from gateway.app.imports.litellm_providers import AZURE, IN_THE_CLOUD, OTHER_DIALECTS, SELF_HOSTED
+from gateway.config import premises
+from gateway.config.section import NAME_WORDS, is_name, is_upstream_name
+from gateway.core.configfile import ConfigError
+
+_ENVIRON = "os.environ/"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TASKS = {"chat": "generate", "completion": "generate", "responses": "generate",
+          "embedding": "embeddings"}  # fmt: skip
+
+_NO_KEYS = frozenset({"none", "empty", "dummy", "fake", "fake-key", "not-needed"})
+_ENDS_THERE = frozenset({"openai", *SELF_HOSTED}) - {"litellm_proxy"}
+"""Whose `api_base` names the machine that computes, as far as anybody can tell."""
+
+_READ = {
+    "model_list", "litellm_settings", "router_settings", "general_settings", "guardrails",
+    "environment_variables",
+}  # fmt: skip
+_ELSEWHERE = {
+    "success_callback": "counts and traces: docs/metrics.md; decisions: docs/records.md",
+    "failure_callback": "counts and traces: docs/metrics.md; decisions: docs/records.md",
+    "callbacks": "counts and traces: docs/metrics.md; decisions: docs/records.md",
+    "cache": "answers are not cached: one caller's answer may hold another's data",
+    "cache_params": "answers are not cached: one caller's answer may hold another's data",
+    "routing_strategy": "where a call goes is decided by data, deadline and cost",
+    "database_url": "keys that LiteLLM keeps in its database are not in this file: make them anew",
+    "allowed_fails": "what takes an endpoint out, and back, is learnt (docs/operations.md)",
+    "cooldown_time": "what takes an endpoint out, and back, is learnt (docs/operations.md)",
+    "context_window_fallbacks": "a refusal by the model goes to the caller as it is",
+    "content_policy_fallbacks": "a refusal by the model goes to the caller as it is",
+}
+_SILENT = {
+    "drop_params", "set_verbose", "json_logs", "num_retries", "request_timeout", "timeout",
+    "fallbacks", "model_group_alias", "master_key", "enable_pre_call_checks",
+    "routing_strategy_args", "telemetry", "add_function_to_prompt",
+}  # fmt: skip
+"""Translated elsewhere in here, or of no use to another program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One entry of `model_list` that can be reached in OpenAI's protocol."""
+
+    group: str
+    model: str  # its name there
+    task: str
+    endpoint: str
+    prices: Mapping[str, float]  # as keys of `served_by`; empty: unknown
+
+    @property
+    def embeds(self) -> bool:
+        return self.task == "embeddings"
+
+
+def imported(document: Mapping[str, Any], onprem: Collection[str] = ()) -> Imported:
+    """`onprem`: hosts that stand on the premises. Raises ConfigError for a document that is no
+    configuration of LiteLLM."""
+    reader = _Reader(document, frozenset(onprem))
+    reader.read()
+    return reader.found
+
+
+class _Reader:
+    def __init__(self, document: Mapping[str, Any], onprem: frozenset[str]) -> None:
+        if not isinstance(document.get("model_list"), list):
+            raise ConfigError(
+                "there is no model_list: this is no config.yaml of LiteLLM's proxy, or its models "
+                "are in its database; export them into the file first"
+            )
+        self.found = Imported()
+        self._document = document
+        self._onprem = onprem
+        self._variables = set(_named_variables(document))
+        self._found_here: set[str] = set()
+        self._stated: dict[str, str] = {}  # keys that stand in the file: their variables
+        self._endpoints: dict[tuple[str, str], str] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
+        self._deployments: dict[str, list[Deployment]] = {}
+
+    def read(self) -> None:
+        for at, entry in enumerate(self._document["model_list"]):
+            found = self._deployment(f"model_list[{at}]", entry)
+            if found is not None:
+                self._deployments.setdefault(found.group, []).append(found)
+        self._aliases()
+        self._fallbacks()
+        for host in sorted(self._onprem - self._found_here):
+            raise ConfigError(
+                f"--onprem {host}: no server of one's own is named there in the file; give the "
+                "host of an api_base, without its port"
+            )
+        models = {group: self._model(group, places) for group, places in self._deployments.items()}
+        if not models:
+            raise ConfigError(
+                "no model of this file can be reached in OpenAI's protocol:\n"
+                + "\n".join(f"{n.where}: {n.told}" for n in self.found.notes)
+            )
+        self.found.document |= self._limits() | self._keys()
+        used = {p["endpoint"] for model in models.values() for p in model["served_by"]}
+        self.found.document["endpoints"] = {
+            name: its for name, its in self._settings.items() if name in used
+        }
+        self.found.document["models"] = models
+        self._rest()
+
+    # Deployments
+
+    def _deployment(self, where: str, entry: Any) -> Deployment | None:
+        params = _mapping(entry, "litellm_params")
+        group, full = _text(entry, "model_name"), _text(params, "model")
+        if not group or not full:
+            self.found.left_out(where, "it has no model_name, or no litellm_params.model")
+            return None
+        if "*" in group or "*" in full:
+            self.found.left_out(
+                where, f"{group}: name the models; a wildcard lets anything through"
+            )
+            return None
+        if not self._is_name(where, group):
+            return None
+        info = _mapping(entry, "model_info")
+        task = self._task(where, group, info)
+        endpoint = self._endpoint(f"{where}.litellm_params", group, params, full) if task else None
+        if task is None or endpoint is None:
+            return None
+        first = _stated_provider(params) or _provider(full)
+        own = full.removeprefix(f"{first}/") if first else full
+        if not is_upstream_name(own):
+            self.found.left_out(where, f"{group}: {own!r} is no name for a model at an endpoint")
+            return None
+        return Deployment(group, own, task, endpoint, _prices({**info, **params}))
+
+    def _is_name(self, where: str, name: str) -> bool:
+        if not is_name(name):
+            self.found.left_out(where, f"{name!r} is no name for a model here: {NAME_WORDS}")
+        return is_name(name)
+
+    def _task(self, where: str, group: str, info: Mapping[str, Any]) -> str | None:
+        mode = _text(info, "mode")
+        if not mode:
+            task = "embeddings" if "embed" in group.lower() else "generate"
+            if task == "embeddings":
+                self.found.check(where, f"{group}: taken for a model of embeddings, by its name")
+            return task
+        if mode not in _TASKS:
+            self.found.left_out(where, f"{group}: mode {mode} is not served here")
+        return _TASKS.get(mode)
+
+    def _endpoint(self, where: str, group: str, params: Mapping[str, Any], full: str) -> str | None:
+        """The name of the endpoint at which it is served, which may be a new one."""
+        provider = _stated_provider(params) or _provider(full) or "openai"
+        url = self._url(where, group, provider, _text(params, "api_base") or "")
+        if url is None:
+            return None
+        try:
+            host = premises.host_of_url(url)
+        except ValueError as exc:
+            self.found.left_out(where, f"{group}: api_base {exc}")
+            return None
+        key = self._secret(_text(params, "api_key"), _variable(provider, "API_KEY"), where)
+        known = self._endpoints.get((url, key))
+        if known is not None:
+            return known
+        name = self._new_name(provider if provider in IN_THE_CLOUD else host)
+        here = self._stands_here(where, name, provider, host)
+        its: dict[str, Any] = {"kind": "openai", "zone": "onprem" if here else "cloud", "url": url}
+        if here and premises.could_be_outside(host):
+            its["i_know"] = True
+        if key:
+            its["api_key"] = key
+        if isinstance(most := params.get("max_parallel_requests"), int) and most > 0:
+            its["max_in_flight"] = most
+        for limit in ("rpm", "tpm"):
+            if limit in params:
+                self.found.left_out(
+                    f"{where}.{limit}", f"{name}: how much it takes at once is learnt from its 429s"
+                )
+        self._endpoints[url, key] = name
+        self._settings[name] = its
+        return name
+
+    def _url(self, where: str, group: str, provider: str, base: str) -> str | None:
+        if base.startswith(_ENVIRON):
+            self.found.left_out(
+                where, f"{group}: its api_base stands in {base.removeprefix(_ENVIRON)}; a zone has "
+                "to be given to an address, so write that into the file"
+            )  # fmt: skip
+            return None
+        base = base.rstrip("/")
+        if provider in AZURE:
+            if not base:
+                self.found.left_out(where, f"{group}: it has no api_base")
+                return None
+            self.found.check(where, f"{group}: reached at Azure's address in OpenAI's protocol")
+            return base if base.endswith("/openai/v1") else f"{base}/openai/v1"
+        if provider in SELF_HOSTED or (provider == "openai" and base):
+            url = base or SELF_HOSTED[provider]
+            if not url:
+                self.found.left_out(where, f"{group}: {provider} needs an api_base")
+                return None
+            versioned = re.search(r"/v[0-9]+(?:beta)?(?:/|$)", urlsplit(url).path)
+            return url if versioned else f"{url}/v1"
+        if provider in IN_THE_CLOUD:
+            return base or IN_THE_CLOUD[provider]
+        what = OTHER_DIALECTS.get(provider, "it is not known to speak OpenAI's protocol")
+        self.found.left_out(where, f"{group}: {provider}: {what}")
+        return None
+
+    def _stands_here(self, where: str, name: str, provider: str, host: str) -> bool:
+        """Whether it is on the premises: this very machine, or what the caller named. A private
+        address may lead into a cloud by a tunnel, and a proxy anywhere."""
+        if provider not in _ENDS_THERE:
+            return False
+        if host in self._onprem or premises.is_loopback(host):
+            self._found_here.add(host)
+            return True
+        if not premises.could_be_outside(host):
+            self.found.check(
+                where, f"{name}: in zone cloud, where no restricted call goes; if {host} stands in "
+                f"your building, say --onprem {host}"
+            )  # fmt: skip
+        return False
+
+    def _secret(self, value: str | None, variable: str, where: str) -> str:
+        """A reference to it; empty when there is none. What stands in the file is not copied."""
+        if not value or value.lower() in _NO_KEYS:
+            return ""
+        named = value.removeprefix(_ENVIRON)
+        if named != value and _VARIABLE.fullmatch(named):
+            self.found.secrets.setdefault(named, where)
+            return f"${{{named}}}"
+        if value not in self._stated:
+            numbered = (f"{variable}_{at}" for at in range(2, 10_000))
+            wishes = itertools.chain((variable,), numbered)
+            self._stated[value] = next(w for w in wishes if w not in self._variables)
+            self._variables.add(self._stated[value])
+        wanted = self._stated[value]
+        self.found.secrets.setdefault(wanted, where)
+        self.found.check(where, f"a key stands in the file: put it into {wanted}, and out of there")
+        return f"${{{wanted}}}"
+
+    def _new_name(self, wish: str) -> str:
+        wish = re.sub(r"[^A-Za-z0-9._-]", "-", wish).strip("-._") or "endpoint"
+        names = (wish if at == 1 else f"{wish}-{at}" for at in range(1, 10_000))
+        return next(name for name in names if name not in self._settings)
+
+    # Models
+
+    def _model(self, group: str, places: Sequence[Deployment]) -> dict[str, Any]:
+        task = places[0].task
+        fit = [p for p in places if p.task == task]
+        if task == "embeddings":  # of different weights must not mix under one name
+            fit = [p for p in fit if p.model == places[0].model]
+        for place in places:
+            if place not in fit:
+                self.found.left_out(
+                    group, f"{place.model} at {place.endpoint}: its answers are of another kind"
+                )
+        served: dict[tuple[str, str], dict[str, Any]] = {}
+        several = len({p.model for p in fit}) > 1
+        same = next((p for p in fit if self._zone(p) == "onprem"), fit[0]).model
+        for place in fit:
+            if (place.endpoint, place.model) in served:
+                self.found.left_out(
+                    group, f"{place.model} at {place.endpoint}: it is listed there already"
+                )
+                continue
+            its: dict[str, Any] = {"endpoint": place.endpoint}
+            if place.model != group:
+                its["model"] = place.model
+            if several or place.model != group:
+                its["substitute"] = place.model != same
+            if place.prices:
+                its |= place.prices
+            elif self._zone(place) == "cloud":
+                self.found.check(
+                    group, f"the price at {place.endpoint} is not in the file: say "
+                    "price_usd_per_1k_tokens, or it counts as costs.unknown_usd_per_1k_tokens says"
+                )  # fmt: skip
+            served[place.endpoint, place.model] = its
+        return {"task": task, "served_by": list(served.values())}
+
+    def _zone(self, place: Deployment) -> str:
+        return str(self._settings[place.endpoint]["zone"])
+
+    def _aliases(self) -> None:
+        aliases = _mapping(self._document.get("router_settings"), "model_group_alias")
+        for alias, group in aliases.items():
+            group = _text(group, "model") if isinstance(group, Mapping) else group
+            where = f"router_settings.model_group_alias.{alias}"
+            if group not in self._deployments or alias in self._deployments:
+                self.found.left_out(where, f"there is no model {group!r}")
+            elif self._is_name(where, alias):
+                self._deployments[alias] = list(self._deployments[group])
+
+    def _fallbacks(self) -> None:
+        own = dict(self._deployments)
+        for where, group, others in self._stated_fallbacks():
+            for other in others:
+                if group not in own or other not in own:
+                    self.found.left_out(where, f"{group} to {other}: one of them is not kept")
+                elif own[group][0].embeds or own[other][0].embeds:
+                    self.found.left_out(where, f"{group} to {other}: embeddings must not mix")
+                else:
+                    self._deployments[group] = [*self._deployments[group], *own[other]]
+                    self.found.check(
+                        where, f"{other} may answer for {group}, as another place of it; "
+                        "restricted calls stay in zone onprem all the same"
+                    )  # fmt: skip
+
+    def _stated_fallbacks(self) -> Iterator[tuple[str, str, Sequence[str]]]:
+        for section in ("litellm_settings", "router_settings"):
+            for one in _list(self._document.get(section), "fallbacks"):
+                for group, others in one.items() if isinstance(one, Mapping) else ():
+                    names = [o for o in others if isinstance(o, str)] if _is_list(others) else []
+                    yield f"{section}.fallbacks", str(group), names
+
+    # The rest of the file
+
+    def _limits(self) -> dict[str, Any]:
+        stated = [
+            value
+            for section, key in (("router_settings", "timeout"),
+                                 ("litellm_settings", "request_timeout"))
+            if isinstance(value := _get(self._document.get(section), key), int | float)
+            and not isinstance(value, bool) and 0 < value <= 3600
+        ]  # fmt: skip
+        return {"limits": {"default_latency_budget_ms": int(stated[0] * 1000)}} if stated else {}
+
+    def _keys(self) -> dict[str, Any]:
+        master = _text(self._document.get("general_settings"), "master_key")
+        key = self._secret(master, "LITELLM_MASTER_KEY", "general_settings.master_key")
+        if not key:
+            return {}
+        self.found.check(
+            "general_settings.master_key", "kept as the key of the tenant `default`; give every "
+            "team a key and a tenant of its own"
+        )  # fmt: skip
+        return {"keys": {"master": {"key": key, "tenant": "default"}}}
+
+    def _rest(self) -> None:
+        for section in ("litellm_settings", "router_settings", "general_settings"):
+            for key in _mapping(self._document, section):
+                if key not in _SILENT:
+                    what = _ELSEWHERE.get(key, "there is nothing of the kind here")
+                    self.found.left_out(f"{section}.{key}", what)
+        for at, rail in enumerate(_list(self._document, "guardrails")):
+            self._guardrail(f"guardrails[{at}]", _mapping(rail, "litellm_params"))
+        for key in set(self._document) - _READ:
+            self.found.left_out(key, "there is nothing of the kind here")
+        for key in _mapping(self._document, "environment_variables"):
+            self.found.left_out(
+                f"environment_variables.{key}", "set it where the gateway is started"
+            )
+
+    def _guardrail(self, where: str, params: Mapping[str, Any]) -> None:
+        kind = _text(params, "guardrail") or "?"
+        if kind != "presidio":
+            self.found.left_out(
+                where, f"{kind}: every call is read for personal data here, by rules of its own"
+            )
+            return
+        types = sorted(map(str, _mapping(params, "pii_entities_config")))
+        told = "every call is read for personal data, and stays on the premises if it has some"
+        if types:
+            told += f"; see that classify.restrict has what you need of {', '.join(types)}"
+        self.found.check(where, told)
+
+
+def _named_variables(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value.startswith(_ENVIRON):
+        yield value.removeprefix(_ENVIRON)
+    elif isinstance(value, Mapping):
+        for below in value.values():
+            yield from _named_variables(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _named_variables(below)
+
+
+def _provider(full: str) -> str:
+    """`openai` of `openai/gpt-4o`; empty for a name without one."""
+    first, slash, _ = full.partition("/")
+    known = {*IN_THE_CLOUD, *SELF_HOSTED, *AZURE, *OTHER_DIALECTS}
+    its = first in known or not {".", ":"}.intersection(first)  # as of a host, or of `ft:...`
+    return first if slash and its else ""
+
+
+def _stated_provider(params: Mapping[str, Any]) -> str:
+    """It counts before what the name of the model begins with."""
+    return _text(params, "custom_llm_provider") or ""
+
+
+def _variable(provider: str, what: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", f"{provider}_{what}".upper())
+
+
+def _prices(params: Mapping[str, Any]) -> Mapping[str, float]:
+    """US dollars per 1,000 tokens; one that is stated for a single direction counts for both."""
+    given = _usd_per_1k(params, "input_cost_per_token")
+    written = _usd_per_1k(params, "output_cost_per_token")
+    if given is None or written is None:
+        either = written if given is None else given
+        return {} if either is None else {"price_usd_per_1k_tokens": either}
+    found = {
+        "price_usd_per_1k_input_tokens": given,
+        "price_usd_per_1k_output_tokens": written,
+    }
+    cached = _usd_per_1k(params, "cache_read_input_token_cost")
+    return found if cached is None else {**found, "price_usd_per_1k_cached_tokens": cached}
+
+
+def _usd_per_1k(params: Mapping[str, Any], key: str) -> float | None:
+    price = params.get(key)
+    if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < 1:
+        return None
+    return round(price * 1000, 9)
+
+
+def _get(section: Any, key: str) -> Any:
+    return section.get(key) if isinstance(section, Mapping) else None
+
+
+def _text(section: Any, key: str) -> str | None:
+    value = _get(section, key)
+    return value if isinstance(value, str) else None
+
+
+def _mapping(section: Any, key: str) -> Mapping[str, Any]:
+    value = _get(section, key)
+    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _list(section: Any, key: str) -> Sequence[Any]:
+    value = _get(section, key)
+    return value if isinstance(value, list) else []
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)

@@ -1,0 +1,94 @@
+"""The scanners of one version of the settings: processes, models and compiled patterns, which take
+seconds to start and are shared by all versions that would have the same."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from gateway.classify.classifier import Classifier, names_search, scan_pool
+from gateway.classify.conversations.taint import Marks
+from gateway.classify.text.spans import FullFindings
+from gateway.config import ClassifySettings, Settings
+from gateway.config.catalog import Catalog
+from gateway.core.deadline import Clock
+from gateway.core.types import Tightening
+from gateway.endpoints.connectors import OnPremBackend
+
+
+class Scanning:
+    """A classifier that others are made of, and the search for whole findings where surrogates may
+    be asked for."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        added: Collection[Tightening],
+        door: OnPremBackend | None,
+        catalog: Catalog,
+        clock: Clock,
+        replaced: Callable[[], None],
+        before: Scanning | None = None,
+        marks: Marks | None = None,
+    ) -> None:
+        """`added`: what callers add to what restricts. `door`: to the endpoint that looks for
+        names, if one does. `replaced` is told of scan workers that were. What `before`
+        holds to be restricted stays so; `marks`: what all workers do."""
+        classify = settings.classify
+        self._key = _key(settings, added, door)
+        names = names_search(classify, added, door)
+        pool = scan_pool(classify, added, replaced)
+        taint = None if before is None else before._first.taint
+        self._first: Classifier = Classifier(
+            classify, catalog, pool, clock, added=added, names=names, taint=taint, marks=marks
+        )
+        self.full: FullFindings | None = None
+        if pseudonymises(settings):
+            self.full = FullFindings(classify, added, names, on_replaced=replaced)
+
+    def fits(
+        self, settings: Settings, added: Collection[Tightening], door: OnPremBackend | None
+    ) -> bool:
+        return self._key == _key(settings, added, door)
+
+    def classifier(self, catalog: Catalog) -> Classifier:
+        """For these models. Verdicts are never those of another version of the settings (C11)."""
+        return self._first.of_models(catalog)
+
+    async def start(self) -> None:
+        """Raises ScannerUnfit when a scanner misses one of its samples (C8)."""
+        await self._first.start()
+        if self.full is not None:
+            await self.full.start()
+
+    async def aclose(self) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._first.aclose)
+            if self.full is not None:
+                stack.push_async_callback(self.full.aclose)
+
+
+def pseudonymises(settings: Settings) -> bool:
+    allowed = (settings.models.values(), settings.keys.values())
+    return all(any(one.pseudonymise for one in some) for some in allowed)
+
+
+def _key(settings: Settings, added: Collection[Tightening], door: OnPremBackend | None) -> object:
+    classify = settings.classify
+    return classify, _files(classify), frozenset(added), id(door), pseudonymises(settings)
+
+
+def _files(classify: ClassifySettings) -> tuple[bytes, ...]:
+    """What is in the files that they name, which may change while their names do not."""
+    names = classify.names
+    named = (classify.registry, classify.recognizers, names.nlp_configuration, names.recognizers)
+    return tuple(b"" if path is None else _digest(path) for path in named)
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError:
+        return b"?"

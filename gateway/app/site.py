@@ -1,0 +1,188 @@
+"""The endpoints, models and queues of one version of the settings, and what keeps watch over them.
+
+Where the next version has the same endpoint it has the same `Place`: its connections, breakers,
+health and learnt times, and the calls that are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import DecisionLog
+from gateway.accounting.spill import SpillControl
+from gateway.config import EndpointSettings, Settings
+from gateway.config.catalog import Catalog
+from gateway.core.deadline import Clock
+from gateway.core.types import Zone, endpoint_of
+from gateway.endpoints.census import ServerCensus
+from gateway.endpoints.connectors import Inspector, OnPremDoor
+from gateway.endpoints.connectors.egress import CloudDoor
+from gateway.endpoints.connectors.kinds import build_connector
+from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.folding import Folding
+from gateway.endpoints.health.canaries import CanaryDoors, CanaryPayloads
+from gateway.endpoints.health.tending import Tending
+from gateway.endpoints.place import Place
+from gateway.endpoints.scraping import Scraping
+from gateway.endpoints.triton.keeper import Keeping
+from gateway.endpoints.watch import Watch
+from gateway.models.profiling.priors import measured
+from gateway.scheduling.schedulers import new_scheduler, weights
+
+_SECTIONS = ("endpoints", "tls", "models", "undeclared_models", "health", "costs")
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What of the process all sites stand on."""
+
+    keeper: Keeping
+    spill: SpillControl
+    metrics: Metrics
+    clock: Clock
+    scheduler_failed: Callable[[Exception], None]
+    log: DecisionLog
+    scheduler_resumed: Callable[[], None] = lambda: None
+
+
+class Site:
+    def __init__(self, settings: Settings, grounds: Grounds, before: Site | None = None) -> None:
+        self.settings = settings
+        self._grounds = grounds
+        self.catalog = Catalog.of(settings)
+        self._places_of = settings.places()
+        self._shared = frozenset(
+            name for name in self._places_of if before is not None and self._as(before, name)
+        )
+        self.places: dict[str, Place] = {
+            name: before.places[name]
+            if before is not None and name in self._shared
+            else self._place(name, endpoint)
+            for name, endpoint in self._places_of.items()
+        }
+        metrics, clock = grounds.metrics, grounds.clock
+        self.fleet = Fleet(
+            self.catalog, self.places, metrics, clock, weights(settings.queue, settings.routing),
+            new_scheduler(
+                settings.queue, settings.routing,
+                grounds.scheduler_failed, grounds.scheduler_resumed,
+            ),
+            grounds.spill, settings.health,
+        )  # fmt: skip
+        census = ServerCensus(
+            self.catalog, settings.undeclared_models == "onprem", self.fleet.learnt, clock
+        )
+        self.watch = Watch(self.places, census, metrics)
+        self._tending = Tending(
+            self.fleet, self.catalog, CanaryPayloads(self.catalog), CanaryDoors(grounds.log).infer,
+            metrics, clock,
+        )  # fmt: skip
+        self._scraping = Scraping(self.fleet, self.catalog, metrics, clock)
+        self._folding = Folding(
+            settings.endpoints, grounds.keeper.metrics_port, metrics.triton, metrics,
+            settings.health.triton_metrics_s,
+        )  # fmt: skip
+        self._running: list[asyncio.Task[None]] = []
+
+    def fits(self, settings: Settings) -> bool:
+        """Whether a site of these settings would be this one over again."""
+        own = self.settings
+        same = all(getattr(own, name) == getattr(settings, name) for name in _SECTIONS)
+        return same and _queues_of(own) == _queues_of(settings)
+
+    async def first_look(self) -> None:
+        """At what is new here; and what up servers have, of which these settings may name more."""
+        names = [n for n in self.places if n not in self._shared]
+        await asyncio.gather(
+            *(self.watch.look_at(name) for name in names),
+            *(self.watch.learn(name) for name in self._shared if self.places[name].up),
+        )
+
+    def begin(self, before: Site | None = None) -> None:
+        """To serve, in the place of a site whose calls go on."""
+        if before is not None:
+            self.fleet.follow(
+                before.fleet, _queues_of(before.settings) == _queues_of(self.settings)
+            )
+            before._rest(self)
+        watchers = (self.watch, self._tending, self._scraping, self._folding)
+        self._run(watcher.run() for watcher in watchers)
+
+    def _rest(self, after: Site) -> None:
+        """Only calls that it has are left: they are to be told when one of its servers goes down,
+        where nobody else looks at it."""
+        self._stop()
+        left = {n: p for n, p in self.places.items() if after.places.get(n) is not p}
+        self._run([Watch(left, _learn_nothing, self._grounds.metrics).run()])
+
+    def _run(self, some: Iterable[Coroutine[Any, Any, None]]) -> None:
+        self._running = [asyncio.create_task(one) for one in some]
+
+    def _stop(self) -> None:
+        for task in self._running:
+            task.cancel()
+
+    async def aclose(self, others: Iterable[Site] = ()) -> None:
+        """`others`: those that live on."""
+        self._stop()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        others = [*others]
+        await self.fleet.aclose([other.fleet for other in others])
+        kept = {name for other in others for name in other.places}
+        for name in self.places.keys() - kept:
+            self._grounds.metrics.triton.forget(name)
+
+    def _as(self, before: Site, name: str) -> bool:
+        """Whether an endpoint is what it was, so that all that is known of it still holds."""
+        old, new = before.settings, self.settings
+        if name not in before.places or old.health != new.health:
+            return False
+        was_set, is_set = before._places_of[name], self._places_of[name]
+        if old.tls.of(was_set) != new.tls.of(is_set):
+            return False
+        was, now = before.catalog.endpoints[name].models, self.catalog.endpoints[name].models
+        return all(was[model].model == now[model].model for model in was.keys() & now.keys())
+
+    def _place(self, name: str, settings: EndpointSettings) -> Place:
+        keeper = self._grounds.keeper
+        endpoint = endpoint_of(name)
+        server = keeper.get(endpoint)
+        settings = self.settings.tls.of(settings)
+        if server is not None and server.control_headers:
+            shown = {key: SecretStr(value) for key, value in server.control_headers.items()}
+            settings = settings.model_copy(update={"headers": {**settings.headers, **shown}})
+        ports = None if server is None else server.ports
+        most_bytes = self.settings.limits.max_answer_bytes
+        connector = build_connector(settings, ports, most_bytes)
+        cloud = settings.zone is Zone.CLOUD
+        return Place(
+            settings=settings,
+            connector=connector,
+            onprem=None if cloud else OnPremDoor(connector),
+            cloud=CloudDoor(connector) if cloud else None,
+            inspector=connector if isinstance(connector, Inspector) else None,
+            on_gray=None if server is None else keeper.restarter(endpoint),
+            back_in_s=(lambda: None) if server is None else server.back_in_s,
+            measured={} if server is None else measured(settings.repository or Path("models")),
+            provided=tuple if server is None else lambda: server.provided,
+        )
+
+
+def _queues_of(settings: Settings) -> tuple[object, ...]:
+    """What queues are made of."""
+    routing = settings.routing
+    return (
+        settings.queue, routing.policy, routing.margin, routing.miss_penalty_usd,
+        routing.restricted_factor,
+    )  # fmt: skip
+
+
+async def _learn_nothing(name: str, place: Place) -> bool:
+    return True

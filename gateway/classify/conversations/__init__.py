@@ -1,0 +1,1 @@
+"""What is remembered of calls: clear beginnings, and which conversations are restricted."""

@@ -1,0 +1,1 @@
+"""The processes that scan, and what is sent to them (docs/decisions/006-scans-in-processes.md)."""

@@ -1,0 +1,89 @@
+"""The databases of a gateway's scans, compiled into the cache before its first start.
+
+A gateway finds them there in milliseconds. One that does not compiles the same in the background
+for half a minute, while the slow exact path reads its calls, and what that cannot read in time
+stays on the premises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from gateway.classify import ScannerUnfit
+from gateway.classify.gate.armed import ArmedGate
+from gateway.classify.patterns.expressions import kept
+from gateway.classify.patterns.gate import awaited
+from gateway.classify.patterns.store import Store
+from gateway.classify.scan_workers import factories
+from gateway.classify.scan_workers.frames import WorkerSpec
+from gateway.classify.scan_workers.spec import worker_spec
+from gateway.classify.scan_workers.worker import missing
+from gateway.config import ClassifySettings
+from gateway.core.types import Tightening
+
+if TYPE_CHECKING:
+    from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
+
+Tell = Callable[[str], None]
+
+
+class Prepared(Enum):
+    """How it went; the value is for people."""
+
+    FOUND = "there already"
+    COMPILED = "compiled and kept"
+    NOT_KEPT = "the cache cannot be written: every start compiles anew"
+    NO_GATE = "compiled; no gate knows all of these recognizers, so that every call is scanned"
+
+
+async def prepare(
+    settings: ClassifySettings, added: Collection[Tightening], tell: Tell
+) -> Prepared:
+    """What the scans of these settings need; `added` is what callers add to what restricts.
+    Raises ScannerUnfit."""
+    spec = worker_spec(settings, added)
+    tell("reading the recognizers")
+    with awaited():
+        scanner = await asyncio.to_thread(_scanner, spec)
+    gate = ArmedGate(nice=0)
+    try:
+        await gate.arm(scanner.needs(), spec.canaries)
+        if scanner.gated and gate.armed:
+            return Prepared.FOUND
+        if not Store.of_user().writable():  # before half a minute's work for nothing
+            return Prepared.NOT_KEPT
+        await _compiled(scanner, gate, tell)
+        if gate.refused is not None:
+            raise ScannerUnfit(gate.refused)
+        return await _kept(scanner, spec.canaries) if gate.armed else Prepared.NO_GATE
+    finally:
+        await gate.aclose()
+
+
+def _scanner(spec: WorkerSpec) -> FirstVerdict:
+    """As a scan worker builds it, so that its expressions are kept too, and passes its samples."""
+    factories.ahead()
+    with kept(Store.of_user(), spec.pack()):
+        scanner = factories.build_first(spec.settings, spec.types)
+        if missed := missing(scanner, spec):
+            raise ScannerUnfit(f"the scanner fails its samples: {', '.join(missed)}")
+    return scanner
+
+
+async def _compiled(scanner: PresidioScanner, gate: ArmedGate, tell: Tell) -> None:
+    """One of the two compiles in a thread of this process, the other in a process of its own."""
+    work: list[Awaitable[object]] = [gate.built(), asyncio.to_thread(scanner.wait)]
+    for done, one in enumerate(asyncio.as_completed(work)):
+        tell(f"compiling the pattern databases, once for this machine: {done} of {len(work)}")
+        await one
+
+
+async def _kept(scanner: PresidioScanner, canaries: Collection[tuple[str, str]]) -> Prepared:
+    again = ArmedGate()
+    await again.arm(scanner.needs(), tuple(canaries))
+    found = again.armed
+    await again.aclose()
+    return Prepared.COMPILED if found else Prepared.NOT_KEPT

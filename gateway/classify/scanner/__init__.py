@@ -1,0 +1,1 @@
+"""The scanner: Presidio's recognizers and our own, over windows of a text."""

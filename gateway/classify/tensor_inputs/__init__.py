@@ -1,0 +1,1 @@
+"""Tensors as the text and the numbers that they may be."""

@@ -1,0 +1,168 @@
+"""`spillway models build`: the variants of a model, or a model from an ONNX file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from gateway.cli import console
+from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, told
+from gateway.models import declaration
+from gateway.models.failures import ModelFailed, WrongModel
+
+if TYPE_CHECKING:
+    from gateway.models.variants.engines import EngineBuilder
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "build",
+        help="optimise and compile a model; or add one from an ONNX file",
+        description="NAME: check, optimise and compile a model that is declared. FILE.onnx with "
+        "--as NAME: add it to the repository first, verified, as a new model or a new version.",
+    )
+    parser.add_argument("what", metavar="NAME|FILE.onnx")
+    parser.add_argument("--as", dest="name", metavar="NAME", help="what FILE.onnx is to be called")
+    parser.add_argument("--declaration", type=Path, metavar="FILE", help="its model.yaml")
+    parser.add_argument(
+        "--tokenizer", type=Path, metavar="FILE", help="a tokenizer.json: the model takes text"
+    )
+    parser.add_argument("--about", default="not said yet", help="what it is, for a drafted one")
+    parser.add_argument("--licence", default="not said yet", help="for a drafted declaration")
+    parser.add_argument(
+        "--engine",
+        action="append",
+        choices=("tensorrt", "tensorrt_rtx", "none"),
+        help="who compiles it; whoever is installed when not given",
+    )
+    parser.add_argument("--no-profile", action="store_true", help="measure no curve afterwards")
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    add_repository(parser)
+    parser.set_defaults(run=run)
+
+
+@told
+def run(args: argparse.Namespace) -> int:
+    found: dict[str, Any] = {}
+    from_file = args.what.endswith(".onnx")
+    name = _name(args, from_file)
+    with console.progress() as tell:
+        if from_file:
+            found["added"] = _added(args, name, tell)
+        (directory,) = chosen(args.repository, [name])
+        declared = declaration.load(directory / declaration.FILE)
+        found |= {"model": name, "files": _built(args, directory, declared, tell)}
+    if from_file and not args.no_profile:
+        found["profiled"] = _profiled(args, name)
+    if args.json:
+        console.put_json(found)
+    else:
+        _print(found)
+    return 0
+
+
+def _name(args: argparse.Namespace, from_file: bool) -> str:
+    if not from_file:
+        return str(args.what)
+    if args.name is None:
+        raise WrongModel(f"{args.what}: say what it is to be called, with --as NAME")
+    if not _NAME.fullmatch(args.name):
+        raise WrongModel(f"--as {args.name}: a name has letters, digits, _, . and -")
+    return str(args.name)
+
+
+def _added(args: argparse.Namespace, name: str, tell: Any) -> dict[str, Any]:
+    from gateway.models import adopt, draft  # ONNX Runtime takes a second to import
+
+    given = draft.Given(name, args.about, args.licence, args.tokenizer)
+    for path in (args.tokenizer, args.declaration):
+        if path is not None and not path.is_file():
+            raise WrongModel(f"{path}: is not there")
+    done = adopt.adopt(args.repository, Path(args.what), given, args.declaration, tell)
+    declared = declaration.load(done.directory / declaration.FILE)
+    return {
+        "directory": str(done.directory),
+        "version": done.version,
+        "drafted": done.drafted,
+        "settings": {"models": adopt.settings_of(declared)},
+        "verified": done.verified.as_json(),
+        "unbatched": done.unbatched and str(done.unbatched),
+    }
+
+
+def _built(
+    args: argparse.Namespace, directory: Path, declared: declaration.Declaration, tell: Any
+) -> list[dict[str, Any]]:
+    from gateway.models.variants import build  # as above
+
+    made = build.build(directory, declared, _builders(args.engine), tell)
+    return [
+        {"file": m.file, "precision": m.precision.value, "bytes": m.size_bytes, **m.told}
+        for m in made
+    ]
+
+
+def _builders(wanted: Sequence[str] | None) -> list[EngineBuilder]:
+    """Those that were asked for, each of which must be there; else whoever is there."""
+    from gateway.models.variants.engines.kinds import builders  # as above
+
+    known = builders()
+    if wanted is None:
+        return [builder for builder in known.values() if builder.missing() is None]
+    asked = [known[name] for name in wanted if name != "none"]
+    for builder in asked:
+        if (missing := builder.missing()) is not None:
+            raise ModelFailed(missing)
+    return asked
+
+
+def _profiled(args: argparse.Namespace, name: str) -> bool:
+    """By `spillway models profile`, as if it were typed."""
+    if "profile" not in SUBCOMMANDS:
+        return False
+    parser = argparse.ArgumentParser(prog="spillway models")
+    inner = parser.add_subparsers()
+    importlib.import_module("gateway.cli.models.profile").register(inner)
+    given = parser.parse_args(["profile", name, "--repository", str(args.repository)])
+    with contextlib.redirect_stdout(sys.stderr):  # where the result of this command goes alone
+        return bool(given.run(given) == 0)
+
+
+def _print(found: Mapping[str, Any]) -> None:
+    console.err.print(f"[green]ok[/]: {found['model']}")
+    for file in found["files"]:
+        told = f"  {file['file']}: {file['precision']}, {file['bytes']:,} bytes"
+        if "accuracy" in file:
+            told += f", {file['accuracy']['metric']} {file['accuracy']['after']}"
+        if "engine" in file:
+            shapes = "; ".join(
+                f"{n} {a} {b} {c}" for n, (a, b, c) in file["engine"]["profiles"].items()
+            )
+            told += f", {file['engine']['builder']} {file['engine']['builder_version']}: {shapes}"
+        console.err.print(told, markup=False)
+    if (added := found.get("added")) is None:
+        return
+    console.err.print(f"  verified: {added['directory']}, version {added['version']}", markup=False)
+    if added["drafted"]:
+        console.err.print(
+            f"  complete {added['directory']}/model.yaml: about, licence, source and the ranges, "
+            "then run `spillway models config`",
+            markup=False,
+        )
+    if added["unbatched"]:
+        console.err.print(
+            f"  served without dynamic batching; rows are {added['unbatched']}", markup=False
+        )
+    console.err.print("  to serve it, add to the settings:", markup=False)
+    text = yaml.safe_dump(added["settings"], sort_keys=False, default_flow_style=None)
+    console.err.print("".join(f"    {line}\n" for line in text.splitlines()), end="", markup=False)

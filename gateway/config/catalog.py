@@ -1,0 +1,183 @@
+"""The models that callers can name. A name is looked up here and never put into a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.config import Settings
+from gateway.core.errors import UnknownModel
+from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_of
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogModel:
+    """One model: what its inputs are, and which endpoints may serve it."""
+
+    name: str
+    task: str  # infer | embeddings | generate
+    endpoints: tuple[str, ...]
+    text_inputs: frozenset[str] = frozenset()
+    tensors_clear: bool = False  # the declared class of inputs that are not text
+    declared: bool = True
+    public: bool = False  # the operator's word: its calls hold nothing that has to stay
+    latency_budget_s: float | None = None
+    pseudonymise: bool = False
+    max_batch: int = 1
+    inputs: frozenset[str] = frozenset()  # all of them, by the operator's word; empty: ask servers
+    rows_independent: bool | None = None  # by the operator's word; None: it is tried
+    canary: bool = False  # small inferences of our own may be sent; never where it is undeclared
+
+
+@dataclass(frozen=True, slots=True)
+class TensorNames:
+    """What a model's tensors are called. `outputs` is None where nobody says it."""
+
+    inputs: frozenset[str]
+    outputs: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class Catalog:
+    """Declared models from the settings; undeclared ones of on-prem servers may join, always
+    restricted (C6)."""
+
+    models: dict[str, CatalogModel] = field(default_factory=dict)
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    gpu_usd_per_hour: dict[str, float] = field(default_factory=dict)  # of each whole endpoint
+    changes: int = 0  # since it was made
+    _names: dict[str, dict[str, TensorNames]] = field(default_factory=dict)  # model -> endpoint
+
+    @classmethod
+    def of(cls, settings: Settings) -> Catalog:
+        models = {
+            name: CatalogModel(
+                name=name,
+                task=m.task,
+                endpoints=tuple(place for place, _ in m.placed(name)),
+                text_inputs=frozenset(m.text_inputs),
+                tensors_clear=m.tensors == "clear",
+                latency_budget_s=None if m.latency_budget_ms is None else m.latency_budget_ms / 1e3,
+                public=m.public,
+                pseudonymise=m.pseudonymise,
+                max_batch=m.max_batch,
+                rows_independent=m.rows_independent,
+                canary=m.canary,
+                inputs=frozenset((*m.inputs, *m.text_inputs)) if m.inputs else frozenset(),
+            )
+            for name, m in settings.models.items()
+        }
+        places = settings.places()
+        endpoints = {
+            name: Endpoint(name, e.zone, e.kind, _served(name, settings))
+            for name, e in places.items()
+        }
+        prices = {name: _gpu_usd_per_hour(name, settings) for name in endpoints}
+        return cls(models, endpoints, prices)
+
+    def find(self, name: str) -> CatalogModel:
+        found = self.models.get(name)
+        if found is None:
+            raise UnknownModel(
+                "Request for unknown model: the name is not in the catalog of this gateway"
+            )
+        return found
+
+    def refuse_other_versions(self, model: CatalogModel, version: str) -> None:
+        """Raises UnknownModel for a version that no endpoint of the model may serve."""
+        places = (self.endpoints[n].models for n in model.endpoints if n in self.endpoints)
+        served = [models[model.name] for models in places if model.name in models]
+        if served and not any(s.grants(version) for s in served):
+            raise UnknownModel(
+                "Request for unknown model: the catalog of this gateway has it in another version"
+            )
+
+    def may_leave(self, model: CatalogModel) -> bool:
+        """Whether an endpoint in the cloud may serve it."""
+        endpoints = self.endpoints
+        for name in model.endpoints:
+            if name in endpoints and endpoints[name].zone is Zone.CLOUD:
+                return True
+        return False
+
+    def learn_tensors(self, endpoint: str, model: str, names: TensorNames) -> None:
+        """What the server at an endpoint says of a model's tensors."""
+        self._names.setdefault(model, {})[endpoint] = names
+
+    def knows_tensors(self, endpoint: str, model: str) -> bool:
+        return endpoint in self._names.get(model, {})
+
+    def tensor_names(self, model: CatalogModel) -> TensorNames | None:
+        """By the operator's word, else by what on-prem servers say, else by what any says. None:
+        nobody has said it."""
+        if model.inputs:
+            return TensorNames(model.inputs)
+        told = self._names.get(model.name)
+        if not told:
+            return None
+        if len(told) == 1:
+            return next(iter(told.values()))
+        onprem = [n for e, n in told.items() if self.endpoints[e].zone is Zone.ONPREM]
+        some = onprem or [*told.values()]
+        inputs: frozenset[str] = frozenset().union(*[names.inputs for names in some])
+        outputs: frozenset[str] | None = frozenset()
+        for names in some:
+            known = names.outputs
+            outputs = None if known is None or outputs is None else outputs | known
+        return TensorNames(inputs, outputs)
+
+    def names(self) -> Iterable[str]:
+        return self.models.keys()
+
+    def add_undeclared(self, endpoint: str, names: Iterable[str]) -> None:
+        """Serve what an on-prem server has and the settings do not name: there, restricted."""
+        place = self.endpoints[endpoint]
+        served = dict(place.models)
+        self.changes += 1
+        for name in names:
+            if name in self.models and self.models[name].declared:
+                continue
+            if name not in self.models:
+                self.models[name] = CatalogModel(name, "infer", (endpoint,), declared=False)
+            elif endpoint not in self.models[name].endpoints:
+                known = self.models[name]
+                self.models[name] = CatalogModel(
+                    name, "infer", (*known.endpoints, endpoint), declared=False
+                )
+            hour_usd = self.gpu_usd_per_hour.get(endpoint, 0.0)
+            # guard: B2.unlisted-model without gpu_usd_per_hour=hour_usd
+            served[name] = ServedModel(name, gpu_usd_per_hour=hour_usd)
+        self.endpoints[endpoint] = Endpoint(place.name, place.zone, place.kind, served)
+
+
+def _gpu_usd_per_hour(place: str, settings: Settings) -> float:
+    """Of the whole server, while it has calls."""
+    costs, stated = settings.costs, settings.endpoints[endpoint_of(place)]
+    each = costs.gpu_hour_usd if stated.gpu_usd_per_hour is None else stated.gpu_usd_per_hour
+    return each * stated.gpus / costs.gpu_utilisation
+
+
+def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
+    endpoint = settings.endpoints[endpoint_of(place)]
+    away = endpoint.zone is Zone.CLOUD
+    unknown = settings.costs.unknown_usd_per_1k_tokens
+    # guard: B2.unknown-price 0.0 if s.priced or not away else unknown -> 0.0 * unknown
+    return {
+        name: ServedModel(
+            model=s.model or name,
+            version=s.version,
+            substitute=bool(s.substitute),
+            lacks=frozenset(s.lacks),
+            price_usd=s.price_usd or 0.0,
+            price_usd_per_1k_tokens=s.price_usd_per_1k_tokens or 0.0,
+            price_usd_per_1k_input_tokens=s.price_usd_per_1k_input_tokens,
+            price_usd_per_1k_output_tokens=s.price_usd_per_1k_output_tokens,
+            price_usd_per_1k_cached_tokens=s.price_usd_per_1k_cached_tokens,
+            assumed_usd_per_1k_tokens=0.0 if s.priced or not away else unknown,
+            egress_usd_per_gb=endpoint.egress_usd_per_gb if away else 0.0,
+            gpu_usd_per_hour=0.0 if s.priced or away else _gpu_usd_per_hour(place, settings),
+        )
+        for name, model in settings.models.items()
+        for at, s in model.placed(name)
+        if at == place
+    }

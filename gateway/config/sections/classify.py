@@ -1,0 +1,114 @@
+"""How calls are read for personal data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, FilePath, model_validator
+
+from gateway.config.section import Contradiction, Count, Name, Positive, ProfileName, Score, Section
+
+
+class NamesSettings(Section):
+    """Where names and addresses are looked for, and on which calls."""
+
+    engine: Annotated[
+        Literal["builtin", "presidio", "triton", "off"],
+        BeforeValidator(lambda given: "off" if given is False else given),  # off, to YAML
+    ] = "builtin"
+    when: Literal["at_the_door", "always"] = Field(
+        "at_the_door", description="only where a call would leave or waits, or on every call"
+    )
+    other_languages: Literal["restrict", "scan"] = Field(
+        "restrict", description="text in a language that the engine was not measured on"
+    )
+    endpoint: Name | None = Field(None, description="triton: the on-prem endpoint that serves it")
+    model: Name = Field("names", description="triton: its name there")
+    nlp_configuration: FilePath | None = Field(
+        None, description="presidio: the YAML file of an NLP engine"
+    )
+    recognizers: FilePath | None = Field(
+        None, description="presidio: the YAML file of a recognizer registry"
+    )
+    modules: tuple[str, ...] = Field(
+        (), description="presidio: Python modules with recognizers that the files name"
+    )
+    samples: tuple[str, ...] = Field(
+        (), description="presidio: texts with a person's name, found before the engine is trusted"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        """`names: always` says when; `names: off` is a boolean to YAML."""
+        if given is False or given == "off":
+            return {"engine": "off"}
+        return {"when": given} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _fits_engine(self) -> NamesSettings:
+        fields = type(self).model_fields  # not those that are set: a worker is sent all of them
+        stated = [key for key in fields if getattr(self, key) != fields[key].default]
+        for key in stated:
+            if self.engine == "off" and key != "engine":
+                raise Contradiction((key,), "the engine is off, so it counts for nothing; drop it")
+            if (only := _ONE_ENGINE.get(key, self.engine)) != self.engine:
+                raise Contradiction((key,), f"only engine {only} has one; drop it")
+        if self.engine == "triton" and self.endpoint is None:
+            raise Contradiction((), "engine triton needs endpoint: one of zone onprem")
+        if self.engine == "presidio" and not (self.nlp_configuration or self.recognizers):
+            raise Contradiction(
+                (), "engine presidio needs nlp_configuration, recognizers or both: YAML files"
+            )
+        return self
+
+
+_ONE_ENGINE = {
+    "endpoint": "triton",
+    "model": "triton",
+    "nlp_configuration": "presidio",
+    "recognizers": "presidio",
+    "modules": "presidio",
+    "samples": "presidio",
+}
+
+
+class MemorySettings(Section):
+    """What is remembered of calls: keyed digests and verdicts, in this process alone."""
+
+    verdicts: int = Field(
+        65_536, ge=0, description="pieces of text that need not be read again; 0 remembers none"
+    )
+    verdict_s: Positive = 3600
+    taints: Count = Field(
+        131_072, description="restricted conversations kept in full; all tenants share them fairly"
+    )
+    taint_s: Positive = Field(86_400, description="since the last restricted turn")
+
+
+class ClassifySettings(Section):
+    """How calls are read for personal data. There is no setting that lets an unread call out."""
+
+    profile: ProfileName = "balanced"
+    languages: tuple[str, ...] = ("en",)
+    threshold: Score = 0.35
+    restrict: tuple[str, ...] | None = Field(
+        None, description="entity types that restrict; the profile's own list when absent"
+    )
+    allow_list: tuple[str, ...] = ()
+    deny_list: tuple[str, ...] = ()
+    registry: FilePath | None = Field(
+        None, description="a recognizer registry in YAML, instead of Presidio's default one"
+    )
+    recognizers: FilePath | None = Field(
+        None, description="pattern recognizers in YAML, beside those of the registry"
+    )
+    names: NamesSettings = NamesSettings()
+    memory: MemorySettings = MemorySettings()
+    budget_ms: Positive = Field(
+        2000, description="a scan that takes longer makes a call restricted"
+    )
+    max_scan_bytes: Count = Field(1_310_720, description="text beyond this makes a call restricted")
+    workers: Count = 1
+    max_waiting: Count = 256
+    on_unknown: Literal["onprem", "block"] = "onprem"

@@ -1,0 +1,147 @@
+"""Where models are served: addresses, each in the one zone that it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from gateway.config import premises
+from gateway.config.section import Contradiction, Count, NotNegative, Positive, Section
+from gateway.core.types import Zone
+
+
+def check_pair(cert_file: Path | None, key_file: Path | None) -> None:
+    if (cert_file is None) != (key_file is None):
+        missing = "cert_file" if cert_file is None else "key_file"
+        raise Contradiction((), f"has no {missing}: a certificate and its key go together")
+
+
+class ZoneTlsSettings(Section):
+    """For the endpoints of one zone that have none of their own."""
+
+    ca_file: Path | None = Field(None, description="PEM; trusted for this zone, and nobody else")
+    cert_file: Path | None = Field(None, description="PEM; what the gateway shows, by mTLS")
+    key_file: Path | None = Field(None, description="PEM, without a passphrase")
+
+    @model_validator(mode="after")
+    def _whole(self) -> ZoneTlsSettings:
+        check_pair(self.cert_file, self.key_file)
+        return self
+
+
+class TlsSettings(Section):
+    """What TLS to endpoints goes by, apart for either zone."""
+
+    onprem: ZoneTlsSettings = ZoneTlsSettings()
+    cloud: ZoneTlsSettings = ZoneTlsSettings()
+
+    def of(self, endpoint: EndpointSettings) -> EndpointSettings:
+        """The endpoint with what its zone has and it has not. A certificate and its key stay
+        together."""
+        # guard: M5.zone-certificate -> zone = self.onprem
+        zone = self.onprem if endpoint.zone is Zone.ONPREM else self.cloud
+        changes: dict[str, Path | None] = {}
+        if endpoint.ca_file is None:
+            changes["ca_file"] = zone.ca_file
+        if endpoint.cert_file is None:
+            changes |= {"cert_file": zone.cert_file, "key_file": zone.key_file}
+        return endpoint.model_copy(update=changes)
+
+
+class EndpointSettings(Section):
+    """One place that can serve models. It must say which zone it stands in."""
+
+    kind: Literal["triton", "kserve", "openai"]
+    zone: Zone
+    url: str | None = Field(None, description="base URL of its HTTP side, e.g. http://gpu-1:8000")
+    grpc: str | None = Field(None, description="host:port of its gRPC side")
+    grpc_tls: bool = False
+    embedded: bool = Field(False, description="a Triton server that Spillway starts by itself")
+    repository: Path | None = Field(None, description="model repository of the embedded server")
+    reload: bool = Field(
+        False, description="the embedded server takes new versions of its models while it runs"
+    )
+    api_key: SecretStr | None = None
+    headers: dict[str, SecretStr] = Field({})
+    ca_file: Path | None = None
+    cert_file: Path | None = Field(None, description="PEM; what the gateway shows it, by mTLS")
+    key_file: Path | None = Field(None, description="PEM, without a passphrase")
+    i_know: bool = Field(False, description="this public name or address stands on the premises")
+    metrics_url: str | None = Field(
+        None, description="where a Triton server tells its metrics, e.g. http://gpu-1:8002/metrics"
+    )
+    connect_timeout_ms: Positive = 2000
+    expected_ms: Positive = Field(100, description="service time until one has been observed")
+    max_in_flight: Count = 256
+    probe_s: Positive = Field(0.5, description="between health probes")
+    canary: bool | None = Field(
+        None, description="small inferences of our own; by default on-prem only, as they cost"
+    )
+
+    gpus: Count = Field(1, description="on-prem: how many it has, for what its time costs")
+    gpu_usd_per_hour: NotNegative | None = Field(
+        None, description="of each of them; as costs says when absent"
+    )
+    egress_usd_per_gb: NotNegative = Field(
+        0.0, description="of what is sent there and what comes back"
+    )
+    shares_gpu: bool | None = Field(
+        None, description="its models share one GPU; by default those of kind triton do"
+    )
+
+    @model_validator(mode="after")
+    def _reachable(self) -> EndpointSettings:
+        self._check_embedded() if self.embedded else self._check_sides()
+        check_pair(self.cert_file, self.key_file)
+        for key, host in self._hosts():
+            if self.zone is Zone.ONPREM and not self.i_know and premises.could_be_outside(host):
+                raise Contradiction(
+                    (key,),
+                    f"{host} is a public name or address, and the zone is onprem; "
+                    "if it really leads to your premises say i_know: true",
+                )
+        return self
+
+    def _check_embedded(self) -> None:
+        if self.kind != "triton" or self.zone is not Zone.ONPREM:
+            raise Contradiction(
+                ("embedded",), "only an endpoint of kind triton in zone onprem can be"
+            )
+        for key in ("url", "grpc", "metrics_url"):
+            if getattr(self, key):
+                raise Contradiction((key,), "an embedded server chooses its own; drop it")
+
+    def _check_sides(self) -> None:
+        if self.repository is not None:
+            raise Contradiction(("repository",), "only an embedded server is given one")
+        if self.reload:
+            raise Contradiction(("reload",), "only an embedded server is told how to start")
+        if self.kind == "triton" and not self.grpc:
+            raise Contradiction((), "kind triton needs grpc: host:port of its gRPC side")
+        if self.kind == "openai" and not self.url:
+            raise Contradiction((), "kind openai needs url: its base URL")
+        if self.kind == "openai" and self.grpc:
+            raise Contradiction(("grpc",), "an endpoint of kind openai has no gRPC side; drop it")
+        if self.kind == "kserve" and bool(self.url) == bool(self.grpc):
+            raise Contradiction((), "kind kserve needs exactly one of url and grpc")
+        if self.metrics_url and self.kind != "triton":
+            raise Contradiction(("metrics_url",), "only those of kind triton are read; drop it")
+        if self.grpc_tls and not self.grpc:
+            raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
+
+    def _hosts(self) -> Iterator[tuple[str, str]]:
+        """Each address's key and host."""
+        readers: dict[str, tuple[str | None, Callable[[str], str]]] = {
+            "url": (self.url, premises.host_of_url),
+            "grpc": (self.grpc, premises.host_of_target),
+            "metrics_url": (self.metrics_url, premises.host_of_url),
+        }
+        for key, (address, read) in readers.items():
+            if address:
+                try:
+                    yield key, read(address)
+                except ValueError as exc:
+                    raise Contradiction((key,), str(exc)) from None

@@ -1,0 +1,184 @@
+"""The catalog: what a model's inputs are, and who may serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gateway.config.section import (
+    Contradiction,
+    Count,
+    Name,
+    NotNegative,
+    Positive,
+    Section,
+    UpstreamName,
+    known,
+)
+from gateway.config.sections.endpoints import EndpointSettings
+from gateway.core.types import place_name
+
+Capability = Literal[
+    "tools",
+    "structured_output",
+    "logprobs",
+    "logit_bias",
+    "token_ids",
+    "choices",
+    "ranking",
+    "parts",
+    "audio",
+    "prediction",
+    "suffix",
+    "reasoning",
+    "search",
+    "state",
+    "dimensions",
+    "sampling",
+    "other",
+]
+
+
+class ServedBySettings(Section):
+    """One endpoint that may serve a model."""
+
+    endpoint: Name
+    model: UpstreamName | None = Field(
+        None, description="its name there; the same name when absent"
+    )
+    version: Annotated[str, Field(pattern=r"^[0-9]{0,18}$")] = ""
+    substitute: bool | None = Field(
+        None, description="true: another model than the on-prem one; false: the same weights"
+    )
+    lacks: tuple[Capability, ...] = Field(
+        (), description="what calls may need and it has not, though its kind may have it"
+    )
+    price_usd: NotNegative | None = Field(None, description="of each call")
+    price_usd_per_1k_tokens: NotNegative | None = Field(None, description="input and output")
+    price_usd_per_1k_input_tokens: NotNegative | None = None
+    price_usd_per_1k_output_tokens: NotNegative | None = None
+    price_usd_per_1k_cached_tokens: NotNegative | None = Field(
+        None, description="of input that the provider has seen before; as the input when absent"
+    )
+
+    @property
+    def priced(self) -> bool:
+        return any(name.startswith("price_usd") for name in self.model_fields_set)
+
+    @model_validator(mode="after")
+    def _prices_both_ways(self) -> ServedBySettings:
+        """A price that is left out must not pass for nothing."""
+        if self.price_usd_per_1k_tokens is not None:
+            return self
+        given, written = self.price_usd_per_1k_input_tokens, self.price_usd_per_1k_output_tokens
+        if (given is None) is not (written is None):  # guard: B2.price-pair
+            missing = "input" if given is None else "output"
+            raise Contradiction(
+                (f"price_usd_per_1k_{missing}_tokens",),
+                "is not stated and the other way is; say 0 where it costs nothing",
+            )
+        return self
+
+
+class ModelSettings(Section):
+    """A model of the catalog: what its inputs are and who may serve it."""
+
+    task: Literal["infer", "embeddings", "generate"] = "infer"
+    served_by: tuple[ServedBySettings, ...] = Field(min_length=1)
+    text_inputs: tuple[str, ...] = Field((), description="BYTES inputs that hold text")
+    inputs: tuple[str, ...] = Field(
+        (), description="every other input, where no server says what they are called"
+    )
+    tensors: Literal["clear", "restricted"] = Field(
+        "restricted", description="the class of every input that is not declared text"
+    )
+    latency_budget_ms: Positive | None = None
+    max_batch: Count = Field(1, description="calls that the server executes as one batch")
+    rows_independent: bool | None = Field(
+        None, description="whether rows of one batch leave each other's answers alone; else tried"
+    )
+    canary: bool = Field(True, description="false where even an empty inference has an effect")
+    pseudonymise: bool = Field(
+        False, description="its calls may leave with surrogates, where their key allows it too"
+    )
+
+    public: bool = Field(
+        False, description="true: its calls are not read, and may leave; public_reason says why"
+    )
+    public_reason: Annotated[str, Field(pattern=r"^[ -~]{0,200}$")] = Field(
+        "", description="why nothing in its calls has to stay; told by check and /status"
+    )
+
+    def placed(self, name: str) -> Iterator[tuple[str, ServedBySettings]]:
+        """Each of served_by with the name of its place, for the model of that name. An endpoint
+        that is listed with several models is a place for each: the first has the endpoint's own
+        name, a further one `ENDPOINT#MODEL`."""
+        seen: set[str] = set()
+        for served in self.served_by:
+            endpoint = served.endpoint
+            yield (
+                place_name(endpoint, served.model or name) if endpoint in seen else endpoint,
+                served,
+            )
+            seen.add(endpoint)
+
+    @model_validator(mode="after")
+    def _says_why_public(self) -> ModelSettings:
+        if not self.public:
+            if self.public_reason:
+                raise Contradiction(("public_reason",), "the model is not public; drop it")
+            return self
+        if not self.public_reason.strip():  # guard: C16.public-reason
+            raise Contradiction(
+                ("public",), "unread calls may leave; say in public_reason why nobody minds"
+            )
+        if self.pseudonymise:
+            raise Contradiction(
+                ("pseudonymise",), "calls of a public model are not read; drop it or public"
+            )
+        # guard: C16.tensors-conflict
+        if self.tensors == "restricted" and "tensors" in self.model_fields_set:
+            raise Contradiction(("tensors",), "restricted contradicts public: true; drop one")
+        return self
+
+    @model_validator(mode="after")
+    def _pseudonymises_text(self) -> ModelSettings:
+        if self.pseudonymise and self.task != "generate":
+            raise Contradiction(
+                ("pseudonymise",), f"task {self.task} has no text to put back; only generate has"
+            )
+        return self
+
+
+def check_served_by(
+    name: str, model: ModelSettings, endpoints: Mapping[str, EndpointSettings]
+) -> None:
+    seen: set[tuple[str, str]] = set()
+    one_name = len({served.model or name for served in model.served_by}) == 1
+    for i, served in enumerate(model.served_by):
+
+        def wrong(key: str, message: str, i: int = i) -> Contradiction:
+            return Contradiction(("models", name, "served_by", i, key), message)
+
+        if served.endpoint not in endpoints:
+            raise wrong("endpoint", f"no endpoint {served.endpoint!r}; {known(endpoints)}")
+        there = served.endpoint, served.model or name
+        if there in seen:
+            raise wrong("endpoint", f"{served.endpoint!r} is listed twice with model {there[1]!r}")
+        seen.add(there)
+        if endpoints[served.endpoint].kind == "openai" and model.task == "infer":
+            raise wrong(
+                "endpoint",
+                f"{served.endpoint!r} speaks OpenAI and cannot serve tensors; "
+                f"set models.{name}.task to embeddings or generate",
+            )
+        if model.task == "embeddings" and served.substitute and len(model.served_by) > 1:
+            raise wrong("substitute", "embeddings of different weights must not mix under one name")
+        if not one_name and served.substitute is None and (served.model or name) != name:
+            raise wrong(
+                "substitute",
+                f"{served.model!r} is another name than its peers'; "
+                "say substitute: true (another model) or false (same weights)",
+            )

@@ -1,0 +1,522 @@
+"""Values that cross a stage boundary. No behaviour beyond their own invariants, no I/O."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from gateway.core.deadline import Deadline
+from gateway.core.held_bytes import AnswerShare
+from gateway.core.tracing import UNTRACED, Untraced
+from gateway.core.values import value, value_seen_weakly
+
+
+class Word(enum.Enum):
+    """Of a closed set. A member is hashed as any object is, and `word` is its value as it stands:
+    `Enum` has functions in Python for both."""
+
+    __hash__ = object.__hash__
+    word: str
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+
+class Sensitivity(Word):
+    CLEAR = "clear"
+    RESTRICTED = "restricted"  # also: not scanned, not scannable, scan failed or late
+
+
+CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
+
+
+class Zone(Word):
+    ONPREM = "onprem"
+    CLOUD = "cloud"
+
+
+ONPREM: Final = Zone.ONPREM
+CLOUD: Final = Zone.CLOUD
+EVERYWHERE = frozenset(Zone)
+ONPREM_ONLY = frozenset({Zone.ONPREM})
+
+
+class Outcome(Word):
+    """How a call ended: the only values that the `outcome` metric label can take."""
+
+    SERVED = "served"
+    REJECTED = "rejected"  # the caller's fault: 4xx
+    SHED = "shed"  # no room: 429/503
+    EXPIRED = "expired"  # its deadline passed: 504
+    FAILED = "failed"  # every attempt failed: 502
+    CANCELLED = "cancelled"  # the caller left
+
+
+class WireProtocol(Word):
+    """The protocol in which the caller spoke."""
+
+    KSERVE_REST = "kserve-rest"
+    KSERVE_GRPC = "kserve-grpc"
+    OPENAI = "openai"
+
+
+class Operation(Word):
+    INFER = "infer"
+    CHAT = "chat.completions"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    RESPONSES = "responses"
+
+
+class Spill(Word):
+    """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
+
+    ALLOW = "allow"
+    NEVER = "never"
+
+
+Parameter = bool | int | float | str
+"""A request or tensor parameter of the Open Inference Protocol."""
+
+JsonDocument = dict[str, Any]
+"""A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
+
+
+@value
+class Tensor:
+    """One input or output tensor. `data` is its raw little-endian form of the binary tensor
+    extension: row-major elements; BYTES elements each behind a 4-byte little-endian length."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: bytes = field(repr=False)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
+
+
+@value
+class RequestedOutput:
+    name: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
+
+
+@value
+class TensorCall:
+    """One Open Inference Protocol inference, freed from its wire form."""
+
+    inputs: tuple[Tensor, ...] = field(repr=False)
+    outputs: tuple[RequestedOutput, ...] = field(default=(), repr=False)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
+    id: str = field(default="", repr=False)  # the caller's own id: free text
+    version: str = ""  # decimal digits, or empty for the server's choice
+    streamed: bool = False  # came by ModelStreamInfer: any number of responses
+
+    @property
+    def operation(self) -> Operation:
+        return Operation.INFER
+
+    @property
+    def sequence(self) -> int | str | None:
+        """The correlation id of a stateful sequence, or None."""
+        found = self.parameters.get("sequence_id")
+        return found if isinstance(found, int | str) and found not in (0, "") else None
+
+
+AT_ONCE_BYTES = 64 * 1024
+"""Reading or writing more JSON than this leaves the event loop."""
+
+
+@value_seen_weakly
+class DocumentCall:
+    """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
+
+    operation: Operation
+    document: JsonDocument = field(repr=False)
+    streamed: bool = False
+    size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
+
+
+Payload = TensorCall | DocumentCall
+
+
+@dataclass(frozen=True, slots=True)
+class Tightening:
+    """What a tenant or a key adds to what restricts its calls. Nothing in it can loosen."""
+
+    profile: str | None = None  # its entity types, beside the gateway's own
+    types: frozenset[str] = frozenset()  # more entity types
+    threshold: float = 1.0  # findings count from the lower of this and the gateway's on
+
+    def __or__(self, other: Tightening) -> Tightening:
+        if other == self:
+            return self
+        return Tightening(
+            profile=max(self.profile, other.profile, key=lambda p: STRICTNESS[p]),
+            types=self.types | other.types,
+            threshold=min(self.threshold, other.threshold),
+        )
+
+
+STRICTNESS = {None: 0, "patterns": 1, "balanced": 2, "strict": 3}
+NOT_TIGHTENED = Tightening()
+"""Whoever adds nothing has this very object, which takes no look at what is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What one key, or all keys of one tenant together, may use; None: no limit."""
+
+    of: str  # whose, e.g. 'key billing'; no two of a gateway are the same
+    kind: str  # 'key' or 'tenant'
+    tenant: str
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    concurrent: int | None = None
+
+
+@value
+class InferenceRequest:
+    """One call, independent of how it arrived."""
+
+    id: str
+    protocol: WireProtocol
+    tenant: str
+    model: str  # a name of the catalog, matched and never interpolated
+    payload: Payload = field(repr=False)
+    deadline: Deadline
+    priority: int = 0  # smaller is more urgent; 0 is the default
+    zones: frozenset[Zone] = EVERYWHERE  # what the caller and its key allow
+    tightening: Tightening = NOT_TIGHTENED  # what its tenant and its key add to what restricts
+    labelled: bool = False  # its caller says that it is restricted
+    pseudonymise: bool = False  # its key and its model allow surrogates in the place of findings
+    quotas: tuple[Quota, ...] = ()  # of its key and its tenant
+    explained: bool = False  # only asked about, never served: no later call is tainted by it
+    traceparent: str = ""
+    tracestate: str = field(default="", repr=False)  # the caller's; for on-prem servers alone
+    trace: Untraced = field(default=UNTRACED, repr=False, compare=False)
+    received_s: float = 0.0  # monotonic
+    recorded_id: str = ""  # in the place of an id that its caller gave; empty: `id` itself
+    recorded_trace: str = ""  # and of a trace id
+    surrogates: bool = False  # they stand in it in the place of what was found in another call
+    held: AnswerShare | None = field(default=None, repr=False, compare=False)
+    """What is held of its answer, counted; its front closes it. None: nobody counts."""
+
+    @property
+    def record_id(self) -> str:
+        """Under which it is on record, in the ledger and in logs."""
+        return self.recorded_id or self.id
+
+    @property
+    def record_trace(self) -> str:
+        return self.recorded_trace or self.traceparent[3:35]
+
+    @property
+    def operation(self) -> Operation:
+        return self.payload.operation
+
+    @property
+    def streamed(self) -> bool:
+        return self.payload.streamed
+
+
+@value
+class Finding:
+    """A span of personal data in one scanned text. Offsets are characters."""
+
+    type: str
+    start: int
+    end: int
+    score: float
+
+
+PUBLIC_MODEL = "public_model"
+"""The reason code of a call that is clear unread, by the operator's word about its model."""
+
+
+@value
+class Classification:
+    """The verdict on one call. It belongs to that call alone (`request_id`)."""
+
+    request_id: str
+    sensitivity: Sensitivity
+    reason: str  # a reason code: 'clear', 'entities', 'unscannable', 'late', 'failed', ...
+    entities: Mapping[str, int] = field(default_factory=dict)  # type -> count, never the text
+    classify_s: float = 0.0
+    complete: bool = False  # all was looked for that the policy names; else not yet people's names
+    pseudonymised: Mapping[str, int] = field(default_factory=dict)  # type -> values replaced
+    restricted: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.restricted = self.sensitivity is not CLEAR  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """How one endpoint serves a model of the catalog."""
+
+    model: str  # the name at that endpoint
+    version: str = ""  # the one that it serves, in decimal digits; empty: whichever is asked for
+    substitute: bool = False  # another model than the one asked for, as the config says
+    price_usd: float = 0.0  # of one call
+    price_usd_per_1k_tokens: float = 0.0
+    price_usd_per_1k_input_tokens: float | None = None
+    price_usd_per_1k_output_tokens: float | None = None
+    price_usd_per_1k_cached_tokens: float | None = None
+    assumed_usd_per_1k_tokens: float = 0.0  # where no price is stated; counted, not ranked by
+    egress_usd_per_gb: float = 0.0
+    gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
+    lacks: frozenset[str] = frozenset()  # capabilities of its kind that it has not
+
+    def grants(self, version: str) -> bool:
+        """Whether a call may ask for this version (decimal digits, or empty for any)."""
+        return not version or not self.version or int(version) == int(self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One place that can serve models; exactly one zone."""
+
+    name: str
+    zone: Zone
+    kind: str  # triton | kserve | openai
+    models: Mapping[str, ServedModel] = field(default_factory=dict, repr=False)
+
+
+_FURTHER: Final = "#"  # no name of the settings has it
+
+
+def place_name(endpoint: str, model: str) -> str:
+    """Of the endpoint as it serves a name of the catalog by one more model of its own."""
+    return f"{endpoint}{_FURTHER}{model}"
+
+
+def endpoint_of(place: str) -> str:
+    """The endpoint of the settings that a place is at."""
+    return place.partition(_FURTHER)[0]
+
+
+@value
+class EndpointState:
+    """What routing may know of an endpoint for one model, as one immutable snapshot."""
+
+    endpoint: Endpoint
+    served: ServedModel
+    available: bool
+    unavailable_why: str = ""
+    predicted_s: float = 0.0  # from now to the whole answer, were the call placed here now
+    p50_s: float = 0.0  # median service time alone
+    waiting: int = 0  # calls in the gateway's queue
+    in_flight: int = 0
+    batch: int = 1  # calls that the server executes at once
+    room: bool = True  # the queue takes another call
+    cold: bool = False  # not observed lately: the figures prove nothing
+    slow: bool = False  # many times slower than usual: for calls with no other place
+    back_in_s: float | None = None  # of one that is out: when it may be back, if anybody knows
+    stale: bool = False  # the server's own statistics are old or missing; only ours count
+    price_usd: float = 0.0  # expected price of this call here
+
+
+@value
+class Decision:
+    """Where a call may go, best first, and why. `zones` can only shrink afterwards."""
+
+    attempts: tuple[Endpoint, ...]
+    reason: str  # a reason code, e.g. 'onprem_room', 'restricted', 'spill_deadline'
+    zones: frozenset[Zone]
+    vetoes: tuple[tuple[str, str], ...] = ()  # (endpoint, why)
+    latency_critical: bool = False
+    tries: int = 2  # at most so many endpoints are sent the call
+    predicted_s: Mapping[str, float] = field(default_factory=dict)  # endpoint -> seconds
+
+
+@value
+class Usage:
+    """Tokens of one call. `cached_tokens` are a part of the input."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+
+
+@value
+class Cost:
+    """Of one attempt, exact: whole nano-dollars (1e-9 USD)."""
+
+    nano_usd: int = 0
+    usage: Usage = Usage(0, 0)
+    moved_bytes: int = 0  # to the cloud and back, where that costs
+    gpu_ns: int = 0  # of a server's time, which it may have shared with others
+    cloud_nano_usd: int | None = None  # of an on-prem answer, had it come from the cloud
+    estimated: bool = False  # the endpoint has not said how many tokens it counted
+
+
+@value
+class Attempt:
+    """One try at one endpoint, as the decision record keeps it."""
+
+    endpoint: str
+    zone: Zone
+    zones: frozenset[Zone]  # what was allowed when it started (BEHAVIOURS M2)
+    result: str  # 'served' or a reason code
+    queued_s: float = 0.0
+    took_s: float = 0.0
+    price_usd: float = 0.0
+    cost: Cost = Cost()
+    usage: Usage | None = None  # as the endpoint counted it; never an estimate
+    sent_as: str = ""  # in the cloud: the id under which it was sent
+
+
+@value
+class RestBody:
+    """One Open Inference Protocol REST answer as the server wrote it. `header_length` is the
+    length in bytes of the JSON part when binary tensors follow it, else None."""
+
+    body: bytes = field(repr=False)
+    header_length: int | None = None
+
+
+@value
+class GrpcMessage:
+    """One serialised `inference.ModelInferResponse` as the server wrote it."""
+
+    message: bytes = field(repr=False)
+
+
+@value
+class JsonBody:
+    """One whole OpenAI answer."""
+
+    body: bytes = field(repr=False)
+
+
+class ServerEvent(NamedTuple):
+    """One server-sent event of an OpenAI stream; `data` without the framing."""
+
+    data: bytes
+    event: str = ""  # the Responses API names its events
+
+    def __repr__(self) -> str:
+        return f"ServerEvent({self.event!r})"
+
+    def framed(self) -> bytes:
+        """As it stands in a stream."""
+        data, name = self
+        if b"\n" in data:
+            data = data.replace(b"\n", b"\ndata: ")
+        if not name:
+            return b"data: %b\n\n" % data
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
+
+Frame = RestBody | GrpcMessage | JsonBody | ServerEvent
+
+
+class ReplyStream(Protocol):
+    """Frames of one reply. Whoever holds it must `aclose()` it, read or not; closing twice is
+    harmless, and closing cancels the upstream call. One whose frames go on as they come is
+    `Flowing`, too."""
+
+    def __aiter__(self) -> AsyncIterator[Frame]: ...
+    async def __anext__(self) -> Frame: ...
+    async def aclose(self) -> None: ...
+
+
+class Sink(NamedTuple):
+    """Takes server-sent events as they come. What is False wants no more for now."""
+
+    events: Callable[[bytes], bool]  # as they stand in a stream
+    chunk: Callable[[bytes], bool]  # one of them, in its chunk of HTTP/1.1 with the frame of that
+
+
+def in_chunk(chunk: bytes) -> bytes:
+    """What is in the frame."""
+    return chunk[chunk.index(b"\n") + 1 : -2]
+
+
+Flow = Callable[[Sink], Awaitable[None]]
+"""Hands on what comes, as it comes, until there is something that `anext` has to tell (the end, a
+failure) or who takes it has enough. Of a stream of server-sent events whose first was taken."""
+
+
+class Passage(Protocol):
+    """What events pass by on their way to a `Sink`. It counts them."""
+
+    @property
+    def came_s(self) -> float:
+        """When the last did."""
+        ...
+
+    def events(self, events: bytes, count: int) -> bool: ...
+    def chunk(self, chunk: bytes) -> bool: ...
+
+
+class Flowing(Protocol):
+    def pass_on(self, passage: Passage) -> bool:
+        """What has come. Whether `flow` may go on with what comes."""
+        ...
+
+    async def flow(self, passage: Passage) -> None:
+        """What a `Flow` does, behind `pass_on`."""
+        ...
+
+
+def flow_of(stream: object) -> Flow | None:
+    """None where frames have to be asked for one by one."""
+    found: Flow | None = getattr(stream, "flow", None)
+    return found
+
+
+class OneFrame:
+    """A whole answer, read already: there is nothing left to close."""
+
+    def __init__(
+        self, frame: Frame, total_tokens: int | None = None, usage: Usage | None = None
+    ) -> None:
+        self._frame: Frame | None = frame
+        self.total_tokens = total_tokens
+        self.usage = usage
+
+    def __aiter__(self) -> OneFrame:
+        return self
+
+    async def __anext__(self) -> Frame:
+        if self._frame is None:
+            raise StopAsyncIteration
+        frame, self._frame = self._frame, None
+        return frame
+
+    async def aclose(self) -> None:
+        self._frame = None
+
+    def peek(self) -> Frame | None:
+        return self._frame
+
+    def take(self) -> Frame | None:
+        """The frame, unless it was taken; all that is left to be read."""
+        frame, self._frame = self._frame, None
+        return frame
+
+
+@value
+class Placement:
+    """What the caller is told of where its call went (BEHAVIOURS S7)."""
+
+    zone: Zone
+    endpoint: str
+    reason: str
+    attempts: int
+    sensitivity: Sensitivity
+    classify_s: float
+    pseudonymised: int = 0  # values that surrogates stood for
+    limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
+    unrestored: int = 0  # places where something of a surrogate is left in the answer
+
+
+@value
+class InferenceReply:
+    """An answer from its first frame on. Fronts must close `frames` on every exit."""
+
+    placement: Placement
+    frames: ReplyStream

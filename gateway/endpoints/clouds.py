@@ -1,0 +1,140 @@
+"""What the endpoints in the cloud take now, and the calls that wait for them.
+
+How many calls an endpoint takes at once is learnt (`spill.AdaptiveLimit`); one that is back from an
+outage starts slowly, and one whose breaker is half open takes a probe alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
+from gateway.core.deadline import Clock
+from gateway.core.types import InferenceRequest, Zone
+from gateway.endpoints.place import Lane, Place, unavailable_why
+
+_LOOK_AGAIN_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
+
+
+class Clouds:
+    def __init__(
+        self,
+        places: Mapping[str, Place],
+        lane: Callable[[str, str], Lane],
+        clock: Clock,
+        elsewhere: Callable[[str], int] = lambda name: 0,
+        beside: Sequence[object] = (),
+    ) -> None:
+        """`elsewhere`: calls that settings of before have there, beside those of its place; asked
+        while there are such, `beside`."""
+        self._places = places
+        self._beside = beside
+        self._lane = lane
+        self._clock = clock
+        self._elsewhere = elsewhere
+        self.line = CloudLine()
+        self._limits = {
+            name: _limit(place, clock)
+            for name, place in places.items()
+            if place.settings.zone is Zone.CLOUD
+        }
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._limits
+
+    @property
+    def waiting(self) -> int:
+        return len(self.line.waiting)
+
+    def limit(self, name: str) -> AdaptiveLimit:
+        return self._limits[name]
+
+    def closed_s(self, name: str) -> float:
+        """Seconds for which an endpoint takes nothing, as it said; 0 on the premises."""
+        return self._limits[name].closed_s if name in self._limits else 0.0
+
+    def takes_another(self, name: str, model: str) -> bool:
+        """Whether there is room, with what is there and what it can take."""
+        place, limit = self._places[name], self._limits[name]
+        slowly = place.lanes[model].health.slow_start.going
+        if slowly or limit.closed_until_s or self._beside:
+            return limit.room(self._used(name, model))
+        return place.in_flight < limit.limit
+
+    def room(self, name: str, model: str) -> int:
+        """How many calls it takes now."""
+        return self._room(name, model, self._used(name, model))
+
+    def capacity(self, name: str, model: str) -> int:
+        """How many it would take now if it had none."""
+        return self._room(name, model, 0)
+
+    def _room(self, name: str, model: str, used: int) -> int:
+        lane = self._lane(name, model)
+        if unavailable_why(self._places[name], lane):
+            return 0
+        if not lane.breaker.closed:
+            return 1  # the probe of a half-open breaker
+        limit = self._limits[name]
+        share = lane.health.slow_start.share()
+        return max(1, int((limit.limit - used) * share)) if limit.room(used) else 0
+
+    def _used(self, name: str, model: str) -> int:
+        share = self._lane(name, model).health.slow_start.share()
+        in_flight = self._in_flight(name)
+        return in_flight if share == 1.0 else math.ceil(in_flight / share)
+
+    def _in_flight(self, name: str) -> int:
+        # guard: O2.cloud-carryover -> return self._places[name].in_flight
+        return self._places[name].in_flight + self._elsewhere(name)
+
+    def offer(self, name: str) -> None:
+        """A place may have become free there: whoever has waited for it may take it."""
+        if not self.line.waiting:
+            return
+        limit, in_flight = self._limits[name], self._in_flight(name)
+        if limit.room(in_flight):
+            self.line.offer(
+                name, limit.limit - in_flight, lambda model: self.takes_another(name, model)
+            )
+
+    async def room_in_time(
+        self, request: InferenceRequest, endpoints: Sequence[str], otherwise: Callable[[], bool]
+    ) -> bool:
+        """Wait until one of these, which are full, takes the call, or all of them are out, or it
+        can go on `otherwise`: True, and it is decided on anew. False at once where it would be late
+        behind those who wait already, and when its time is over."""
+        names, model = frozenset(endpoints), request.model
+        times = {name: self._lane(name, model).times.usual_s for name in names}
+        # guard: D5.cloud-wait -> latest_s = request.deadline.at_s
+        latest_s = request.deadline.at_s - min(times.values(), default=math.inf)
+        waits_s = (self._pace(n, times[n]).wait_s(self.line.ahead(n, latest_s)) for n in names)
+        if self._clock() + min(waits_s, default=math.inf) > latest_s:  # guard: A1.cloud-queue-time
+            return False
+        with self.line.joined(model, names, latest_s) as waiter:
+            while (left_s := latest_s - self._clock()) > 0.0:
+                for name in names:
+                    self.offer(name)
+                await waiter.wait(min(left_s, self._quiet_s(names)))
+                if waiter.offered or otherwise() or all(self._out(n, model) for n in names):
+                    return True
+        return False
+
+    def _pace(self, name: str, call_s: float) -> CloudPace:
+        limit = self._limits[name]
+        return CloudPace(limit.limit, call_s, limit.closed_s)
+
+    def _quiet_s(self, names: frozenset[str]) -> float:
+        """For how long nothing is known to happen."""
+        closed = (self._limits[name].closed_s for name in names)
+        return min((s for s in closed if s > 0.0), default=_LOOK_AGAIN_S)
+
+    def _out(self, name: str, model: str) -> bool:
+        return bool(unavailable_why(self._places[name], self._lane(name, model)))
+
+
+def _limit(place: Place, clock: Clock) -> AdaptiveLimit:
+    if place.room is None:
+        place.room = AdaptiveLimit(place.settings.max_in_flight, clock)
+    return place.room

@@ -1,0 +1,117 @@
+"""The registry of endpoint kinds: settings in, a connector out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from gateway.config import EndpointSettings
+from gateway.endpoints.connectors import Connector
+from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
+from gateway.endpoints.connectors.kserve.http import KserveHttp
+from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
+from gateway.endpoints.connectors.openai.connector import REST_S, OpenAiConnector, origin_of
+from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, Tls, Wire
+from gateway.protocols.tls import Fresh, TlsFiles, of_client
+
+
+class Ports(Protocol):
+    """Where an embedded server listens on the loopback."""
+
+    @property
+    def http(self) -> int: ...
+    @property
+    def grpc(self) -> int: ...
+
+
+def build_connector(
+    settings: EndpointSettings, ports: Ports | None, max_answer_bytes: int = MAX_ANSWER_BYTES
+) -> Connector:
+    """`ports` of the embedded server, for an endpoint that has one."""
+    return KINDS[settings.kind](settings, ports, max_answer_bytes)
+
+
+def _triton(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
+    # who has no Triton needs none
+    from gateway.endpoints.connectors.triton.connector import TritonConnector
+    from gateway.endpoints.connectors.triton.grpc import triton_grpc
+    from gateway.endpoints.connectors.triton.http import TritonHttp
+    from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton
+
+    embedded = settings.embedded
+    address = f"127.0.0.1:{ports.grpc if ports else 0}" if embedded else settings.grpc or ""
+    url = f"http://127.0.0.1:{ports.http if ports else 0}" if embedded else settings.url
+    grpc = triton_grpc(_target(settings, address, most_bytes))
+    http = url and TritonHttp(
+        url,
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
+        max_connections=settings.max_in_flight,
+        headers=tuple((n.encode(), v.encode()) for n, v in _headers(settings).items()),
+        tls=_tls(settings),
+        max_answer_bytes=most_bytes,
+    )
+    return TritonConnector(grpc, http or None, OpenAiOnTriton(grpc))
+
+
+def _kserve(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
+    if settings.grpc is not None:
+        return kserve_grpc(_target(settings, settings.grpc, most_bytes))
+    return KserveHttp(
+        settings.url or "",
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
+        max_connections=settings.max_in_flight,
+        headers=_headers(settings),
+        tls=_tls(settings),
+        max_answer_bytes=most_bytes,
+    )
+
+
+def _openai(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
+    wire = Wire(
+        origin_of(settings.url or "", _tls(settings)),
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
+        max_connections=settings.max_in_flight,
+        max_body_bytes=most_bytes,
+        rest_s=REST_S,
+    )
+    return OpenAiConnector(wire, headers=_headers(settings))
+
+
+KINDS: dict[str, Callable[[EndpointSettings, Ports | None, int], Connector]] = {
+    "triton": _triton,
+    "kserve": _kserve,
+    "openai": _openai,
+}
+
+
+def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTarget:
+    return GrpcTarget(
+        address,
+        tls=settings.grpc_tls,
+        files=_files(settings),
+        metadata=tuple(_headers(settings).items()),
+        max_answer_bytes=most_bytes,
+        connect_timeout_s=settings.connect_timeout_ms / 1000,
+    )
+
+
+def _headers(settings: EndpointSettings) -> dict[str, str]:
+    """What goes with every call: the endpoint's credential and its configured headers."""
+    told = dict(bearer(_secret(settings.api_key)))
+    return told | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
+
+
+def _files(settings: EndpointSettings) -> TlsFiles:
+    return TlsFiles("endpoints", settings.cert_file, settings.key_file, settings.ca_file)
+
+
+def _tls(settings: EndpointSettings) -> Tls | None:
+    """None: the usual authorities, and no certificate of ours."""
+    files = _files(settings)
+    return Fresh(files, of_client) if files.paths else None

@@ -1,0 +1,1 @@
+"""A KServe server: the Open Inference Protocol alone, over gRPC or HTTP."""

@@ -1,0 +1,1 @@
+"""Servers that speak OpenAI's protocol: `connector` sends calls, `sse` reads streams."""

@@ -1,0 +1,561 @@
+"""Any OpenAI-compatible provider: in the cloud, or a vLLM or NIM on the premises.
+
+The body that goes out is our own serialisation of the parsed document, with the model's name at
+the endpoint. What comes back goes on untouched, byte for byte, its `model` included: a caller sees
+what the provider says of itself. It is parsed only to know whether it is whole and what it cost.
+
+How a stream ends (BEHAVIOURS A4, A5):
+
+* chat and completions end with `[DONE]`, or when every choice has its `finish_reason`;
+* Responses end with `response.completed`, `.incomplete` or `.failed`;
+* any other end is a broken stream, whatever the transport thinks of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import orjson
+
+from gateway.core import ambient, patience
+from gateway.core.deadline import Deadline
+from gateway.core.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamUnreachable,
+)
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.core.kept import Kept
+from gateway.core.types import (
+    AT_ONCE_BYTES,
+    DocumentCall,
+    InferenceRequest,
+    JsonBody,
+    OneFrame,
+    Operation,
+    Passage,
+    ServedModel,
+    ServerEvent,
+    Usage,
+)
+from gateway.endpoints.connectors.openai import failures
+from gateway.endpoints.connectors.openai.alike import Alike
+from gateway.endpoints.connectors.openai.large import READ_BYTES, edges_of
+from gateway.endpoints.connectors.openai.sse import EventParser
+from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
+from gateway.endpoints.connectors.openai.words import Words
+from gateway.protocols import strictjson
+from gateway.protocols.http_client.connection import Connection, answers_full
+from gateway.protocols.http_client.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
+from gateway.protocols.strictjson import dumps
+
+_NO_SECRETS = Words({})
+_ROUTES = {
+    Operation.CHAT: "/chat/completions",
+    Operation.COMPLETIONS: "/completions",
+    Operation.EMBEDDINGS: "/embeddings",
+    Operation.RESPONSES: "/responses",
+}
+_ACCEPT = {
+    False: (b"accept", b"application/json"),
+    True: (b"accept", b"text/event-stream"),
+}
+_TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
+_DONE = b"[DONE]"
+REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
+_TURN_BYTES = 8 * 1024  # of events that are read before others have their turn
+_LEARNS = 8  # so many events that nothing is like: then their stream has none that are
+_MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
+_COUNTS = ("total_tokens", "prompt_tokens", "completion_tokens")
+_LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one answer may take, within its deadline."""
+
+    event_bytes: int = 8 * 1024 * 1024  # the last event of a Responses stream repeats all of it
+    refusal_bytes: int = 64 * 1024
+    idle_s: float = 60.0  # between two reads of a stream: longer, and it counts as broken
+    probe_s: float = 2.0
+    drain_s: float = 0.05  # for the end of a body behind its last event, to keep the connection
+
+
+def origin_of(url: str, tls: Tls | None = None) -> Origin:
+    """Where the API stands: at the path of the base URL, or at `/v1` when it has none."""
+    origin = Origin.of(url, tls)
+    return origin if origin.base else replace(origin, base="/v1")
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a stream has come, from what its events say."""
+
+    operation: Operation
+    words: Words = _NO_SECRETS
+    ended: bool = False  # said by the protocol itself
+    failure: GatewayError | None = None
+    total_tokens: int | None = None
+    usage: Usage | None = None
+    _open: set[int] = field(default_factory=set)
+    _finished: set[int] = field(default_factory=set)
+
+    def done(self) -> None:
+        """`[DONE]` was read. A Responses stream has its own last event, which it cannot replace."""
+        if self.operation is Operation.RESPONSES:
+            self.end()
+        self.ended = True
+
+    def end(self) -> None:
+        """The body is at its end; raises unless the protocol is, too."""
+        if not self.ended and (self._open or not self._finished):  # guard: A4.cut-stream
+            raise UpstreamUnreachable("the stream broke off before its end")
+        self.ended = True
+
+    def note(self, document: dict[str, Any]) -> None:
+        if "error" in document or "type" in document or document.get("object") == "error":
+            self.failure = failures.in_document(document, self.words)
+        if self.operation is Operation.RESPONSES:
+            self._note_response(document)
+            return
+        told = document.get("usage")
+        if isinstance(told, dict) and _total(told) is not None:
+            self.total_tokens, self.usage = counted(told)
+        choices = document.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and isinstance(at := choice.get("index", 0), int):
+                if choice.get("finish_reason") is not None:
+                    self._open.discard(at)
+                    self._finished.add(at)
+                elif at not in self._finished:
+                    self._open.add(at)
+
+    def _note_response(self, document: dict[str, Any]) -> None:
+        if document.get("type") in _LAST_RESPONSE_EVENTS:
+            self.ended = True
+            response = document.get("response")
+            told = response.get("usage") if isinstance(response, dict) else None
+            if isinstance(told, dict):
+                self.total_tokens, self.usage = counted(told)
+
+
+class EventStream:
+    """The events of a streamed answer, as the provider wrote them, without `[DONE]`."""
+
+    def __init__(
+        self,
+        response: WireStream,
+        operation: Operation,
+        bounds: Bounds,
+        words: Words = _NO_SECRETS,
+        without_usage: bool = False,
+        held: AnswerShare | None = None,
+    ) -> None:
+        """`without_usage`: the caller has not asked for the event that only says what it took.
+        `held`: where an event is counted that has not come whole."""
+        self._held = held
+        self._counts = False  # something is counted there
+        self._unfed: deque[bytes] = deque()  # of the last read
+        self._response = response
+        self._without_usage = without_usage
+        self._bounds = bounds
+        self._parser = EventParser(bounds.event_bytes)
+        self._progress = Progress(operation, words)
+        self._committed = False  # an event has gone to the caller
+        self.closed = False  # what it held was given back
+        self._alike: Alike | None = None  # to the last event that was read
+        self._usual: Alike | None = None  # what the next read is, most likely
+        self._learns = _LEARNS
+        self._now_s = ambient.clock()
+
+    @property
+    def total_tokens(self) -> int | None:
+        return self._progress.total_tokens
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._progress.usage
+
+    def __aiter__(self) -> EventStream:
+        return self
+
+    async def __anext__(self) -> ServerEvent:
+        try:
+            return await self._next()
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = Kept(exc)
+        await self.aclose()  # which releases the connection
+        raise failed.again()
+
+    async def aclose(self) -> None:
+        if not self.closed:
+            self.closed = True
+            await self._response.aclose()
+
+    async def _next(self) -> ServerEvent:
+        progress = self._progress
+        while True:
+            if self.closed:
+                raise StopAsyncIteration
+            if progress.failure is not None:
+                # guard: A10.ended-stream -> raise progress.failure
+                failed, progress.failure = Kept(progress.failure), None
+                raise failed.again()
+            if progress.ended:
+                if not self._response.ended:
+                    await self._drain()
+                raise StopAsyncIteration
+            event = self._parser.next()
+            if event is None and self._unfed:
+                await asyncio.sleep(0)  # others have their turn
+                self._feed_on()
+            elif event is None:
+                await self._read()
+            elif event.data == _DONE:
+                progress.done()
+            elif event.data and self._passes_on(event):
+                return event
+
+    def pass_on(self, passage: Passage) -> bool:
+        """What came with the last event, up to the end or a failure."""
+        parser, progress = self._parser, self._progress
+        found, count, goes_on = [], 0, not (progress.ended or self.closed)
+        try:
+            while goes_on and progress.failure is None:
+                if self._alike is not None:
+                    raw, alike = parser.take_alike(self._alike)
+                    if alike:
+                        found.append(raw)
+                        count += alike
+                        self._learns = _LEARNS
+                event = parser.next()
+                if event is None:
+                    break
+                if event.data == _DONE:
+                    progress.done()
+                elif event.data and self._passes_on(event):
+                    found.append(event.framed())
+                    count += 1
+                goes_on = not progress.ended
+        except UpstreamError as error:
+            progress.failure = error.with_traceback(None)  # or it would have this stream
+        if count and not passage.events(found[0] if len(found) == 1 else b"".join(found), count):
+            return False
+        return goes_on and progress.failure is None and not self._unfed
+
+    async def flow(self, passage: Passage) -> None:
+        """What comes puts the idle limit off; its timer is not touched for that."""
+        response, idle_s = self._response, self._bounds.idle_s
+        came = partial(self._came, passage)  # no attribute: it has the attempt, which has this
+        self._expect()
+        left_s = idle_s
+        while left_s > 0.0:
+            try:
+                with patience.within(min(left_s, response.deadline.remaining_s())):
+                    await response.flow(came, passage.chunk)
+                return
+            except TimeoutError:
+                if response.deadline.passed():
+                    return
+            left_s = max(response.came_s, passage.came_s) + idle_s - self._now_s()
+        self._progress.failure = _stands_still()
+
+    def _expect(self) -> None:
+        self._usual = self._alike if self._parser.between else None
+        self._response.expect(None if self._usual is None else self._usual.is_chunk)
+
+    def _came(self, passage: Passage, body: bytes) -> bool:
+        usual = self._usual
+        if usual is not None and len(body) <= self._bounds.event_bytes:
+            count = usual.all_in(body)
+            if count:
+                return passage.events(body, count)
+        self._feed(body)
+        goes_on = self.pass_on(passage) and self._has_room() and not self._unfed
+        self._expect()
+        return goes_on
+
+    def _passes_on(self, event: ServerEvent) -> bool:
+        """Whether the caller gets the event. A failure is ours to tell, in our words, except the
+        one that Responses tells by an event of its own once the caller has seen the first."""
+        progress = self._progress
+        document = _document(event.data, progress.operation, event.event)
+        progress.note(document)
+        if progress.failure is not None:
+            return progress.operation is Operation.RESPONSES and self._committed
+        if self._without_usage and is_usage_alone(document):
+            return False
+        self._committed = True
+        learns = self._learns and not event.event and len(event.data) <= READ_BYTES
+        self._alike = Alike.to(event.data) if learns else None
+        self._learns -= self._learns > 0
+        return True
+
+    async def _read(self) -> None:
+        left_s, idle_s = self._response.deadline.remaining_s(), self._bounds.idle_s
+        try:
+            with patience.within(min(left_s, idle_s)):
+                chunk = await self._response.more()
+        except TimeoutError:
+            if left_s < idle_s:
+                raise DeadlineExceeded("the latency budget ran out while it streamed") from None
+            raise _stands_still() from None
+        if not chunk:
+            self._progress.end()
+            return
+        self._feed(chunk)
+        self._has_room()
+
+    def _feed(self, chunk: bytes) -> None:
+        """Of a large read a part: it may be a thousand events."""
+        if len(chunk) <= _TURN_BYTES:
+            self._parser.feed(chunk)
+            return
+        for at in range(0, len(chunk), _TURN_BYTES):
+            self._unfed.append(chunk[at : at + _TURN_BYTES])
+        self._feed_on()
+
+    def _feed_on(self) -> None:
+        self._parser.feed(self._unfed.popleft())
+
+    def _has_room(self) -> bool:
+        """For what is held of an event that has not come whole; else the stream ends by that."""
+        size, held = self._parser.held, self._held
+        if held is None or (size <= UNCOUNTED_BYTES and not self._counts):
+            return True
+        self._counts = size > UNCOUNTED_BYTES
+        if held.hold(self, size if self._counts else 0):  # guard: A9.event-budget always
+            return True
+        self._progress.failure = answers_full()
+        return False
+
+    async def _drain(self) -> None:
+        """So that the connection can be kept."""
+        limit = patience.within(self._bounds.drain_s)
+        with suppress(TimeoutError, UpstreamError, DeadlineExceeded), limit:
+            async for _ in self._response:
+                pass
+
+
+class OpenAiConnector:
+    """One provider, as a `Connector`."""
+
+    def __init__(
+        self, wire: Wire, *, headers: Mapping[str, str] | None = None, bounds: Bounds | None = None
+    ) -> None:
+        """`wire` leads to the `origin_of` its base URL; `headers` go with every call and carry
+        the provider's credential."""
+        self._wire = wire
+        self._bounds = bounds or Bounds()
+        given = headers or {}
+        self._words = Words(given)
+        self._usage = StreamUsage()
+        self._headers: tuple[Header, ...] = (
+            (b"user-agent", b"spillway"),
+            (b"accept-encoding", b"identity"),
+            *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
+            (b"content-type", b"application/json"),
+        )
+        self._readers = {each: partial(self._whole, each) for each in _ROUTES}
+        self._starts = {
+            (operation, streamed): wire.start("POST", path, (*self._headers, _ACCEPT[streamed]))
+            for operation, path in _ROUTES.items()
+            for streamed in (False, True)
+        }
+
+    def open(
+        self, request: InferenceRequest, served: ServedModel
+    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+        call = request.payload
+        if not isinstance(call, DocumentCall):
+            raise UpstreamRefused("an OpenAI endpoint serves no tensors")
+        document = {**call.document, "model": served.model}
+        if call.streamed and self._usage.asks(call, served.model):
+            return self._open_asking(document, request, call, served.model)
+        if call.size > AT_ONCE_BYTES:
+            return self._open_at_length(document, request, call)
+        return self._open(strictjson.dumps(document), request, call)
+
+    async def _open_asking(
+        self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
+    ) -> OneFrame | EventStream:
+        """For the usage that the caller does not need. A provider that does not know that is asked
+        once more, without."""
+        size = call.size
+        for asked in (asking(document), document):
+            large = size > AT_ONCE_BYTES
+            body = await asyncio.to_thread(dumps, asked) if large else dumps(asked)
+            head = self._head(request, call, len(body))
+            response = await self._wire.open(head, body, request.deadline)
+            if response.status == 200 or asked is document:
+                break
+            refusal = await self._refusal(response)
+            await response.aclose()
+            if not self._usage.refused(response.status, refusal, call, model):
+                raise self._failure(response.status, response.headers, refusal)
+        return await self._events(response, request, call.operation, asked is not document)
+
+    async def _open_at_length(
+        self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall
+    ) -> OneFrame | EventStream:
+        body = await asyncio.to_thread(strictjson.dumps, document)
+        return await self._open(body, request, call)
+
+    def _open(
+        self, body: bytes, request: InferenceRequest, call: DocumentCall
+    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+        head = self._head(request, call, len(body))
+        if call.streamed:
+            return self._streamed(head, body, call.operation, request)
+        return self._wire.ask(
+            head, body, request.deadline, self._readers[call.operation], held=request.held
+        )
+
+    def _head(self, request: InferenceRequest, call: DocumentCall, length: int) -> bytes:
+        start, trace = self._starts[call.operation, call.streamed], request.traceparent
+        if request.tracestate or not _TRACE.fullmatch(trace):
+            return self._wire.head(start, _trace_headers(request), length)
+        return b"%btraceparent: %b\r\ncontent-length: %d\r\n\r\n" % (
+            start, trace.encode(), length,
+        )  # fmt: skip
+
+    async def ready(self) -> bool:
+        """Whether the provider answers this gateway's key; not all of them list their models."""
+        sent = WireRequest("GET", "/models", self._headers)
+        try:
+            answer = await self._wire.fetch(sent, Deadline.after(self._bounds.probe_s))
+        except (UpstreamError, DeadlineExceeded):
+            return False
+        return answer.status < 500 and answer.status not in (401, 403)
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+    def _whole(self, operation: Operation, answer: Connection) -> OneFrame:
+        body = answer.body
+        if answer.status != 200:
+            kept = body if len(body) <= self._bounds.refusal_bytes else b""
+            raise self._failure(answer.status, answer.headers, kept)
+        document = _document(body, operation)
+        if "error" in document or "type" in document or document.get("object") == "error":
+            failure = failures.in_document(document, self._words)
+            if failure is not None:
+                failed, failure = Kept(failure), None
+                raise failed.again()
+        told = document.get("usage")
+        if type(told) is not dict:
+            return OneFrame(JsonBody(body))
+        return OneFrame(JsonBody(body), *counted(told))
+
+    async def _streamed(
+        self, head: bytes, body: bytes, operation: Operation, request: InferenceRequest
+    ) -> EventStream:
+        response = await self._wire.open(head, body, request.deadline)
+        return await self._events(response, request, operation, False)
+
+    async def _events(
+        self,
+        response: WireStream,
+        request: InferenceRequest,
+        operation: Operation,
+        without_usage: bool,
+    ) -> EventStream:
+        try:
+            if response.status != 200:
+                kept = await self._refusal(response)
+                raise self._failure(response.status, response.headers, kept)
+            media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if media != b"text/event-stream":
+                raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
+            return EventStream(
+                response, operation, self._bounds, self._words, without_usage, request.held
+            )
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = Kept(exc)
+        await response.aclose()  # which releases the connection
+        raise failed.again()
+
+    def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        return failures.of_status(status, headers, self._words.of(body, status))
+
+    async def _refusal(self, response: WireStream) -> bytes:
+        body = bytearray()
+        with suppress(UpstreamError):  # the status says enough
+            async for chunk in response:
+                body += chunk
+                if len(body) > self._bounds.refusal_bytes:
+                    return b""
+        return bytes(body)
+
+
+def _stands_still() -> UpstreamUnreachable:
+    return UpstreamUnreachable("the stream stood still for too long")
+
+
+def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
+    """Nothing else that the caller sent as a header goes out."""
+    found: tuple[Header, ...] = ()
+    if request.traceparent:
+        found = ((b"traceparent", request.traceparent.encode()),)
+    if request.tracestate:
+        found += ((b"tracestate", request.tracestate.encode()),)
+    return found
+
+
+def counted(told: Mapping[str, Any]) -> tuple[int | None, Usage | None]:
+    """All tokens, and their parts: as chat and completions name them, or as Responses do."""
+    if len(told) == 3:
+        total, given, written = map(told.get, _COUNTS)
+        if type(total) is type(given) is type(written) is int and (
+            0 <= given <= _MOST_TOKENS >= written >= 0
+        ):
+            return total, Usage(given, written)
+    return _total(told), _parts(told)
+
+
+def _total(told: Mapping[str, Any]) -> int | None:
+    tokens = told.get("total_tokens")
+    return tokens if type(tokens) is int else None
+
+
+def _parts(told: Mapping[str, Any]) -> Usage | None:
+    given = _tokens(told, "prompt_tokens", "input_tokens")
+    if given is None:
+        return None
+    details = told.get("prompt_tokens_details", told.get("input_tokens_details"))
+    cached = _tokens(details, "cached_tokens") if isinstance(details, dict) else None
+    written = _tokens(told, "completion_tokens", "output_tokens")
+    if written is None:  # embeddings have none; else the total has what is not told apart
+        written = max(0, (_total(told) or 0) - given)
+    return Usage(given, written, min(cached or 0, given))
+
+
+def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        count = told.get(name)
+        if type(count) is int and count >= 0:
+            return min(count, _MOST_TOKENS)
+    return None
+
+
+def _document(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
+    """What is known of an answer, or of an event of this kind."""
+    if len(data) > READ_BYTES:  # guard: A9.answer-passthrough
+        return edges_of(data, operation, kind)
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        document = None
+    if not isinstance(document, dict):
+        raise UpstreamFailed("the endpoint answered with something that is no JSON object")
+    return document

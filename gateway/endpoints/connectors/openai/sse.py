@@ -1,0 +1,125 @@
+"""Server-sent events out of bytes (WHATWG HTML, section 9.2.6), bounded and without decoding.
+
+The parser never looks inside the text: line ends and field names are ASCII, and no byte of a
+multi-byte UTF-8 character is, so that a character may be split between two reads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gateway.core.errors import UpstreamFailed
+from gateway.core.types import ServerEvent
+from gateway.endpoints.connectors.openai.alike import Alike
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class EventParser:
+    """Bytes in, events out. `max_event_bytes` bounds what one unfinished event may hold."""
+
+    def __init__(self, max_event_bytes: int) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._text, self._at = b"", 0  # of the last read, and how far it was read
+        self._by_line = False
+        self._events: deque[ServerEvent] = deque()  # that were read line by line
+        self._held = 0  # bytes kept for the event that is not yet complete
+        self._line: list[bytes] = []  # pieces of the line that is not yet complete
+        self._data: list[bytes] = []
+        self._event = b""
+        self._after_cr = False  # a LF that comes next belongs to the line already ended
+        self._first_line = True  # which a byte order mark may open
+
+    @property
+    def between(self) -> bool:
+        """Whether what is fed now begins an event."""
+        return not (self._held or self._after_cr or self._events or self._at < len(self._text))
+
+    @property
+    def held(self) -> int:
+        """Bytes of an event that is not yet complete."""
+        return self._held
+
+    def feed(self, chunk: bytes) -> None:
+        """The next read; all events of the one before it have been taken."""
+        self._text, self._at = chunk, 0
+        self._by_line = self._after_cr or b"\r" in chunk
+
+    def next(self) -> ServerEvent | None:
+        """Of what was fed; None when more is needed. Raises UpstreamFailed when an event is too
+        large."""
+        while not self._events:
+            text, at = self._text, self._at
+            end = -1 if self._by_line else text.find(b"\n\n", at)
+            if end < 0:
+                if at == len(text):
+                    return None
+                self._at = len(text)
+                self._read_lines(text[at:])
+                continue
+            self._at = end = end + 2
+            data = text[at + 6 : end - 2] if text.startswith(b"data: ", at) else None
+            if self._held or data is None or b"\n" in data:
+                self._read_lines(text[at:end])
+                continue
+            if end - at > self._max_event_bytes:  # as most are: one line of data
+                raise self._too_large()
+            self._first_line = False
+            return ServerEvent(data)
+        return self._events.popleft()
+
+    def take_alike(self, alike: Alike) -> tuple[bytes, int]:
+        """The next events as they came, as far as they are alike, and how many they are."""
+        text, at = self._text, self._at
+        if self._held or self._by_line or self._events or len(text) > self._max_event_bytes:
+            return b"", 0
+        end, count = alike.run(text, at)
+        self._at = end
+        return (text if end - at == len(text) else text[at:end]), count
+
+    def _read_lines(self, chunk: bytes) -> None:
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk.startswith(b"\n"):
+                chunk = chunk[1:]
+        for piece in chunk.splitlines(keepends=True):  # of bytes: CR, LF and CRLF alone
+            self._held += len(piece)
+            if self._held > self._max_event_bytes:
+                raise self._too_large()
+            if piece.endswith(b"\n"):
+                self._end_line(piece[:-2] if piece.endswith(b"\r\n") else piece[:-1])
+            elif piece.endswith(b"\r"):
+                self._end_line(piece[:-1])
+            else:
+                self._line.append(piece)
+        if chunk.endswith(b"\r"):
+            self._after_cr = True
+
+    def _too_large(self) -> UpstreamFailed:
+        return UpstreamFailed(
+            f"the endpoint sent an event of more than {self._max_event_bytes} bytes"
+        )
+
+    def _end_line(self, last: bytes) -> None:
+        line = b"".join((*self._line, last))
+        self._line.clear()
+        if self._first_line:
+            self._first_line = False
+            line = line.removeprefix(_BOM)
+        if line:
+            self._field(line)
+            return
+        if self._data:
+            name = self._event.decode("utf-8", "replace")
+            self._events.append(ServerEvent(b"\n".join(self._data), name))
+        self._data, self._event, self._held = [], b"", 0
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name == b"event":
+            self._event = value
+        else:  # a comment, `id`, `retry`, or unknown: of no use to us, so it is not kept
+            self._held -= len(line) + 1

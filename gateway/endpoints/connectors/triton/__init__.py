@@ -1,0 +1,1 @@
+"""Triton: its Open Inference Protocol with extensions, and OpenAI's calls on its models."""

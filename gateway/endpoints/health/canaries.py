@@ -1,0 +1,92 @@
+"""What canaries are made of, the model's metadata, and how they go out: by its endpoint's door."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from tritonclient.grpc import service_pb2
+
+from gateway.accounting.records import DecisionLog
+from gateway.config.catalog import Catalog
+from gateway.core import ambient
+from gateway.core.errors import NotOffered, UpstreamFailed
+from gateway.core.types import (
+    EVERYWHERE,
+    Classification,
+    Decision,
+    InferenceRequest,
+    Payload,
+    ReplyStream,
+    Sensitivity,
+    ServedModel,
+)
+from gateway.endpoints.connectors import Cleared
+from gateway.endpoints.health import canary
+from gateway.endpoints.place import Place
+
+_TIMEOUT_S = 2.0
+
+
+class CanaryPayloads:
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    async def __call__(self, name: str, place: Place, model: str) -> Payload:
+        """Raises a GatewayError where none can be made."""
+        document = canary.of_task(self._catalog.find(model).task)
+        if document is not None and place.settings.kind != "kserve":
+            return document
+        served = self._catalog.endpoints[name].models[model]
+        if place.inspector is None:
+            raise NotOffered("this endpoint does not tell what its models take")
+        if place.settings.kind == "triton":
+            config = service_pb2.ModelConfigRequest(name=served.model, version=served.version)
+            raw = await place.inspector.grpc("ModelConfig", config.SerializeToString(), _TIMEOUT_S)
+            return canary.of_config(_parsed(service_pb2.ModelConfigResponse(), raw).config)
+        metadata = service_pb2.ModelMetadataRequest(name=served.model, version=served.version)
+        raw = await place.inspector.grpc("ModelMetadata", metadata.SerializeToString(), _TIMEOUT_S)
+        return canary.of_metadata(_parsed(service_pb2.ModelMetadataResponse(), raw))
+
+
+def _parsed(message: Any, raw: bytes) -> Any:
+    try:
+        message.ParseFromString(raw)
+    except DecodeError:
+        raise UpstreamFailed("the server's words on a model are not of the protocol") from None
+    return message
+
+
+class CanaryDoors:
+    """By the door of its zone. A canary holds nothing of any caller: it is clear by its making.
+    One to the cloud is on record before it goes, as whatever leaves."""
+
+    def __init__(self, log: DecisionLog) -> None:
+        self._log = log
+
+    async def infer(
+        self, endpoint: str, place: Place, request: InferenceRequest, served: ServedModel
+    ) -> ReplyStream:
+        if place.onprem is not None:
+            return await place.onprem.infer(request, served)
+        if place.cloud is None:
+            raise UpstreamFailed("this endpoint has no door")
+        found = Classification(request.id, Sensitivity.CLEAR, "canary", complete=True)
+        cleared = Cleared(request, found, Decision((), "canary", EVERYWHERE))
+        durable = self._log.append(
+            {
+                "kind": "canary",
+                "time": round(ambient.wall_s(), 3),
+                "id": request.id,
+                "sent_as": cleared.sent_as,
+                "endpoint": endpoint,
+                "tenant": "",
+                "model": request.model,
+                "sensitivity": found.sensitivity.value,
+                "policy": "",
+            }
+        )
+        if durable is not None and (failed := await durable) is not None:  # guard: B8.canary-record
+            raise copy(failed)
+        return await place.cloud.infer(cleared, served)

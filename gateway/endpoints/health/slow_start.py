@@ -1,0 +1,34 @@
+"""An endpoint that is back gets its calls by degrees: caches are cold, and the crowd has waited."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gateway.core.deadline import Clock
+
+_LEAST = 0.1  # of the window, from the first moment
+
+
+@dataclass(slots=True)
+class SlowStart:
+    clock: Clock
+    ramp_s: float
+    going: bool = False  # it may be over, and nobody has asked since
+    _began_s: float = 0.0
+
+    def begin(self) -> None:
+        self._began_s, self.going = self.clock(), True
+
+    def share(self) -> float:
+        """Of the usual window that may be used now, in (0, 1]."""
+        if not self.going:
+            return 1.0
+        passed_s = self.clock() - self._began_s
+        if passed_s >= self.ramp_s:
+            self.going = False
+            return 1.0
+        return max(_LEAST, passed_s / self.ramp_s)
+
+    def of(self, window: int) -> int:
+        return max(1, math.ceil(window * self.share()))

@@ -1,0 +1,251 @@
+"""One endpoint with its door, and each model that it serves: what is known of them now."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio import CancelledError
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, cast
+
+from gateway.accounting.pricing.gputime import GpuTime
+from gateway.accounting.spill import AdaptiveLimit
+from gateway.config import EndpointSettings
+from gateway.core.errors import DeadlineExceeded
+from gateway.core.patience import Running
+from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
+from gateway.endpoints.health.breaker import Breaker
+from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.health.patience import parting_s
+from gateway.endpoints.health.statistics import ServerStatistics
+from gateway.endpoints.health.suspects import Suspects
+from gateway.endpoints.triton.providers import Provided
+from gateway.scheduling.groups import Prior
+from gateway.scheduling.routing.estimate import ServiceTimes
+
+_EARLY_S: Final = 0.002  # uvloop's timers fire up to so much early
+_UNHEARD: Final = (CancelledError, DeadlineExceeded)  # who gave up has heard nothing
+
+
+class Waiting:
+    """A call that waits at its lane for its answer to begin, or for the next frame of it.
+
+    `with waiting.waits(...): await ...` cancels what is waited for and raises TimeoutError at its
+    end, as `asyncio.timeout_at` does; and at once when the endpoint goes down: a frozen server
+    keeps its connections open and would hold every call to its deadline.
+    """
+
+    lane: Lane
+    ends_s = 0.0  # on the clock of the lane
+    begun = False  # it has no other place any more
+    may_last = False  # beyond its end: `last_look` is asked then
+    ran_out = False  # its end has come, and it was told
+    _task: asyncio.Task[object] | None = None
+    _cancelling = 0
+
+    @property
+    def model(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def restricted(self) -> bool:
+        raise NotImplementedError
+
+    def last_look(self) -> None:
+        """Its end has come. Sets a later one, if there is."""
+
+    def waits(self, ends_s: float, now_s: float) -> Waiting:
+        """From now until then; to be entered at once."""
+        lane = self.lane
+        task = lane.running.task()
+        self._task, self._cancelling = task, task.cancelling()
+        self.ends_s = ends_s
+        if ends_s < lane.looks_s:
+            lane.look_at(ends_s, now_s)
+        lane.health.asked(self, now_s)
+        return self
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if error is None or not isinstance(error, _UNHEARD):
+            self.lane.health.heard(self)
+        else:
+            self.lane.health.gave_up(self)
+        # guard: A10.waiting-task -> task = self._task
+        task, self._task = self._task, None  # which may have this as its result, or in its failure
+        if self.ran_out:
+            self.ran_out = False
+            assert task is not None
+            if task.uncancel() <= self._cancelling and kind is CancelledError:
+                raise TimeoutError from error
+
+    def ends_by(self, at_s: float, now_s: float) -> None:
+        """At the latest, from now on."""
+        self.may_last = False
+        if at_s < self.ends_s:
+            self.ends_s = at_s
+            if at_s < self.lane.looks_s:
+                self.lane.look_at(at_s, now_s)
+
+    def run_out(self) -> None:
+        self.ran_out = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+@dataclass(slots=True)
+class Lane:
+    """One model on one endpoint. One timer serves all who wait here."""
+
+    breaker: Breaker
+    times: ServiceTimes
+    gaps: ServiceTimes  # between two frames of a stream
+    health: LaneHealth
+    in_flight: int = 0
+    waiting: dict[Waiting, float] = field(init=False)
+    suspects: Suspects = field(init=False)
+    looks_s: float = math.inf  # when the timer fires
+    running: Running = field(default_factory=Running)
+    _timer: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self.waiting = cast("dict[Waiting, float]", self.health.waiting)
+        self.suspects = Suspects(self.health.clock)
+
+    @property
+    def gap_s(self) -> float:
+        return self.gaps.high_s
+
+    def look_at(self, at_s: float, now_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.looks_s = at_s
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, at_s - now_s), self._look)
+
+    def _look(self) -> None:
+        """Whose end has come is told. The timer stays as it is set when waits end: most of them end
+        long before."""
+        now_s = self.health.clock()
+        self._timer, self.looks_s = None, math.inf
+        next_s = math.inf
+        for waiting in self.waiting:
+            if waiting.ran_out:  # guard: A6.fired-limits
+                continue
+            if waiting.may_last and waiting.ends_s <= now_s + _EARLY_S:
+                waiting.may_last = False
+                waiting.last_look()
+            if waiting.ends_s <= now_s + _EARLY_S:
+                waiting.run_out()
+            elif waiting.ends_s < next_s:
+                next_s = waiting.ends_s
+        if next_s < math.inf:
+            self.look_at(next_s, now_s)
+
+
+class Lanes(dict[str, Lane]):
+    """Those of one endpoint, by model. One that nobody has asked for yet is made then."""
+
+    __slots__ = ("new",)
+
+    def __init__(self) -> None:
+        self.new: Callable[[], Lane] | None = None
+
+    def __missing__(self, model: str) -> Lane:
+        if self.new is None:
+            raise KeyError(model)
+        found = self[model] = self.new()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class TriedRows:
+    """What came of the last trial of a model's rows, and what the server said of the model then."""
+
+    version: bytes
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class Place:
+    """One endpoint with its door."""
+
+    settings: EndpointSettings
+    connector: Probed  # its doors alone can send calls through it
+    onprem: OnPremBackend | None
+    cloud: CloudBackend | None
+    inspector: Inspector | None
+    up: bool = False
+    drained: bool = False  # by an operator: it gets no new calls
+    in_flight: int = 0
+    lanes: Lanes = field(default_factory=Lanes)
+    on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
+    statistics: ServerStatistics | None = None  # where the server tells any
+    back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
+    provided: Callable[[], Sequence[Provided]] = tuple  # what its models run on, where that is told
+    measured: Mapping[str, Prior] = field(default_factory=dict)  # by its models, of their batches
+    room: AdaptiveLimit | None = None  # of a cloud endpoint: what it was learnt to take at once
+    gpu_time: GpuTime | None = None  # of an on-prem one: how its time is shared
+    rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
+    unbatched: dict[str, Verdict] = field(default_factory=dict)
+    """Models, by their names here, of which the server could join calls, and must not."""
+
+    def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
+        """A frozen server keeps its connections open: who waits for it is told at once, and who is
+        being answered when no more comes."""
+        for lane in self.lanes.values():
+            now_s = lane.health.clock()
+            parting_at_s = now_s + parting_s(lane.gap_s)
+            for waiting in lane.waiting:
+                # guard: A4.ejected-endpoint -> if which(waiting) and (not waiting.begun):
+                if which(waiting):
+                    # guard: A4.active-stream -> waiting.ends_by(now_s, now_s)
+                    waiting.ends_by(parting_at_s if waiting.begun else now_s, now_s)
+
+    def address(self, name: str) -> str:
+        """Which server it is, whatever settings call it."""
+        return self.settings.url or self.settings.grpc or name
+
+    @property
+    def heard(self) -> int:
+        """Grows with every answer of the endpoint."""
+        return sum(lane.health.heard_count for lane in self.lanes.values())
+
+    def went_down(self) -> None:
+        self.up = False
+        for lane in self.lanes.values():
+            lane.health.put_out()
+        self.give_up_waiting()  # guard: A6.ejected-waiter
+
+    def came_up(self) -> None:
+        self.up = True
+        for lane in self.lanes.values():
+            lane.health.came_up()
+
+
+def refused_why(place: Place, lane: Lane, tenant: str) -> str:
+    """Why no call of this caller may go there now; empty when one may."""
+    why = unavailable_why(place, lane)
+    # guard: A6.caller-ejection
+    if not why and lane.suspects.suspended and lane.suspects.refuses(tenant):
+        return "ejected"
+    return why
+
+
+def unavailable_why(place: Place, lane: Lane) -> str:
+    """Why no call at all may go there now; empty when one may."""
+    if not place.up:
+        return "down"
+    if lane.breaker.open_until_s and not lane.breaker.admits():
+        return "ejected"
+    return "drained" if place.drained else ""  # guard: P3.new-calls -> return ''

@@ -1,0 +1,181 @@
+"""A decision that stands: what was decided on a model's last call is decided on the next one of its
+kind, as long as nothing has changed that it was decided by.
+
+Nothing is weighed here. A decision stands for calls of its kind (clear or restricted, free to go
+everywhere but for that, of the same shape) while all places that may serve them are well, with
+room, and open, as they were when the policy weighed them. In any doubt it does not stand, and the
+call is decided on (`Policy.decide`), which says the same:
+`tests/properties/test_standing_decisions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.accounting.spill import SpillControl
+from gateway.core.types import (
+    EVERYWHERE,
+    ONPREM,
+    Classification,
+    Decision,
+    EndpointState,
+    InferenceRequest,
+    TensorCall,
+)
+from gateway.endpoints.ways import Way
+from gateway.scheduling.routing.policy import Policy
+
+_NEARLY_OVER_S = 0.01  # what is left for a call that somebody had better look at
+
+
+class Standing:
+    """The last decision on a call of one model and kind, and what it was made by."""
+
+    __slots__ = (
+        "_as_of", "_beside", "_cloud", "_decision", "_drawn_s", "_here_s", "_margin", "_onprem",
+        "_payload", "_policy", "_predicted_s", "_servers", "_spill", "_stays", "_timed", "_true",
+        "_ways",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: InferenceRequest,
+        restricted: bool,
+        policy: Policy,
+        decision: Decision,
+        ways: tuple[Way, ...],
+        as_of: int,
+        beside: Sequence[object],
+        spill: SpillControl,
+        here_s: Callable[[InferenceRequest, float], float],
+    ) -> None:
+        """`here_s`: when the queue would have answered a call. `as_of`: of the catalog. `beside`:
+        settings of before whose calls are in the cloud as well."""
+        self._policy, self._decision, self._as_of = policy, decision, as_of
+        self._payload = type(request.payload)
+        self._ways, self._beside, self._spill, self._here_s = ways, beside, spill, here_s
+        self._stays = restricted
+        self._servers = tuple(way.name for way in ways if way.onprem)
+        self._cloud = not restricted and len(self._servers) < len(ways)
+        self._margin = policy.margin
+        self._timed = self._cloud and len(ways) > 1
+        self._predicted_s = dict.fromkeys((way.name for way in ways), 0.0)  # as it was drawn
+        self._drawn_s: dict[str, float] = {}  # of the cloud
+        self._true = False  # the decision foretells what was drawn
+
+    def of(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        policy: Policy,
+        as_of: int,
+        now_s: float,
+    ) -> Decision | None:
+        """For this call; None where it has to be decided on."""
+        payload, left_s = request.payload, request.deadline.at_s - now_s
+        # guard: O3.everywhere minus 3
+        # guard: O3.sequence minus 6
+        if (
+            policy is not self._policy
+            or as_of != self._as_of
+            or request.zones is not EVERYWHERE
+            or type(payload) is not self._payload
+            or left_s <= _NEARLY_OVER_S
+            or (type(payload) is TensorCall and not _plain(payload))
+        ):
+            return None
+        # guard: O3.cloud-open minus 4
+        if self._cloud and (self._beside or self._spill.closed(request.tenant)):
+            return None
+        drawn_s = self._drawn_s
+        for way in self._ways:
+            place, lane = way.place, way.lane
+            if self._stays and not way.onprem:  # it is no place for the call; its time is told
+                if drawn_s.get(way.name) != lane.times.slow_s:
+                    self._draw(way)
+                continue
+            # guard: O3.places-up minus 1
+            # guard: O3.taking-calls minus 2
+            # guard: O3.trusted minus 3
+            # guard: O3.usual-speed minus 5
+            if (
+                not place.up
+                or place.drained
+                or lane.breaker.open_until_s
+                or lane.suspects.suspended
+                or lane.health.slow_since_s is not None
+            ):
+                return None
+            if way.onprem:
+                continue
+            slow_s, room = lane.times.slow_s, place.room
+            # guard: O3.room minus 2
+            # guard: O3.retry-after minus 3
+            # guard: O3.just-back minus 4
+            if (
+                room is None
+                or place.in_flight >= room.limit
+                or room.closed_until_s
+                or lane.health.slow_start.going
+            ):
+                return None
+            # guard: O3.time-decides
+            if self._timed and left_s < slow_s * self._margin:  # it could be late there
+                return None
+            if drawn_s.get(way.name) != slow_s:
+                self._draw(way)
+        return self._decision if self._true else self._foretold(request, now_s)
+
+    def _draw(self, way: Way) -> None:
+        """The time of one in the cloud, which is another than before."""
+        self._drawn_s[way.name] = slow_s = way.lane.times.slow_s
+        self._predicted_s[way.name] = round(slow_s, 6)
+        self._true = False
+
+    def _foretold(self, request: InferenceRequest, now_s: float) -> Decision:
+        """The same with the times of now."""
+        was, servers, predicted_s = self._decision, self._servers, self._predicted_s.copy()
+        self._true = not servers
+        if servers:
+            here_s = round(self._here_s(request, now_s), 6)  # all of them have one queue
+            for name in servers:
+                predicted_s[name] = here_s
+        made = self._decision = Decision(
+            was.attempts, was.reason, was.zones, was.vetoes, was.latency_critical, was.tries,
+            predicted_s,
+        )  # fmt: skip
+        return made
+
+
+def may_stand(
+    request: InferenceRequest,
+    found: Classification,
+    policy: Policy,
+    decision: Decision,
+    states: Sequence[EndpointState],
+) -> bool:
+    """Whether a decision was made by nothing but what `Standing.of` looks at."""
+    payload = request.payload
+    if request.zones is not EVERYWHERE or not policy.usual:
+        return False
+    if type(payload) is TensorCall and not _plain(payload):
+        return False
+    if found.restricted:
+        return _all_stay(decision, states)
+    if decision.vetoes or decision.latency_critical or any(state.slow for state in states):
+        return False
+    prices = {state.endpoint.name: state.price_usd for state in states}
+    ranked = [prices[e.name] for e in decision.attempts if e.zone is not ONPREM]
+    # guard: O3.time-made -> return bool(ranked)
+    return ranked == sorted(set(ranked))  # by nothing else, as times change
+
+
+def _all_stay(decision: Decision, states: Sequence[EndpointState]) -> bool:
+    """Whether every server on the premises may have it, in the order of the settings: they have
+    one queue."""
+    # guard: O3.all-servers -> return 0 <= sum((state.endpoint.zone is ONPREM for state in states))
+    return len(decision.attempts) == sum(state.endpoint.zone is ONPREM for state in states)
+
+
+def _plain(call: TensorCall) -> bool:
+    return not call.version and call.sequence is None

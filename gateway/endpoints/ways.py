@@ -1,0 +1,100 @@
+"""The endpoints that may serve a model, each with what of it stays the same from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from gateway.config.catalog import Catalog
+from gateway.core.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
+from gateway.endpoints.place import Lane, Place
+from gateway.scheduling.routing.fit import able, asked_version
+from gateway.scheduling.routing.needs import limited, needs
+
+_EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
+
+
+class Way:
+    """One of them."""
+
+    __slots__ = ("endpoint", "lane", "name", "onprem", "place", "price_usd", "served")
+
+    def __init__(self, endpoint: Endpoint, model: str, place: Place, lane: Lane) -> None:
+        self.endpoint, self.name = endpoint, endpoint.name
+        self.served = endpoint.models[model]
+        self.place, self.lane = place, lane
+        self.onprem = endpoint.zone is ONPREM
+        self.price_usd = price_usd(self.served, None)
+
+
+class _OfModel:
+    """Those of one model, and the servers that its calls queue for."""
+
+    __slots__ = (
+        "_groups", "_limited", "abroad", "all", "as_of", "cheapest_abroad", "prices_usd",
+    )  # fmt: skip
+
+    def __init__(self, ways: tuple[Way, ...], as_of: int) -> None:
+        self.all, self.as_of = ways, as_of
+        self.abroad = tuple(way.name for way in ways if not way.onprem)
+        self.prices_usd = {way.name: way.price_usd for way in ways}
+        clouds = [way for way in ways if not way.onprem]
+        cheapest = min(clouds, key=lambda way: way.price_usd, default=None)
+        self.cheapest_abroad = None if cheapest is None else cheapest.served
+        self._limited = any(limited(way.endpoint, way.served) for way in ways)
+        self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
+
+    def serves_alike(self, request: InferenceRequest) -> bool:
+        """Whether the call needs nothing that some of its endpoints lack."""
+        call = request.payload
+        if not self._limited or not isinstance(call, DocumentCall):
+            return True
+        return next(needs(call), None) is None
+
+    def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
+        documents = isinstance(request.payload, DocumentCall)
+        if not documents and asked_version(request):  # a caller's choice: nothing is kept by it
+            return self._able(request)
+        if not self.serves_alike(request):
+            return self._able(request)
+        found = self._groups.get(documents)
+        if found is None:
+            found = self._groups[documents] = self._able(request)
+        return found
+
+    def _able(self, request: InferenceRequest) -> tuple[str, ...]:
+        onprem = (way.endpoint for way in self.all if way.onprem)
+        return tuple(endpoint.name for endpoint in able(request, onprem))
+
+
+class Ways:
+    def __init__(
+        self, catalog: Catalog, places: Mapping[str, Place], lane: Callable[[str, str], Lane]
+    ) -> None:
+        self._catalog, self._places, self._lane = catalog, places, lane
+        self._found: dict[str, _OfModel] = {}
+
+    def of(self, model: str) -> _OfModel:
+        """As the catalog has them now. Raises UnknownModel."""
+        found = self._found.get(model)
+        if found is not None and found.as_of == self._catalog.changes:
+            return found
+        known, endpoints = self._catalog.find(model), self._catalog.endpoints
+        ways = [
+            Way(endpoints[name], model, self._places[name], self._lane(name, model))
+            for name in known.endpoints
+        ]
+        made = self._found[model] = _OfModel(tuple(ways), self._catalog.changes)
+        return made
+
+
+def price_usd(served: ServedModel, total_tokens: int | None) -> float:
+    """Price of one call in US dollars; an estimate until its tokens are known."""
+    tokens = _EXPECTED_TOKENS if total_tokens is None else total_tokens
+    given, written = served.price_usd_per_1k_input_tokens, served.price_usd_per_1k_output_tokens
+    per_1k = served.price_usd_per_1k_tokens
+    if given is not None or written is not None:  # half of each, which only ranks endpoints
+        per_1k = (
+            (per_1k if given is None else given) + (per_1k if written is None else written)
+        ) / 2
+    return served.price_usd + per_1k * tokens / 1000

@@ -1,0 +1,44 @@
+"""What is expected of a model's batches before any was seen: what `spillway models profile` found.
+
+Only what was measured on this machine counts. Of another one, or without a profile, the endpoint's
+`expected_ms` is all that is known.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from gateway.models.profiling import FILE, BadProfile, Machine, Profile, read
+from gateway.scheduling.groups import Prior
+
+log = logging.getLogger(__name__)
+
+
+def measured(repository: Path, machine: Machine | None = None) -> Mapping[str, Prior]:
+    """By the names of a repository's models."""
+    here = machine or Machine.this()
+    found = {path.parent.name: _read(path) for path in sorted(repository.glob(f"*/{FILE}"))}
+    return {
+        model: Prior(profile.fixed_s, profile.per_row_s)
+        for model, profile in found.items()
+        if profile is not None and _fits(model, profile, here)
+    }
+
+
+def _read(path: Path) -> Profile | None:
+    try:
+        return read(path)
+    except (BadProfile, OSError) as exc:
+        log.warning("%s", exc)
+        return None
+
+
+def _fits(model: str, profile: Profile, here: Machine) -> bool:
+    if profile.machine != here:
+        log.info(
+            "%s was profiled on another machine; here expected_ms counts until batches were seen, "
+            "or: spillway models profile %s", model, model,
+        )  # fmt: skip
+    return profile.machine == here  # guard: E2.machine-match -> return True

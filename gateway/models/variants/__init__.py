@@ -1,0 +1,1 @@
+"""A model in other precisions and engines, kept only on evidence."""

@@ -1,0 +1,174 @@
+"""From the ONNX file to what serves: checked, optimised, in 16 bits, compiled.
+
+Everything is made in a staging directory beside its place and moved there when all of it is whole,
+so that a file that is no model, a compiler that fails or a full disk changes nothing that serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gateway.models import batching, graph, versions
+from gateway.models.declaration import Declaration, Precision, RangeDeclaration, TensorDeclaration
+from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.samples import data_set, random_batches
+from gateway.models.sessions import Level, Session
+from gateway.models.variants import accuracy, evidence, precision, verify
+from gateway.models.variants.engines import EngineBuilder, Profile, Shape
+
+Tell = Callable[[str], None]
+_SIXTEEN = (Precision.FP16, Precision.BF16)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One file that serves, and what is known of it."""
+
+    file: str
+    precision: Precision
+    size_bytes: int
+    told: Mapping[str, Any]
+
+
+def build(
+    directory: Path, declared: Declaration, builders: Sequence[EngineBuilder], tell: Tell
+) -> list[Made]:
+    """Every variant that the declaration allows, in the version that is served. Raises ModelFailed;
+    nothing has changed then."""
+    source = versions.graph_file(directory, declared)
+    check(source, declared, tell)
+    tell("trying rows together and alone")
+    batching.check(directory, declared)
+    versions.swept(source.parent)  # guard: V1.stale-staging
+    # guard: V1.build-aside versions.staging(source.parent) ->
+    #   __import__("contextlib").nullcontext(source.parent)
+    with versions.staging(source.parent) as staged:
+        made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]
+        tell("optimised by ONNX Runtime")
+        graphs = {source_precision(declared): source}
+        reference = verify.Reference(directory, declared, {b.suffix: b.load for b in builders})
+        for wanted in declared.precisions:
+            if wanted in _SIXTEEN:
+                tell(f"writing {wanted.value}")
+                name = versions.variant(directory, declared, wanted).name
+                graphs[wanted] = staged / name
+                made.append(_sixteen(source, staged / name, wanted, directory, declared))
+        graphs |= _quantized(directory, declared)
+        for builder in builders:
+            for wanted, at in graphs.items():
+                tell(f"compiling {wanted.value} with {builder.name}")
+                engine = staged / versions.engine(directory, declared, wanted, builder.suffix).name
+                built = builder.build(at, profiles(declared), engine)
+                made.append(_made(engine, wanted, {"engine": built.as_json()}))
+        tell("comparing with the reference")
+        made = [_compared(one, staged, reference, declared) for one in made]
+        for one in made:
+            versions.place(staged / one.file, source.parent / one.file)
+    evidence.add(source.parent, {m.file: {"precision": m.precision.value, **m.told} for m in made})
+    return made
+
+
+def check(source: Path, declared: Declaration, tell: Tell) -> None:
+    """Raises WrongModel unless the file is a whole graph, has the declared tensors, and answers
+    at the smallest and the largest declared sizes with outputs of the declared sizes."""
+    tell("checking the graph")
+    found = graph.signature(graph.read(source))
+    if differences := graph.disagreements(found, declared):  # guard: V1.declared-tensors
+        raise WrongModel("\n".join(f"{source}: {line}" for line in differences))
+    session = Session(source)
+    for sample in random_batches(declared, declared.verify.seed):
+        answered = session.run(sample.feed)
+        rows = len(next(iter(sample.feed.values())))
+        for name in declared.graph_outputs:
+            if declared.batch is not None and len(answered[name]) != rows:  # guard: V1.output-rows
+                raise WrongModel(
+                    f"{source}: output {name} has {len(answered[name])} rows for {sample.name}; "
+                    "its first axis must be the batch"
+                )
+
+
+def source_precision(declared: Declaration) -> Precision:
+    assert declared.graph is not None
+    return declared.graph.precision
+
+
+def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> Made:
+    """What any processor gains; layouts for this one are made when it is loaded."""
+    Session(source, level=Level.EXTENDED, optimised_to=staged / name)
+    return _made(staged / name, source_precision(declared), {})
+
+
+def _sixteen(
+    source: Path, at: Path, wanted: Precision, directory: Path, declared: Declaration
+) -> Made:
+    precision.written(source, at, wanted)
+    if declared.accuracy is None or wanted is Precision.BF16:  # which ONNX Runtime's CPU has not
+        return _made(at, wanted, {})
+    data = data_set(directory, declared)
+    metric = declared.accuracy.metric
+    reference = accuracy.outputs_of(Session(source), data, declared)
+    found = accuracy.outputs_of(Session(at), data, declared)
+    before = accuracy.measured(metric, reference, reference, data.labels)
+    after = accuracy.measured(metric, found, reference, data.labels)
+    if before - after > declared.accuracy.largest_loss:  # guard: V2.accuracy-gate
+        raise GateClosed(
+            f"{declared.name}: {wanted.value} loses {before - after:.4f} of {metric.value}, more "
+            f"than the {declared.accuracy.largest_loss} that model.yaml allows; take it out of "
+            "precisions"
+        )
+    return _made(at, wanted, {"accuracy": {"metric": metric.value, "after": round(after, 5)}})
+
+
+def _compared(one: Made, staged: Path, reference: verify.Reference, declared: Declaration) -> Made:
+    found = reference.check(one.file, staged / one.file, one.precision)
+    if not found.ok:  # guard: V2.reference-error
+        raise GateClosed(
+            f"{declared.name}: {one.file} is off by {found.off}, and verify.tolerance allows "
+            f"{found.tolerance:g}; take {one.precision.value} out of precisions, or allow more"
+        )
+    if found.skipped is not None:
+        return one
+    told = {"verified": True, "distance": float(f"{found.off.distance:.3g}")}
+    return replace(one, told={**one.told, **told})
+
+
+def _made(at: Path, wanted: Precision, told: Mapping[str, Any]) -> Made:
+    return Made(at.name, wanted, at.stat().st_size, told)
+
+
+def _quantized(directory: Path, declared: Declaration) -> dict[Precision, Path]:
+    """The int8 graph, where it is there and of the kind that an engine takes."""
+    how = declared.quantization
+    at = versions.variant(directory, declared, Precision.INT8)
+    static = how.method == "static" and how.symmetric
+    return {Precision.INT8: at} if static and at.exists() else {}
+
+
+def profiles(declared: Declaration) -> dict[str, Profile]:
+    """The shapes of each input of the graph, from the declared ranges."""
+    batch = declared.batch
+    return {
+        name: Profile(
+            _shape(tensor, declared, batch, "min"),
+            _shape(tensor, declared, batch, "opt"),
+            _shape(tensor, declared, batch, "max"),
+        )
+        for name, tensor in declared.graph_inputs.items()
+    }
+
+
+def _shape(
+    tensor: TensorDeclaration, declared: Declaration, batch: RangeDeclaration | None, corner: str
+) -> Shape:
+    sizes = [] if batch is None else [int(getattr(batch, corner))]
+    for dim in tensor.dims:
+        if isinstance(dim, str):
+            sizes.append(int(getattr(declared.axes[dim], corner)))
+        elif dim < 0:
+            raise WrongModel("an engine needs a range for every free size; name it and add to axes")
+        else:
+            sizes.append(dim)
+    return tuple(sizes)

@@ -1,0 +1,512 @@
+"""The account of one call: everything that it holds and owes is settled once, on every exit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from copy import copy
+from itertools import combinations
+from typing import Any, Final, Protocol
+
+from gateway.accounting.ledger.entry import Entry, entry_of
+from gateway.accounting.measures import AT_ONCE, measures_of
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import SENT, DecisionLog, Durable, RecordUnwritable
+from gateway.accounting.waits import Waits
+from gateway.core import ambient, logs
+from gateway.core.deadline import Clock
+from gateway.core.types import (
+    PUBLIC_MODEL,
+    Attempt,
+    Classification,
+    Decision,
+    Endpoint,
+    InferenceRequest,
+    Outcome,
+    TensorCall,
+    Zone,
+)
+
+_log = logging.getLogger(__name__)
+
+_SORTED: Final = {
+    frozenset(some): sorted(zone.value for zone in some)
+    for count in range(len(Zone) + 1)
+    for some in combinations(Zone, count)
+}
+"""Every set of zones, as records name it."""
+_NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
+_MOST_ALIKE: Final = 1024  # of tenants and models
+_NOWHERE: Final[list[str]] = []
+_MILLI: Final = 1e3
+
+
+class Ledger(Protocol):
+    def post(self, entry: Entry) -> None:
+        """Neither waits nor raises."""
+        ...
+
+
+class Shadowed(Protocol):
+    """What shadow policies make of the call. Neither waits nor raises."""
+
+    def told(self, restricted: bool) -> Mapping[str, Mapping[str, str | None]]:
+        """By shadow, for the record: zone and reason."""
+        ...
+
+    def ended(
+        self,
+        outcome: Outcome,
+        decision: Decision | None,
+        tried: bool,
+        late: bool,
+        restricted: bool,
+    ) -> None: ...
+
+
+class Accounts:
+    """Opens an account for each call; keeps count of the open ones."""
+
+    def __init__(
+        self,
+        log: DecisionLog,
+        metrics: Metrics,
+        clock: Clock,
+        policy_hash: Callable[[], str],
+        ledger: Ledger | None = None,
+        before_dispatch: bool = False,
+    ) -> None:
+        """`before_dispatch`: what is about to leave waits until it is on record."""
+        self.ledger = ledger
+        self.before_dispatch = before_dispatch
+        self.log = log
+        self.metrics = metrics
+        self.clock = clock
+        self.policy_hash = policy_hash
+        self.wall_s = ambient.calendar()
+        self.measures = measures_of(metrics)
+        self._alike: dict[tuple[str, str, bool], _Alike] = {}
+        self.waits = Waits()
+        self.debug = _log.isEnabledFor(logging.DEBUG)
+        self.open_calls = 0
+        self._quiet: asyncio.Event | None = None  # while somebody waits for it
+
+    def open(self, request: InferenceRequest) -> CallAccount:
+        self.open_calls += 1
+        self.metrics.in_flight.level += 1
+        return CallAccount(self, request)
+
+    def alike(self, request: InferenceRequest, found: Classification) -> _Alike | None:
+        """The record of the last usual call of that tenant, model and class."""
+        return self._alike.get((request.tenant, request.model, found.restricted))
+
+    def keep(self, alike: _Alike, request: InferenceRequest, found: Classification) -> None:
+        if len(self._alike) >= _MOST_ALIKE:
+            self._alike.clear()
+        self._alike[request.tenant, request.model, found.restricted] = alike
+
+    def closed(self) -> None:
+        self.open_calls -= 1
+        self.metrics.in_flight.level -= 1
+        if self._quiet is not None and not self.open_calls:
+            self._quiet.set()
+            self._quiet = None
+
+    async def quiet(self) -> None:
+        """Returns once no call is open."""
+        if self.open_calls:
+            if self._quiet is None:
+                self._quiet = asyncio.Event()
+            await self._quiet.wait()
+
+
+class CallAccount:
+    """
+    Filled in as the call goes on; `settle` may be called on every path and acts once.
+
+    The record of a call that is sent somewhere has two parts. What was decided is told when its
+    first attempt starts (`call`), and each attempt after that as it starts (`intent`); what became
+    of it is told when it ends (`end`). Nothing leaves and no answer goes before what was told is
+    durable. For the end nobody waits. A call that is sent nowhere has its end in the one record.
+    """
+
+    __slots__ = (
+        "_accounts", "_begun_s", "_number", "_releases", "_request", "_settled", "_told",
+        "_told_by", "_told_of", "attempts", "before_dispatch", "decision", "found", "shadowed",
+        "total_tokens", "vetoes",
+    )  # fmt: skip
+
+    def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
+        self._accounts = accounts
+        self._request = request
+        self._releases: list[Callable[[], None]] = []
+        self._number = accounts.measures.number()
+        self._told: dict[str, Any] | None = None  # what was decided, once that is handed over
+        self._told_of: Classification | None = None  # what that tells
+        self._told_by: Decision | None = None
+        self._settled = False
+        self.before_dispatch = accounts.before_dispatch
+        self._begun_s: float | None = None  # when the first frame of a stream could go
+        self.found: Classification | None = None
+        self.decision: Decision | None = None
+        self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
+        self.attempts: list[Attempt] = []
+        self.total_tokens: int | None = None
+        self.shadowed: Shadowed | None = None
+
+    def holds(self, release: Callable[[], None]) -> None:
+        """Remember what must be given back when the call ends."""
+        self._releases.append(release)
+
+    def classified(self, found: Classification) -> None:
+        """Again when more is known; what was known last counts."""
+        self.found = found
+
+    def decided(self, decision: Decision) -> None:
+        """Again when its queue decided otherwise."""
+        self.decision = decision
+
+    def starts(
+        self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
+    ) -> Durable | None:
+        """An attempt is about to be sent, and has not been yet: were the gateway killed from then
+        on, this is what tells of it. None: it is durable. Raises RecordUnwritable."""
+        attempt = {
+            "endpoint": endpoint.name,
+            "zone": endpoint.zone._value_,
+            "zones": _SORTED[zones],
+            "result": SENT,
+            "queued_s": _rounded(queued_s) if queued_s else 0.0,
+            "took_s": 0.0,
+            "price_usd": 0.0,
+            "sent_as": sent_as or None,
+        }
+        if self._told is None:
+            attempts = [*map(_attempt, self.attempts), attempt] if self.attempts else [attempt]
+            record = self._sent(attempts)
+            self._told, self._told_of, self._told_by = record, self.found, self.decision
+        else:
+            # guard: B8.retry-record -> return None
+            record = self._intent(attempt)  # guard: B4.attempt-start -> return None
+        try:
+            return self._accounts.log.append(record)
+        except RecordUnwritable:
+            self._told = None  # guard: B4.handover-failure -> return None
+            self._accounts.metrics.record_failures.inc()  # guard: B4.handover-failure
+            raise  # guard: B4.handover-failure
+
+    def attempted(self, attempt: Attempt) -> None:
+        self.attempts.append(attempt)
+        accounts, request, result = self._accounts, self._request, attempt.result
+        endpoint, zone, model = attempt.endpoint, attempt.zone._value_, request.model
+        accounts.measures.tried.append((
+            endpoint, zone, result, request.payload.operation._value_, model,
+            attempt.took_s, attempt.price_usd, attempt.usage,
+        ))  # fmt: skip
+        if accounts.ledger is None:  # guard: B3.attempt-entry -> return
+            return
+        found, decision, cost = self.found, self.decision, attempt.cost
+        usage = cost.usage
+        accounts.ledger.post(entry_of((
+            accounts.wall_s(),
+            request.record_id,
+            request.tenant,
+            model,
+            endpoint,
+            zone,
+            "" if decision is None else decision.reason,
+            result,
+            1 if found is None or found.restricted else 0,
+            cost.nano_usd,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            cost.moved_bytes,
+            cost.gpu_ns,
+            cost.cloud_nano_usd,
+            1 if cost.estimated else 0,
+        )))  # fmt: skip
+
+    def check(self) -> None:
+        """Raises RecordUnwritable: a call that could not be recorded is not begun."""
+        self._accounts.log.check()
+
+    async def on_record(self, durable: Durable) -> None:
+        """Returns once what was told is durable. Waits for no longer than the answer is worth
+        anything (D1). Raises RecordUnwritable: then nothing goes."""
+        waits, deadline = self._accounts.waits, self._request.deadline
+        waits.open[durable] = deadline
+        if deadline.at_s < waits.looks_s:  # guard: B4.record-deadline
+            waits.look_at(deadline)
+        try:
+            failed = await durable
+        finally:
+            del waits.open[durable]
+        if failed is not None:
+            if isinstance(failed, RecordUnwritable):
+                self._told = None  # guard: B4.failed-outcome
+            # guard: B4.failed-record
+            # guard: A10.failed-record copy(failed) -> failed
+            raise copy(failed)  # who raises it has the record, which keeps it
+
+    def begun(self, endpoint: str) -> None:
+        """The first frame of a stream may go."""
+        self._begun_s = begun_s = self._accounts.clock()
+        self._accounts.measures.begun(self._request, endpoint, begun_s)
+
+    def settle(self, outcome: Outcome, reason: str) -> None:
+        """Give everything back, write the record, count. Nothing waits for that record: nothing
+        that an endpoint said is in it."""
+        if self._settled:  # guard: A2.single-settlement
+            return
+        self._settled = True
+        accounts, request, attempts = self._accounts, self._request, self.attempts
+        settling = request.trace.begin("settle") if request.trace.sampled else None
+        accounts.closed()
+        for release in self._releases:
+            release()
+        now_s = accounts.clock()
+        took_s = now_s - request.received_s
+        told, tried = self._told, list(map(_attempt, attempts))
+        if told is None:  # sent nowhere, or what was told of it was not kept
+            told = record = self._record(tried)
+        # guard: B4.changed-verdict minus 2
+        elif (
+            len(attempts) > 1
+            or self.found is not self._told_of
+            or self.decision is not self._told_by
+        ):  # more is known by now, and the end tells all of it
+            told = record = self._record(tried)
+            record["kind"] = "end"
+        else:
+            record = {
+                "kind": "end",
+                "id": request.record_id,
+                "number": self._number,
+                "took_s": _rounded(took_s),
+                "total_tokens": self.total_tokens,
+                "attempts": tried,
+            }
+        if self.shadowed is not None:
+            record["shadows"] = self.shadowed.told(self._restricted)
+        record["outcome"] = outcome._value_
+        record["end_reason"] = reason
+        try:
+            accounts.log.note(record)
+        except RecordUnwritable:
+            accounts.metrics.record_failures.inc()
+        zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
+        measures = accounts.measures
+        measures.ended.append((told, zone, outcome._value_, reason, took_s))
+        if len(measures.ended) >= AT_ONCE:
+            measures.count()
+        if self.shadowed is not None:
+            late = took_s > request.deadline.at_s - request.received_s
+            self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._restricted)
+        if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
+            accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
+        if accounts.debug:
+            told_of = logs.of(request.record_id, request.record_trace)
+            _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=told_of)
+        if settling is not None:
+            request.trace.end(settling, {})
+            self._trace(told, zone, outcome, reason)
+
+    @property
+    def _restricted(self) -> bool:
+        return self.found is None or self.found.restricted
+
+    def _trace(self, told: Mapping[str, Any], zone: str, outcome: Outcome, reason: str) -> None:
+        request = self._request
+        request.trace.finish(
+            {
+                "protocol": request.protocol.value,
+                "operation": request.operation.value,
+                "model": request.model,
+                "tenant": request.tenant,
+                "sensitivity": told["sensitivity"] or "unknown",
+                "zone": zone,
+                "outcome": outcome.value,
+                "reason": reason,
+                "attempts": len(self.attempts),
+            }
+        )
+
+    def _intent(self, attempt: dict[str, Any]) -> dict[str, Any]:
+        """Of an attempt after the first."""
+        request, found = self._request, self.found
+        return {
+            "kind": "intent",
+            "time": int(ambient.wall_s() * _MILLI) / _MILLI,
+            "id": request.record_id,
+            "number": self._number,
+            "sent_as": attempt["sent_as"],
+            "endpoint": attempt["endpoint"],
+            "zone": attempt["zone"],
+            "tenant": request.tenant,
+            "model": request.model,
+            "sensitivity": None if found is None else found.sensitivity._value_,
+            "policy": self._accounts.policy_hash(),
+        }
+
+    def _sent(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
+        """What is told of a call that is about to be sent: what was told of one before it that was
+        alike, but for what no two calls have in common."""
+        accounts, request = self._accounts, self._request
+        found, decision = self.found, self.decision
+        if found is None or decision is None:
+            return self._record(attempts) | {"outcome": SENT}
+        alike = accounts.alike(request, found)
+        if alike is None or not alike.of(request, found, decision, accounts.policy_hash()):
+            record = self._record(attempts)
+            record["outcome"] = SENT
+            if _usual(found):
+                kept = _Alike(record.copy(), decision, request, found, accounts.policy_hash())
+                accounts.keep(kept, request, found)
+            return record
+        record = alike.record.copy()
+        record["time"] = int(accounts.wall_s() * _MILLI + 0.5) / _MILLI
+        record["id"] = request.record_id
+        record["number"] = self._number
+        record["trace"] = request.record_trace
+        record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
+        call = request.payload
+        record["input_bytes"] = _input_bytes(call) if type(call) is TensorCall else None
+        record["classify_s"] = _rounded(found.classify_s)
+        record["predicted_s"] = decision.predicted_s
+        record["attempts"] = attempts
+        record["took_s"] = _rounded(accounts.clock() - request.received_s)
+        record["total_tokens"] = self.total_tokens
+        return record
+
+    def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
+        accounts, request = self._accounts, self._request
+        found, decision, call = self.found, self.decision, request.payload
+        return {
+            "kind": "call",
+            "time": int(ambient.wall_s() * _MILLI + 0.5) / _MILLI,
+            "id": request.record_id,
+            "number": self._number,
+            "trace": request.record_trace,
+            "tenant": request.tenant,
+            "protocol": request.protocol._value_,
+            "operation": call.operation._value_,
+            "model": request.model,
+            "budget_s": _rounded(request.deadline.at_s - request.received_s),
+            "priority": request.priority,
+            "input_bytes": _input_bytes(call) if type(call) is TensorCall else None,
+            "allowed": _SORTED[request.zones],
+            "sensitivity": None if found is None else found.sensitivity._value_,
+            "classify_reason": None if found is None else found.reason,
+            "entities": dict(found.entities) if found and found.entities else _NONE,
+            "pseudonymised": dict(found.pseudonymised) if found and found.pseudonymised else _NONE,
+            "classify_s": None if found is None else _rounded(found.classify_s),
+            "looked_for": None if found is None else _looked_for(found),
+            "reason": None if decision is None else decision.reason,
+            "zones": _NOWHERE if decision is None else _SORTED[decision.zones],
+            "latency_critical": None if decision is None else decision.latency_critical,
+            "vetoes": dict(self.vetoes if decision is None else decision.vetoes),
+            "predicted_s": _NONE if decision is None else dict(decision.predicted_s),
+            "shadows": _NONE,  # they decide once the call is on its way
+            "attempts": attempts,
+            "took_s": _rounded(accounts.clock() - request.received_s),
+            "total_tokens": self.total_tokens,
+            "policy": accounts.policy_hash(),
+        }
+
+
+class _Alike:
+    """The record of a usual call, and what of the call it was made from."""
+
+    __slots__ = (
+        "_complete", "_decision", "_entities", "_operation", "_policy", "_priority", "_protocol",
+        "_reason", "_zones", "record",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        record: dict[str, Any],
+        decision: Decision,
+        request: InferenceRequest,
+        found: Classification,
+        policy: str,
+    ) -> None:
+        self.record, self._decision, self._policy = record, decision, policy
+        self._operation = request.payload.operation
+        self._protocol, self._priority = request.protocol, request.priority
+        self._zones = request.zones
+        self._reason, self._complete = found.reason, found.complete
+        self._entities = found.entities
+
+    def of(
+        self, request: InferenceRequest, found: Classification, decision: Decision, policy: str
+    ) -> bool:
+        """Whether this call's, of the same tenant, model and class, says the same but for what is
+        its own."""
+        was = self._decision
+        # guard: B4.call-findings minus 10
+        return (
+            (decision is was or _same(decision, was))
+            and request.payload.operation is self._operation
+            and request.protocol is self._protocol
+            and request.zones is self._zones
+            and request.priority == self._priority
+            and found.reason == self._reason
+            and found.complete is self._complete
+            and found.entities == self._entities
+            and policy == self._policy
+            and _usual(found)
+        )
+
+
+def _same(decision: Decision, was: Decision) -> bool:
+    """In all that a record tells of it, but for the times that were foretold."""
+    return (
+        decision.reason == was.reason
+        and decision.zones == was.zones
+        and decision.vetoes == was.vetoes
+        and decision.latency_critical == was.latency_critical
+    )
+
+
+def _usual(found: Classification) -> bool:
+    return not found.pseudonymised
+
+
+_LOOKED_FOR: Final = {True: "everything", False: "patterns"}
+
+
+def _looked_for(found: Classification) -> str:
+    """How far the call was read: for `everything` that the policy names; `patterns` alone, as far
+    as they were needed to tell that it stays; `nothing`, since its model is public."""
+    # guard: C16.record-unscanned -> return _LOOKED_FOR[found.complete]
+    return "nothing" if found.reason == PUBLIC_MODEL else _LOOKED_FOR[found.complete]
+
+
+def _rounded(seconds: float) -> float:
+    """To whole microseconds. `round` would do, at five times the cost and eight times a record."""
+    try:
+        return int(seconds * 1e6 + 0.5) / 1e6
+    except (OverflowError, ValueError):  # of what is no number; JSON says null
+        return seconds
+
+
+def _input_bytes(call: TensorCall) -> int:
+    inputs = call.inputs
+    if len(inputs) == 1:
+        return len(inputs[0].data)
+    return sum([len(tensor.data) for tensor in inputs])
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "endpoint": attempt.endpoint,
+        "zone": attempt.zone._value_,
+        "zones": _SORTED[attempt.zones],
+        "result": attempt.result,
+        "queued_s": _rounded(attempt.queued_s) if attempt.queued_s else 0.0,
+        "took_s": _rounded(attempt.took_s),
+        "price_usd": attempt.price_usd,
+        "sent_as": attempt.sent_as or None,
+    }

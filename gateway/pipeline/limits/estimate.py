@@ -1,0 +1,44 @@
+"""How many tokens a call may come to, before anybody has counted them."""
+
+from __future__ import annotations
+
+from gateway.core.tokens import stated
+from gateway.core.types import DocumentCall, InferenceRequest, JsonDocument, Operation
+
+_CHARACTERS_A_TOKEN = 4.0
+_OUT_UNLESS_SAID = 256.0
+_STRINGS = {str}
+_TEXTS = {str, dict, list}  # types of what has characters, or may
+
+
+def tokens(request: InferenceRequest) -> float:
+    """Tensors have none that could be counted."""
+    call = request.payload
+    if not isinstance(call, DocumentCall):
+        return 0.0
+    document = call.document
+    embeds = call.operation is Operation.EMBEDDINGS
+    out = 0.0 if embeds else float(stated(document) or _OUT_UNLESS_SAID)
+    answers = document.get("n")
+    if isinstance(answers, int) and answers > 1:
+        out *= answers
+    return 1.0 + _characters(document) / _CHARACTERS_A_TOKEN + out
+
+
+def _characters(document: JsonDocument) -> int:
+    """Of all strings in it; a parsed document has no types but these."""
+    found, left = 0, list(document.values())
+    while left:
+        item = left.pop()
+        kind = type(item)
+        if kind is str:
+            found += len(item)
+        elif kind is dict:
+            left += item.values()
+        elif kind is list:
+            kinds = set(map(type, item))
+            if kinds == _STRINGS:
+                found += sum(map(len, item))
+            elif not kinds.isdisjoint(_TEXTS):
+                left += item
+    return found

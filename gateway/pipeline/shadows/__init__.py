@@ -1,0 +1,50 @@
+"""Policies that are asked about every live call and decide none (BEHAVIOURS O4).
+
+A shadow decides by the live function over the live snapshot, and keeps queues of its own in front
+of servers that are not there, so that it meets what its earlier decisions led to. What it may know
+of the gateway is `Sight`: figures and nothing that a call could be sent to, or queued in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from gateway.core.types import InferenceRequest
+from gateway.scheduling.calls import Call
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.estimates.latency import Tail
+from gateway.scheduling.group import Surroundings
+from gateway.scheduling.groups import Abroad, Key, Layout, Weights
+from gateway.scheduling.routing.work import Size
+
+
+class Figures(Protocol):
+    """What the live queues have learnt."""
+
+    @property
+    def changes(self) -> int: ...
+    def layout(self, key: Key) -> Layout: ...
+    def batches_of(self, key: Key, server: str) -> BatchModel: ...
+    def takes_turns(self, server: str) -> bool: ...
+    def size(self, request: InferenceRequest) -> Size: ...
+    def tail(self, endpoint: str, model: str, work: float) -> Tail: ...
+    def told(
+        self,
+        request: InferenceRequest,
+        size: Size,
+        restricted: bool,
+        clouds: Iterable[Abroad],
+        weights: Weights,
+        avoid: frozenset[str],
+    ) -> Call: ...
+
+
+class Sight(Protocol):
+    """What a shadow sees of the live fleet."""
+
+    @property
+    def groups(self) -> Figures: ...
+    def group_of(self, request: InferenceRequest) -> tuple[str, ...]: ...
+    def around(self, model: str, servers: tuple[str, ...]) -> Surroundings: ...
+    def capacity_abroad(self, model: str) -> Mapping[str, int]: ...

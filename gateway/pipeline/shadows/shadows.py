@@ -1,0 +1,131 @@
+"""All shadows of a gateway: what the pipeline tells, and what operators are told.
+
+The live decision is made and acted on before any shadow is asked: in the next step of the loop, or
+when the record is written if that comes first. A shadow that has much to catch up with does so in
+slices, between which calls have their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from gateway.accounting.metrics import Metrics
+from gateway.core.deadline import Clock
+from gateway.core.types import Classification, EndpointState, InferenceRequest
+from gateway.pipeline.account import CallAccount
+from gateway.pipeline.shadows import Sight
+from gateway.pipeline.shadows.comparison import Seen, Shadowed, Tally
+from gateway.pipeline.shadows.shadow import Facts, Rules, Shadow
+
+_BREATH_S: Final = 0.002  # between two slices
+
+
+class Shadows:
+    def __init__(
+        self, rules: Mapping[str, Rules], sight: Sight, metrics: Metrics, share: float, clock: Clock
+    ) -> None:
+        """`share` of the loop's time, for all of them together."""
+        self._sight = sight
+        self._metrics = metrics
+        self._clock = clock
+        self._tallies = {name: Tally(name, metrics) for name in rules}
+        self._shadows = [
+            Shadow(its, sight.groups, self._tallies[name], share / len(rules), clock)
+            for name, its in rules.items()
+        ]
+        self._behind = False
+
+    def see(
+        self,
+        request: InferenceRequest,
+        found: Classification,
+        states: Sequence[EndpointState],
+        account: CallAccount,
+    ) -> None:
+        """A live call that is about to be decided on over these states. Asks nobody yet."""
+        shadowed = account.shadowed
+        if not isinstance(shadowed, Shadowed):
+            shadowed = account.shadowed = Shadowed(self._tallies, self._ask, self._forget)
+        else:
+            self._forget(shadowed)  # guard: O4.restricted-redecision -> return
+        shadowed.sees(Seen(request, found, tuple(states), self._clock()))
+        # guard: O4.live-first -> self._ask(shadowed)
+        asyncio.get_running_loop().call_soon(self._ask, shadowed)
+
+    def foresee(
+        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
+    ) -> dict[str, dict[str, str | None]]:
+        """What each would make of a call at once; nothing of it is kept."""
+        facts = self._facts_of(Seen(request, found, tuple(states), self._clock()))
+        told: dict[str, dict[str, str | None]] = {}
+        for shadow in self._shadows:
+            shadow.run()
+            placing = shadow.foresee(facts)
+            told[shadow.name] = {"zone": placing.zone or None, "reason": placing.reason}
+        return told
+
+    def _ask(self, shadowed: Shadowed) -> None:
+        seen, shadowed.seen = shadowed.seen, None
+        if seen is None:
+            return
+        facts = self._facts_of(seen)
+        caught_up = True
+        for shadow in self._shadows:
+            shadow.decide(shadowed, facts)
+            caught_up &= shadow.run()
+        if not caught_up:
+            self._go_on_later()
+
+    def _facts_of(self, seen: Seen) -> Callable[[], Facts]:
+        """Found out once, by the first shadow that needs them."""
+        known: Facts | None = None
+
+        def facts() -> Facts:
+            nonlocal known
+            if known is None:
+                known = self._facts(seen)
+            return known
+
+        return facts
+
+    def _facts(self, seen: Seen) -> Facts:
+        request, sight = seen.request, self._sight
+        servers = sight.group_of(request)
+        return Facts(
+            seen=seen,
+            key=(request.model, servers),
+            size=sight.groups.size(request),
+            around=sight.around(request.model, servers),
+            capacity=sight.capacity_abroad(request.model),
+        )
+
+    def _forget(self, shadowed: Shadowed) -> None:
+        shadowed.seen = None
+        for shadow in self._shadows:
+            shadow.forget(shadowed)
+
+    def _go_on_later(self) -> None:
+        if not self._behind:
+            self._behind = True
+            asyncio.get_running_loop().call_later(_BREATH_S, self._go_on)
+
+    def _go_on(self) -> None:
+        self._behind = False
+        if not all([shadow.run() for shadow in self._shadows]):
+            self._go_on_later()
+
+    # For the operator
+
+    def report(self) -> list[dict[str, object]]:
+        """For /status."""
+        return [shadow.tally.report() | {"waiting": shadow.waiting} for shadow in self._shadows]
+
+    def publish(self) -> None:
+        """Bring the gauges up to date; called when they are read."""
+        self._metrics.shadow_waiting.clear()  # a world that began anew has fewer queues
+        for shadow in self._shadows:
+            shadow.run()
+            for model, waiting in shadow.waiting.items():
+                self._metrics.shadow_waiting.labels(shadow.name, model).set(waiting)

@@ -1,0 +1,53 @@
+"""What a peer's frames may measure, by their kind, and what they may cost at once.
+
+A frame is refused by its head, before any more of it is held. RFC 9113 fixes the size of some kinds
+(section 6); for the others this gateway takes what calls need: SETTINGS have six parameters of the
+RFC and a few of its extensions, a header block is bounded by the list that we advertise.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.protocols.http2 import Broken, Code, frames
+
+STREAM_WINDOW: Final = 4 << 20
+CONNECTION_WINDOW: Final = 16 << 20
+FRAME_BYTES: Final = 1 << 20
+"""Of DATA: what we advertise as SETTINGS_MAX_FRAME_SIZE. No other kind needs as much."""
+HEAD_LIST_BYTES: Final = 32 * 1024
+"""What we advertise as SETTINGS_MAX_HEADER_LIST_SIZE."""
+BLOCK_BYTES: Final = 64 * 1024
+"""Of a compressed header block, in however many frames."""
+BLOCK_FRAMES: Final = 16
+SETTINGS_BYTES: Final = 6 * 64
+SMALL_BYTES: Final = SETTINGS_BYTES
+"""A frame up to this size is held whatever its kind is."""
+
+STEPS_AT_ONCE: Final = 2048
+"""Frames of data taken before the loop gets to serve others; each of about a microsecond or two."""
+STEPS_OF_HEAD: Final = 128
+"""A header block counts as so many, since a call begins with it."""
+STEPS_OF_CONTROL: Final = 4
+"""A frame that is answered counts as so many."""
+OCTETS_OF_STEP: Final = 8
+"""So many octets of a header block count as one more."""
+
+_EXACT: Final = frozenset(
+    {frames.PRIORITY, frames.RST_STREAM, frames.PING, frames.WINDOW_UPDATE}
+)  # far below SMALL_BYTES
+
+
+def check_size(kind: int, size: int) -> None:
+    """Of a frame of more than SMALL_BYTES. Raises Broken."""
+    if kind == frames.DATA:
+        if size > FRAME_BYTES:
+            raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+    elif kind in _EXACT:
+        raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of fixed size has {size} bytes")
+    elif size > FRAME_BYTES:
+        raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+    elif kind == frames.SETTINGS:  # guard: A8.settings-count
+        raise Broken(Code.ENHANCE_YOUR_CALM, "more SETTINGS than there are")
+    elif size > BLOCK_BYTES:  # guard: A8.nondata-size
+        raise Broken(Code.ENHANCE_YOUR_CALM, f"a frame without data has {size} bytes")

@@ -1,0 +1,350 @@
+"""Unary calls of gRPC on one connection to a server, many at once (gRPC over HTTP/2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.protocols.http2 import BadStream, Code, frames
+from gateway.protocols.http2.bounds import (
+    CONNECTION_WINDOW,
+    FRAME_BYTES,
+    HEAD_LIST_BYTES,
+    STREAM_WINDOW,
+)
+from gateway.protocols.http2.connection import Http2Connection
+from gateway.protocols.http2.hpack import Decoder, Field
+from gateway.protocols.http2.message import (
+    PREFIX_BYTES,
+    NoRoom,
+    Status,
+    code_of,
+    is_grpc,
+    read_prefix,
+    words_of,
+)
+from gateway.protocols.http2.request import OF_HTTP_1
+from gateway.protocols.http2.sender import Fields, Stream
+from gateway.protocols.pieces import LARGE_BYTES, Pieces
+
+QUIET_S: Final = 30.0  # with calls on it, before the server is asked whether it is there
+PONG_S: Final = 10.0
+
+_LAST_STREAM: Final = frames.MOST_WINDOW - 2
+_GREETING = (
+    frames.PREFACE
+    + frames.settings(
+        {
+            frames.ENABLE_PUSH: 0,
+            frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+            frames.MAX_FRAME_SIZE: FRAME_BYTES,
+            frames.MAX_HEADER_LIST_SIZE: HEAD_LIST_BYTES,
+        }
+    )
+    + frames.window_update(0, CONNECTION_WINDOW - frames.USUAL_WINDOW)
+)
+_OF_HTTP = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
+    400: "INTERNAL",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "UNIMPLEMENTED",
+    429: "UNAVAILABLE",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "UNAVAILABLE",
+}
+_OF_RESET = {
+    Code.REFUSED_STREAM: "UNAVAILABLE",
+    Code.CANCEL: "CANCELLED",
+    Code.ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
+}
+
+
+class Call(Stream):
+    """`answer` is its message, in pieces where it is large, or how it failed. Who does not wait for
+    it any more cancels it."""
+
+    length: int | None = None  # that the answer says it has
+    answering = False  # its header fields have come
+
+    def __init__(self, answer: Any, held: AnswerShare | None) -> None:
+        self.answer: asyncio.Future[bytes | Pieces | Status] = answer
+        self.share = held
+        self.pieces = Pieces()
+
+
+class Head:
+    """What the header fields of an answer say: those before its message, or behind it."""
+
+    __slots__ = ("details", "http", "length", "refused", "status")
+
+    def __init__(self, fields: list[Field] | None) -> None:
+        """Raises BadStream."""
+        self.status: str | None = None  # of gRPC; there is one at the end
+        self.refused: Status | None = None  # it is no answer of gRPC
+        self.details = ""
+        self.http = b""
+        self.length: int | None = None
+        if fields is None:
+            self.refused = Status("RESOURCE_EXHAUSTED", "received metadata size exceeds limit")
+            return
+        http, kind, last = b"", b"", b""
+        for name, value in fields:
+            if name == b"grpc-status":
+                self.status = code_of(value)
+            elif name == b"grpc-message":
+                self.details = words_of(value)
+            elif name == b":status" and not last:
+                self.http = http = value
+            elif name == b"content-type":
+                kind = value
+            elif name == b"content-length" and self.length is None and value.isdigit():
+                self.length = int(value[:18])
+            elif not _may_answer(name):
+                raise BadStream(Code.PROTOCOL_ERROR, "a header field that is none")
+            last = name
+        if http[:1] == b"1":  # an interim answer; the real one follows
+            return
+        if http and self.status is None and (http != b"200" or not is_grpc(kind)):
+            code = _OF_HTTP.get(int(http), "UNKNOWN") if http.isdigit() else "UNKNOWN"
+            words = http.decode("ascii", "replace")
+            self.refused = Status(code, f"the answer is not gRPC's; its HTTP status is {words}")
+
+
+def _may_answer(name: bytes) -> bool:
+    """Whether a field may stand in an answer, and again where it did before."""
+    if not name or name[0] == 0x3A or name != name.lower() or name == b"content-length":
+        return False
+    return name not in OF_HTTP_1
+
+
+class Http2Client(Http2Connection):
+    """`greeted` is done once calls can be made, with nothing; or with why they cannot."""
+
+    def __init__(self, max_answer_bytes: int) -> None:
+        super().__init__()
+        self._most_bytes = max_answer_bytes
+        self._decoder = Decoder(Head, HEAD_LIST_BYTES)
+        self._known = self._decoder.known
+        self._next_id = 1
+        self._most_calls = frames.MOST_WINDOW
+        self._waiting: deque[tuple[Call, Fields, bytes]] = (
+            deque()
+        )  # until the server takes one more
+        self._leaving = False  # no new calls
+        self.greeted: asyncio.Future[str] = self._loop.create_future()
+
+    @property
+    def takes_calls(self) -> bool:
+        return not self._leaving and not self._lost
+
+    def call(
+        self,
+        begins: tuple[Field, ...],
+        own: bytes,
+        message: bytes,
+        held: AnswerShare | None = None,
+    ) -> Call:
+        """`begins` are header fields that all calls of a kind share, `own` is a block of this one's
+        own. Its answer is counted in `held`, where it stays once it is whole."""
+        call = Call(self._loop.create_future(), held)
+        if len(self._streams) < self._most_calls:
+            self._begin(call, (begins, own), message)
+        else:
+            self._waiting.append((call, (begins, own), message))
+        return call
+
+    def cancel(self, call: Call) -> None:
+        """Harmless for one that has ended."""
+        if not call.id:
+            for each in tuple(self._waiting):
+                if each[0] is call:
+                    self._waiting.remove(each)
+        elif self._streams.get(call.id) is call:
+            self._transport.write(frames.reset(call.id, Code.CANCEL))
+            self._ended(call)
+
+    @property
+    def gone(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Whatever is going on."""
+        self._end("the connection was closed")
+        self._transport.abort()
+
+    def retire(self) -> None:
+        """Calls that have begun go on; then it closes."""
+        self._leaving = True
+        if not self._streams and not self._waiting and not self._lost:
+            self.give_up(Code.NO_ERROR, "the connection was closed")
+
+    def _begin(self, call: Call, head: Fields, message: bytes) -> None:
+        call.id = number = self._next_id
+        self._next_id = number + 2
+        if number >= _LAST_STREAM:
+            self._leaving = True
+        call.window = self._peer_window
+        self._streams[number] = call
+        self._send_message(call, head, message, None)
+
+    # Its server's
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != "h2":
+            self._end("the endpoint does not speak HTTP/2")
+            transport.close()
+            return
+        self._transport.write(_GREETING)
+        self._watch(QUIET_S, PONG_S)  # guard: A8.ping-timeout
+
+    def _end(self, why: str) -> None:
+        if self._lost:
+            return
+        super()._end(why)
+        calls = (*self._streams.values(), *[call for call, _, _ in self._waiting])
+        self._streams.clear()
+        self._waiting.clear()
+        self._unsent.clear()
+        if not self.greeted.done():
+            self.greeted.set_result(why)
+        for call in calls:  # guard: A8.connection-loss
+            _fail(call, "UNAVAILABLE", why)
+
+    def _set(self, name: int, value: int) -> None:
+        if name == frames.MAX_CONCURRENT_STREAMS:
+            self._most_calls = value
+        else:
+            super()._set(name, value)
+
+    def _on_settings(self) -> None:
+        if not self.greeted.done():
+            self.greeted.set_result("")
+        self._begin_waiting()
+
+    def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
+        head = self._known.get(block) or self._decoder.decode(block)
+        call = self._streams.get(stream)
+        if call is None:
+            self._check_closed(stream)
+            self._count()
+        elif head.http and call.answering:  # guard: A8.answer-trailers
+            raise BadStream(Code.PROTOCOL_ERROR, "a pseudo-header behind an answer")
+        elif head.refused is not None:
+            self._close(call, head.refused.code, head.refused.details, ended)
+        elif head.status is not None:
+            self._finish(call, head.status, head.details, ended)
+        elif ended:
+            self._finish(call, "UNKNOWN", "Stream removed: it ended without a status", ended)
+        else:
+            # guard: A8.interim-count
+            self._count()  # of interim answers there may be many
+            if head.http[:1] != b"1":
+                call.answering, call.length = True, head.length
+
+    def _on_data(self, call: Call, data: bytes, ended: bool) -> None:
+        pieces = call.pieces
+        pieces.add(data)
+        if pieces.size > self._most_bytes + PREFIX_BYTES:  # guard: A8.answer-bound
+            words = f"Received message larger than max ({pieces.size} vs. {self._most_bytes})"
+            self._close(call, "RESOURCE_EXHAUSTED", words, ended)
+            return
+        held = call.share
+        # guard: A9.grpc-answers -> if held is not None and False:
+        if held is not None and pieces.size > UNCOUNTED_BYTES and not held.hold(call, pieces.size):
+            if not call.answer.done():
+                call.answer.set_result(NoRoom("too many bytes of answers are held"))
+            self._close(call, "RESOURCE_EXHAUSTED", "", ended)
+            return
+        if ended:
+            self._finish(call, "UNKNOWN", "Stream removed: it ended without a status", ended)
+
+    def _on_reset(self, call: Call, code: int) -> None:
+        status = _OF_RESET.get(Code(code), "INTERNAL") if code in _CODES else "INTERNAL"
+        _fail(call, status, f"Received RST_STREAM with error code {code}")
+        self._ended(call)
+
+    def _on_bad(self, call: Call, exc: BadStream) -> None:
+        _fail(call, "UNKNOWN", f"Stream removed: {exc.why}")
+        self._ended(call)
+
+    def _on_goaway(self, last: int, code: int) -> None:
+        self._leaving = True
+        # guard: A8.goaway-retry -> for call in [call for call in self._streams.values() if call.id
+        #   < 0]:
+        for call in [call for call in self._streams.values() if call.id > last]:
+            _fail(call, "UNAVAILABLE", "the server is going away")
+            self._ended(call)
+        while self._waiting:
+            _fail(self._waiting.popleft()[0], "UNAVAILABLE", "the server is going away")
+        if not self._streams:
+            self.retire()
+
+    def _awaits(self) -> bool:
+        return bool(self._streams)
+
+    def _was_open(self, stream: int) -> bool:
+        return stream % 2 == 1 and stream < self._next_id
+
+    # The end of a call
+
+    def _finish(self, call: Call, status: str, details: str, ended: bool) -> None:
+        if status != "OK":
+            self._close(call, status, details, ended)
+            return
+        pieces = call.pieces
+        size = pieces.size
+        prefix = pieces.cut(PREFIX_BYTES) if size >= PREFIX_BYTES else b""
+        compressed, length = read_prefix(prefix) if prefix else (0, -1)
+        if length != pieces.size:
+            self._close(call, "INTERNAL", "the answer is not one message", ended)
+        elif compressed:
+            self._close(call, "INTERNAL", "the answer is compressed, which nobody asked for", ended)
+        elif not ended:
+            self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
+        elif call.length not in (None, size):  # guard: A8.answer-length
+            self._close(call, "INTERNAL", "the answer is not as long as it says", ended)
+        else:
+            if not call.answer.done():
+                call.share = None  # it is the call's from now on
+                call.answer.set_result(pieces if length > LARGE_BYTES else pieces.take())
+            if call.unsent is not None:
+                self._stop(call)
+            self._ended(call)
+
+    def _close(self, call: Call, status: str, details: str, ended: bool) -> None:
+        if status != "OK":
+            _fail(call, status, details)
+        if not ended or call.unsent is not None:
+            self._stop(call)
+        self._ended(call)
+
+    def _stop(self, call: Call) -> None:
+        """The server sends more of it, or wants no more."""
+        self._transport.write(frames.reset(call.id, Code.CANCEL))
+
+    def _ended(self, call: Call) -> None:
+        del self._streams[call.id]
+        call.unsent = None
+        if call.share is not None:
+            call.share.hold(call, 0)
+        if self._waiting:
+            self._begin_waiting()
+        elif self._leaving and not self._streams:
+            self.retire()
+
+    def _begin_waiting(self) -> None:
+        while self._waiting and len(self._streams) < self._most_calls and not self._lost:
+            self._begin(*self._waiting.popleft())
+
+
+_CODES = frozenset(Code)
+
+
+def _fail(call: Call, status: str, details: str) -> None:
+    if not call.answer.done():
+        call.answer.set_result(Status(status, details))

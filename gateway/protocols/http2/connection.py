@@ -1,0 +1,477 @@
+"""What both ends of a connection do: settings, pings, windows, header blocks that come in pieces.
+
+Everything that a peer can make us hold or do is bounded, and what is beyond ends the connection: a
+header block by its bytes and its frames (a flood of CONTINUATION), frames that carry no call by
+their number within a second beyond a few for each that does (floods of PING, SETTINGS, resets and
+empty frames), answers to them by what the peer has not read yet.
+
+What is sent keeps to the peer's windows. Calls share the connection's in turns, a frame at a time,
+and wait while the transport holds enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, cast
+
+from gateway.core import ambient
+from gateway.protocols.http2 import BadStream, Broken, Code, frames
+from gateway.protocols.http2.bounds import (
+    BLOCK_BYTES,
+    BLOCK_FRAMES,
+    CONNECTION_WINDOW,
+    OCTETS_OF_STEP,
+    SMALL_BYTES,
+    STEPS_AT_ONCE,
+    STEPS_OF_CONTROL,
+    STEPS_OF_HEAD,
+    STREAM_WINDOW,
+    check_size,
+)
+from gateway.protocols.http2.hpack import Encoder
+from gateway.protocols.http2.sender import (
+    CONTROLS_PER_FRAME,
+    CONTROLS_PER_S,
+    MOST_IN_ADVANCE,
+    FrameSender,
+    Stream,
+)
+from gateway.protocols.pieces import Pieces
+
+_UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more answers
+_LINGER_S: Final = 1.0
+_TELLS_OF_STREAM: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
+_DISCARDED_BYTES: Final = 1 << 14  # of streams that have ended, which count as a frame without call
+_WINDOWS_OF_CONTROL: Final = 8  # of streams that SETTINGS change, which count as one more
+_NOTHING: Final = -1  # may come: the connection has ended
+_PADDED: Final = frames.PADDED
+_WHOLE_HEAD: Final = frames.END_HEADERS
+_IN_PIECES: Final = frames.PADDED | frames.PRIORITISED | frames.END_HEADERS
+_DATA, _HEADERS, _WINDOW_UPDATE = frames.DATA, frames.HEADERS, frames.WINDOW_UPDATE
+_HEAD_BYTES, _STREAM, _END_STREAM = frames.HEAD_BYTES, frames.MOST_WINDOW, frames.END_STREAM
+_read_head = frames.read_head
+
+
+class Http2Connection(FrameSender):
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._now_s = ambient.loop_clock(self._loop)
+        self._pieces = Pieces()  # of a frame that is not whole
+        self._wanted_bytes = 0  # before it is worth another look
+        self._only: int | None = frames.SETTINGS  # the one kind of frame that may come now
+        self._streams: dict[int, Any] = {}
+        self._room = CONNECTION_WINDOW  # that all streams of the peer have, when it has been told
+        self._received = 0  # of it, since the peer was told of more
+        self._rests = False  # reading: what has come is taken when others have had their turn
+        self._block = Pieces()  # of a header block that is not whole
+        self._block_of = self._block_flags = self._block_frames = 0
+        self._greeted = False  # the peer's first SETTINGS have come
+        self._controls_since_s = 0.0
+        self._came = False  # anything, since somebody looked
+        self._probing = False
+        self._quiet_s = self._pong_s = 0.0
+        self._looks: asyncio.TimerHandle | None = None
+        self._lingers: asyncio.TimerHandle | None = None
+
+    # What an end is: a call's header fields, its data, its end by the peer, and the peer's GOAWAY.
+
+    def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
+        raise NotImplementedError
+
+    def _on_data(self, stream: Any, data: bytes, ended: bool) -> None:
+        raise NotImplementedError
+
+    def _on_goaway(self, last: int, code: int) -> None:
+        raise NotImplementedError
+
+    def _was_open(self, stream: int) -> bool:
+        """Whether it has ever been, for one that is not now."""
+        raise NotImplementedError
+
+    def _on_settings(self) -> None:
+        pass
+
+    def _on_discarded(self, stream: Any, ended: bool) -> None:
+        """Data of a stream whose data is wanted by nobody."""
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._lingers is not None:
+            self._lingers.cancel()
+        self._end("the connection was lost")
+
+    def data_received(self, data: bytes) -> None:
+        if self._lost:
+            return
+        self._came = True
+        pieces = self._pieces
+        if pieces.size:
+            pieces.add(data)
+            if pieces.size < self._wanted_bytes or self._rests:
+                return
+            data = pieces.take()
+        self._take_frames(data)
+
+    def _take_frames(self, data: bytes) -> None:
+        try:
+            self._cut(data)
+        except Broken as exc:
+            self.give_up(exc.code, exc.why)
+
+    def _rest(self) -> None:
+        """What has come costs enough for one turn of the loop: others are served meanwhile."""
+        self._rests = True
+        self._transport.pause_reading()
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._rests = False
+        if not self._lost:
+            self._transport.resume_reading()
+            self._take_frames(self._pieces.take())
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._send_more()
+
+    def give_up(self, code: Code, why: str) -> None:
+        """Tell the peer, and close; but not at once: one that is still sending would get a reset
+        instead. What comes meanwhile is thrown away."""
+        if not self._lost:
+            self._transport.write(frames.goaway(self._last_taken(), code))
+            self._end(why)
+            self._lingers = self._loop.call_later(_LINGER_S, self._transport.abort)
+            try:
+                self._transport.write_eof()
+            except (OSError, NotImplementedError):  # it has gone already, or this is TLS
+                self._transport.close()
+
+    def _last_taken(self) -> int:
+        return 0
+
+    def _end(self, why: str) -> None:
+        """Nothing more comes, and nothing can be sent."""
+        self._lost, self._only = True, _NOTHING
+        self._pieces.clear()
+        if self._rests and not self._transport.is_closing():
+            self._transport.resume_reading()  # to throw away what comes
+        if self._looks is not None:
+            self._looks.cancel()
+
+    def _watch(self, quiet_s: float, pong_s: float) -> None:
+        """From now on: a peer of which nothing comes for so long is asked whether it is there."""
+        self._quiet_s, self._pong_s = quiet_s, pong_s
+        self._looks = self._loop.call_later(quiet_s, self._look)
+
+    def _look(self) -> None:
+        wait_s = self._quiet_s
+        if not self._came and self._awaits():
+            if self._probing:
+                self.give_up(Code.NO_ERROR, "the other end does not answer")
+                self._transport.abort()
+                return
+            self._transport.write(frames.frame(frames.PING, 0, 0, bytes(8)))
+            wait_s = self._pong_s
+            self._probing = True
+        else:
+            self._probing = False
+        self._came = False
+        self._looks = self._loop.call_later(wait_s, self._look)
+
+    def _awaits(self) -> bool:
+        """Whether it matters that the peer is there."""
+        raise NotImplementedError
+
+    # Frames
+
+    def _cut(self, data: bytes) -> None:
+        """Take the frames in these bytes; what is there of one that is not whole waits. Raises
+        Broken for a frame that is too long as soon as its head is here."""
+        at, end, wanted, steps = 0, len(data), _HEAD_BYTES, STEPS_AT_ONCE
+        last = end - _HEAD_BYTES  # where a head can begin
+        while at <= last:
+            word, flags, stream = _read_head(data, at)
+            size = word >> 8
+            if size > SMALL_BYTES:  # guard: A8.frame-size
+                check_size(word & 0xFF, size)
+            begins = at + _HEAD_BYTES
+            behind = begins + size
+            if behind > end:
+                wanted += size
+                # guard: A8.stranger-window
+                if word & 0xFF == _DATA and self._received + size > self._room:
+                    raise _no_room()
+                break
+            kind, stream, at = word & 0xFF, stream & _STREAM, behind
+            # guard: A8.settings-first
+            if self._only is not None and not self._is_due(kind, stream):
+                return
+            payload = data[begins:behind]
+            if kind == _HEADERS and flags & _IN_PIECES == _WHOLE_HEAD and stream:
+                steps -= STEPS_OF_HEAD + size // OCTETS_OF_STEP
+                try:
+                    self._on_head(stream, payload, flags & _END_STREAM != 0)
+                except BadStream as exc:
+                    self._refuse(stream, exc)
+            elif kind == _WINDOW_UPDATE:
+                steps -= 1
+                self._take_window(stream, payload)
+            elif kind == _DATA:
+                steps -= 1
+                self._take_data(flags, stream, payload)
+            else:
+                steps -= STEPS_OF_CONTROL + size // OCTETS_OF_STEP
+                self._take(kind, flags, stream, payload)
+            if steps <= 0 and at < end and not self._lost:  # guard: A8.yield-turn
+                wanted = 0
+                self._rest()
+                break
+        if at < end and not self._lost:
+            self._pieces.add(data[at:])
+            self._wanted_bytes = wanted
+
+    def _is_due(self, kind: int, stream: int) -> bool:
+        """Whether this frame is the one that has to come. What comes behind the end is thrown
+        away."""
+        if self._only == _NOTHING:
+            return False
+        if not self._greeted:
+            if kind != frames.SETTINGS:
+                raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
+        elif kind != frames.CONTINUATION or stream != self._block_of:
+            raise Broken(Code.PROTOCOL_ERROR, "a header block is broken off")
+        return True
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        """What comes less often."""
+        if kind == frames.HEADERS:
+            self._take_headers(flags, stream, payload)
+        elif kind == frames.CONTINUATION:
+            self._take_continuation(flags, payload)
+        else:
+            self._count()
+            if kind == frames.RST_STREAM:
+                self._take_reset(stream, payload)
+            elif kind == frames.PUSH_PROMISE:
+                raise Broken(Code.PROTOCOL_ERROR, "a push, which nobody allowed")
+            elif kind == frames.PRIORITY:
+                if not stream or len(payload) != 5:
+                    raise Broken(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form")
+            elif kind in (frames.SETTINGS, frames.PING, frames.GOAWAY):
+                if stream:
+                    raise Broken(Code.PROTOCOL_ERROR, "a frame of the connection on a stream")
+                if kind == frames.SETTINGS:
+                    self._take_settings(flags, payload)
+                elif kind == frames.PING:
+                    self._take_ping(flags, payload)
+                elif len(payload) < 8:
+                    raise Broken(Code.FRAME_SIZE_ERROR, "a GOAWAY of another form")
+                else:
+                    last = frames.number(payload) & frames.MOST_WINDOW
+                    self._on_goaway(last, frames.number(payload, 4))
+
+    def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
+        size = len(payload)
+        self._received = received = self._received + size
+        if received + received >= self._room:
+            self._make_room_for_all()
+        found = self._streams.get(stream)
+        data = frames.unpadded(flags, payload) if flags & _PADDED else payload
+        ended = flags & _END_STREAM != 0
+        if found is None or found.discards:
+            self._discard(stream, found, size, ended)
+            return
+        if data or ended:
+            # guard: A8.flood-credit -> self._controls -= CONTROLS_PER_FRAME
+            if self._controls > MOST_IN_ADVANCE:  # guard: A8.window-allowance
+                self._controls -= CONTROLS_PER_FRAME
+        else:
+            self._count()
+        found.received = received = found.received + size
+        if received >= _TELLS_OF_STREAM:
+            if received > STREAM_WINDOW:  # guard: A8.window-bound
+                self._reset(found, Code.FLOW_CONTROL_ERROR)
+                return
+            if not ended and not found.held:
+                self._make_room(found)
+        self._on_data(found, data, ended)
+
+    def _discard(self, stream: int, found: Any, size: int, ended: bool) -> None:
+        """Frames of a stream that has ended may still be under way (section 5.1). They get their
+        room in the connection back, as they must, and so they are counted: without end they would
+        be a way to make us work."""
+        if found is None:
+            self._check_closed(stream)
+        self._controls += size // _DISCARDED_BYTES  # guard: A8.ended-stream-data
+        self._count()  # guard: A8.ended-stream-data
+        if found is not None:
+            self._on_discarded(found, ended)
+
+    def _make_room(self, stream: Stream) -> None:
+        self._transport.write(frames.window_update(stream.id, stream.received))
+        stream.received = 0
+
+    def _make_room_for_all(self) -> None:
+        if self._received > self._room:
+            raise _no_room()
+        self._transport.write(frames.window_update(0, self._received))
+        self._received = 0
+
+    def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
+        if not stream:
+            raise Broken(Code.PROTOCOL_ERROR, "header fields of no stream")
+        if flags & frames.PADDED:
+            payload = frames.unpadded(flags, payload)
+        if flags & frames.PRIORITISED:
+            if len(payload) < 5:
+                raise Broken(Code.FRAME_SIZE_ERROR, "HEADERS that end within their priority")
+            payload = payload[5:]
+        if flags & frames.END_HEADERS:
+            self._head(stream, payload, flags)
+        else:
+            self._block_of, self._block_flags = stream, flags
+            self._only = frames.CONTINUATION
+            self._hold(payload)
+
+    def _take_continuation(self, flags: int, payload: bytes) -> None:
+        if not self._block_of:
+            raise Broken(Code.PROTOCOL_ERROR, "a CONTINUATION of nothing")
+        self._hold(payload)
+        if flags & frames.END_HEADERS:
+            block, stream = self._block.take(), self._block_of
+            self._block_of = self._block_frames = 0
+            self._only = None
+            self._head(stream, block, self._block_flags)
+
+    def _hold(self, piece: bytes) -> None:
+        self._block.add(piece)
+        self._block_frames += 1
+        # guard: A8.header-continuation
+        if self._block.size > BLOCK_BYTES or self._block_frames > BLOCK_FRAMES:
+            raise Broken(Code.ENHANCE_YOUR_CALM, "a header block that is too long")
+
+    def _head(self, stream: int, block: bytes, flags: int) -> None:
+        try:
+            self._on_head(stream, block, flags & frames.END_STREAM != 0)
+        except BadStream as exc:
+            self._refuse(stream, exc)
+
+    def _refuse(self, stream: int, exc: BadStream) -> None:
+        if (found := self._streams.get(stream)) is not None:
+            self._transport.write(frames.reset(stream, exc.code))
+            self._on_bad(found, exc)
+
+    def _on_bad(self, stream: Any, exc: BadStream) -> None:
+        self._on_reset(stream, exc.code)
+
+    def _take_reset(self, stream: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise Broken(Code.FRAME_SIZE_ERROR, "a RST_STREAM of another form")
+        found = self._streams.get(stream)
+        if found is None:
+            self._check_closed(stream)
+        else:
+            self._on_reset(found, frames.number(payload))
+
+    def _take_ping(self, flags: int, payload: bytes) -> None:
+        if len(payload) != 8:
+            raise Broken(Code.FRAME_SIZE_ERROR, "a PING of another form")
+        if not flags & frames.ACK:
+            self._answer(frames.frame(frames.PING, frames.ACK, 0, payload))
+
+    def _take_settings(self, flags: int, payload: bytes) -> None:
+        if flags & frames.ACK:
+            if payload:
+                raise Broken(Code.FRAME_SIZE_ERROR, "an ACK of SETTINGS that says more")
+            if not self._greeted:
+                raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
+            return
+        for name, value in frames.read_settings(payload).items():
+            self._set(name, value)
+        if not self._greeted:
+            self._greeted, self._only = True, None
+        self._answer(frames.frame(frames.SETTINGS, frames.ACK, 0))
+        self._on_settings()
+        self._send_more()
+
+    def _set(self, name: int, value: int) -> None:
+        if name == frames.HEADER_TABLE_SIZE:
+            if value < self._table_bytes:
+                self._table_bytes = value
+                self._encoder = Encoder(value)
+        elif name == frames.INITIAL_WINDOW_SIZE:
+            if value > frames.MOST_WINDOW:
+                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is too large")
+            more, self._peer_window = value - self._peer_window, value
+            if more:
+                # guard: A8.settings-windows
+                self._controls += len(self._streams) // _WINDOWS_OF_CONTROL
+                for stream in self._streams.values():
+                    self._widen(stream, more)
+        elif name == frames.MAX_FRAME_SIZE:
+            if not frames.USUAL_FRAME_BYTES <= value < 1 << 24:
+                raise Broken(Code.PROTOCOL_ERROR, "a frame size that is none")
+            self._peer_frame_bytes = value
+        elif name == frames.ENABLE_PUSH and value > 1:
+            raise Broken(Code.PROTOCOL_ERROR, "a setting that is neither 0 nor 1")
+
+    def _take_window(self, stream: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise Broken(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
+        self._controls = controls = self._controls + 1
+        if controls > CONTROLS_PER_S:
+            self._count_anew()
+        more = int.from_bytes(payload) & _STREAM
+        if not stream:
+            self._window += more
+            if not more or self._window > frames.MOST_WINDOW:
+                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
+        elif (found := self._streams.get(stream)) is None:
+            if not self._was_open(stream):
+                raise _never_opened()
+            return
+        elif not more:
+            self._reset(found, Code.PROTOCOL_ERROR)
+        else:
+            self._widen(found, more)
+        if self._unsent:
+            self._send_more()
+
+    def _check_closed(self, stream: int) -> None:
+        """Frames of a stream that has ended may still be under way (section 5.1)."""
+        if not self._was_open(stream):
+            raise _never_opened()
+
+    def _count(self) -> None:
+        """A frame that brings no call on."""
+        self._controls += 1
+        if self._controls > CONTROLS_PER_S:
+            self._count_anew()
+
+    def _count_anew(self) -> None:
+        """So many are a flood unless they took a second: the clock is asked once for all."""
+        now_s = self._now_s()
+        if now_s - self._controls_since_s < 1:  # guard: A8.control-flood
+            raise Broken(Code.ENHANCE_YOUR_CALM, "too many frames that carry no call")
+        self._controls, self._controls_since_s = 0, now_s
+
+    def _answer(self, data: bytes) -> None:
+        if self._transport.get_write_buffer_size() > _UNREAD_BYTES:
+            raise Broken(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
+        self._transport.write(data)
+
+
+def _never_opened() -> Broken:
+    return Broken(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")
+
+
+def _no_room() -> Broken:
+    return Broken(Code.FLOW_CONTROL_ERROR, "more data than there is room for")

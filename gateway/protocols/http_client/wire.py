@@ -1,0 +1,451 @@
+"""A lean HTTP/1.1 client for the hot path: one origin, kept connections, nothing implicit.
+
+No proxies or credentials from the environment, no redirects, no decompression, no cookies. A call
+that is cancelled or runs out of time closes its connection, so that the server sees it at once.
+Every failure leaves here as an UpstreamError or as DeadlineExceeded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from gateway.core import patience
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, Unconnected, UpstreamUnreachable
+from gateway.core.held_bytes import AnswerShare
+from gateway.core.values import value
+from gateway.protocols.http_client.connection import Connection, Lost, Take, Usual
+from gateway.protocols.http_client.idle import IdleConnections
+from gateway.protocols.tls import TlsFiles, of_client
+
+T = TypeVar("T")
+Header = tuple[bytes, bytes]
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""Of a whole answer, unless settings say otherwise."""
+
+Tls = ssl.SSLContext | Callable[[], ssl.SSLContext]
+"""Of all connections, or asked for each new one."""
+
+_PATH = re.compile(r"/[\x21-\x7e]*")
+_OURS = rb"host|connection|content-length|transfer-encoding|te"
+_LINES = re.compile(
+    rb"(?i:(?!(?:%b):)[!#$%%&'*+.^_`|~0-9a-z-]+: [^\x00-\x08\x0a-\x1f\x7f]*\r\n)+" % _OURS
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Scheme, host and port; with `tls` for https. `base` goes before every path. The certificate
+    must be of `certified`, where that is another name than the host's."""
+
+    host: str
+    port: int
+    tls: Tls | None = None
+    base: str = ""
+    certified: str = ""
+
+    @classmethod
+    def of(cls, url: str, tls: Tls | None = None) -> Origin:
+        """Raises ValueError for a URL with credentials, a query or another scheme."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("url: must be http://host[:port] or https://host[:port]")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("url: must have neither credentials nor a query")
+        secure = parts.scheme == "https"
+        if secure and tls is None:
+            tls = trusting()
+        port = parts.port or (443 if secure else 80)
+        return cls(parts.hostname, port, tls if secure else None, parts.path.rstrip("/"))
+
+    @property
+    def authority(self) -> bytes:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = 443 if self.tls else 80
+        return (host if self.port == usual else f"{host}:{self.port}").encode("ascii")
+
+
+def trusting(ca_file: str | None = None) -> ssl.SSLContext:
+    """TLS that checks names and certificates, against `ca_file` alone where one is given."""
+    return of_client(TlsFiles("ca_file", ca_file=None if ca_file is None else Path(ca_file)))
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """`repeatable`: sending it twice does no harm, so that a kept connection which the server
+    had closed already may cost a second try."""
+
+    method: str
+    path: str  # percent-encoded by whoever builds it
+    headers: tuple[Header, ...] = ()
+    body: tuple[bytes, ...] = field(default=(), repr=False)
+    repeatable: bool = True
+
+
+@value
+class PostAgain:
+    """A POST whose head begins as those of others do: with what `Wire.start` made."""
+
+    start: bytes
+    headers: tuple[Header, ...]  # its own
+    body: bytes = field(repr=False)
+    repeatable: bool = True
+
+
+@value
+class WireAnswer:
+    status: int
+    headers: Mapping[bytes, bytes] = field(repr=False)  # names in lower case
+    body: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, connection: Connection) -> WireAnswer:
+        return cls(connection.status, connection.headers, connection.body)
+
+
+class WireStream:
+    """An answer whose body is still coming. Whoever holds it must `aclose()` it; closing it
+    before its end closes the connection."""
+
+    def __init__(self, wire: Wire, deadline: Deadline, connection: Connection) -> None:
+        self.status = connection.status
+        self.headers: Mapping[bytes, bytes] = connection.headers
+        self._wire = wire
+        self._connection: Connection | None = connection
+        self.deadline = deadline
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            with patience.within(self.deadline.remaining_s()):
+                chunk = await self.more()
+        except TimeoutError:
+            raise _late() from None
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    async def more(self) -> bytes:
+        """Nothing at the end. The wait is the caller's to bound."""
+        connection = self._connection
+        if connection is None:
+            return b""
+        try:
+            while not connection.has_more:
+                await connection.more()
+        except Lost as exc:
+            self.close()
+            raise UpstreamUnreachable(exc.why) from None
+        except BaseException:
+            self.close()
+            raise
+        if not (chunk := connection.taken()):
+            self.close()
+        return chunk
+
+    @property
+    def ended(self) -> bool:
+        """All of its body was taken."""
+        return self._connection is None or self._connection.ended
+
+    async def flow(self, take: Take, hand_on: Take) -> None:
+        """Hand what each read has of the body to `take` as it comes, or to `hand_on` the whole
+        chunk that it is, if that was `expected`, until one of them has enough and returns False, or
+        no more comes: then the next `anext` tells why. The deadline is left to who waits."""
+        if self._connection is not None:
+            await self._connection.flow(take, hand_on)
+
+    def expect(self, usual: Usual | None) -> None:
+        if self._connection is not None:
+            self._connection.expected = usual
+
+    @property
+    def came_s(self) -> float:
+        """When something was last taken of what flows, by `ambient.clock`."""
+        return self._connection.came_s if self._connection is not None else 0.0
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._wire._give_back(connection)
+
+
+class Wire:
+    """Connections to one origin, at most `max_connections` of them."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        connect_timeout_s: float,
+        max_connections: int = 256,
+        max_body_bytes: int = MAX_ANSWER_BYTES,
+        max_idle_s: float = 20.0,
+        rest_s: float = 0.0,
+    ) -> None:
+        """`rest_s`: how long a connection rests before its next call, while there is room for
+        another: for protocols whose answers do not say to which call they belong."""
+        self._origin = origin
+        self._connect_timeout_s = connect_timeout_s
+        self._max_body_bytes = max_body_bytes
+        self._room = max_connections
+        self._queue: deque[asyncio.Future[None]] = deque()  # for room; some may have gone
+        self._idle = IdleConnections(max_idle_s, rest_s, self._cut)
+        self._open: set[Connection] = set()  # all of them
+        self._closed = False
+
+    async def fetch(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireAnswer:
+        """The whole answer, whatever its status."""
+        return await self.read(request, deadline, WireAnswer.of)
+
+    async def read(
+        self,
+        request: WireRequest | PostAgain,
+        deadline: Deadline,
+        read: Callable[[Connection], T],
+        *,
+        alone: bool = False,
+        held: AnswerShare | None = None,
+    ) -> T:
+        """What `read` makes of the whole answer, whatever its status. `alone`: on a connection of
+        its own, which has had no other call and gets none."""
+        head, body, once = self._head(request), request.body, request.repeatable
+        try:
+            with patience.within(deadline.remaining_s()):
+                return await self.ask(head, body, deadline, read, once, alone=alone, held=held)
+        except TimeoutError:
+            raise _late() from None
+
+    async def stream(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireStream:
+        """The answer as soon as its head is here."""
+        try:
+            with patience.within(deadline.remaining_s()):
+                return await self.open(
+                    self._head(request), request.body, deadline, request.repeatable
+                )
+        except TimeoutError:
+            raise _late() from None
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        for connection in self._open:
+            connection.cut()
+        self._open.clear()
+        self._idle.clear()
+
+    async def ask(
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        deadline: Deadline,
+        read: Callable[[Connection], T],
+        repeatable: bool = True,
+        streamed: bool = False,
+        alone: bool = False,
+        held: AnswerShare | None = None,
+    ) -> T:
+        """What `read` makes of the answer, whatever its status; of a large one in a thread of its
+        own. Nothing is sent when the deadline has passed; the wait for the answer is the caller's
+        to bound. A connection that has a stream is from then on whoever's `read` has taken it. A
+        whole answer is counted in `held`, which it stays in once it was read."""
+        again = alone
+        while True:
+            if self._closed:
+                raise UpstreamUnreachable("this endpoint has been closed")
+            if deadline.passed():
+                raise _late()
+            connection = None
+            if self._room and not again:
+                connection = self._idle.take(may_open=self._room > len(self._idle))
+            if connection is None:
+                connection = await self._in_turn(deadline, again)
+            else:
+                self._room -= 1
+            try:
+                await connection.send(head, body, streamed, held)
+                if not connection.answered:
+                    raise connection.broken()
+                # guard: A9.threaded-read not streamed and connection.is_large -> connection.join()
+                #   and False
+                if not streamed and connection.is_large:
+                    found = await asyncio.to_thread(_read_aside, connection, read)
+                    self._leave(connection, alone)
+                    return found
+            except Lost as exc:
+                self._drop(connection)
+                if not (connection.kept and exc.silent and repeatable):
+                    raise UpstreamUnreachable(exc.why) from None
+                again = True  # once: the next connection is a new one
+            except BaseException:
+                self._drop(connection)
+                raise
+            else:
+                if streamed:
+                    return read(connection)
+                try:
+                    return read(connection)
+                finally:
+                    self._leave(connection, alone)
+
+    async def open(
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        deadline: Deadline,
+        repeatable: bool = True,
+    ) -> WireStream:
+        """What `stream` gives; the wait for the head is the caller's to bound."""
+        taken = partial(WireStream, self, deadline)
+        return await self.ask(head, body, deadline, taken, repeatable, streamed=True)
+
+    async def _in_turn(self, deadline: Deadline, again: bool) -> Connection:
+        """A connection that there is room for; with `again` a new one."""
+        if self._room:
+            self._room -= 1
+        else:
+            await self._turn(deadline)
+            if not again and (kept := self._idle.take(may_open=False)) is not None:
+                return kept
+        return await self._connect(deadline)
+
+    async def _turn(self, deadline: Deadline) -> None:
+        """Until there is room for one connection more, which is then this call's."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            with patience.within(deadline.remaining_s()):
+                await turn
+        except BaseException as exc:  # the room that it has got meanwhile is the next one's
+            if not turn.cancelled() and not turn.cancel():
+                self._next_turn()
+            if isinstance(exc, TimeoutError):
+                raise _late() from None
+            raise
+
+    def _next_turn(self) -> None:
+        """The room of one that has gone is the next one's."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._room += 1
+
+    async def _connect(self, deadline: Deadline) -> Connection:
+        """A new one; without it there is room for another."""
+        try:
+            connection = await self._connected(deadline)
+        except BaseException:  # whatever it was, its room is the next one's
+            self._next_turn()
+            raise
+        self._open.add(connection)
+        if self._closed:
+            self._drop(connection)
+            raise UpstreamUnreachable("this endpoint has been closed")
+        return connection
+
+    async def _connected(self, deadline: Deadline) -> Connection:
+        loop, origin = asyncio.get_running_loop(), self._origin
+        limit = min(self._connect_timeout_s, deadline.remaining_s())
+        try:
+            async with asyncio.timeout(limit):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._max_body_bytes, self._idle.distrust),
+                    origin.host,
+                    origin.port,
+                    ssl=origin.tls() if callable(origin.tls) else origin.tls,
+                    server_hostname=(origin.certified or origin.host) if origin.tls else None,
+                )
+        except TimeoutError:
+            if deadline.passed():
+                raise _late() from None
+            raise Unconnected("no connection to the endpoint in time") from None
+        except ssl.SSLError:
+            raise Unconnected("no TLS connection that we trust") from None
+        except OSError:
+            raise Unconnected("no connection to the endpoint") from None
+        return connection
+
+    def _leave(self, connection: Connection, alone: bool) -> None:
+        """The call has its answer."""
+        connection.handed_over()
+        if alone:
+            self._drop(connection)
+        else:
+            self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        if self._closed or not (self._idle.trusted and connection.rests()):
+            self._drop(connection)
+            return
+        self._idle.put(connection)
+        if self._queue:
+            self._next_turn()
+        else:
+            self._room += 1
+
+    def _drop(self, connection: Connection) -> None:
+        """Of one call; the room is the next one's."""
+        self._cut(connection)
+        self._next_turn()
+
+    def _cut(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        connection.cut()
+
+    def start(self, method: str, path: str, headers: tuple[Header, ...] = ()) -> bytes:
+        """The beginning of a head. Raises ValueError for what would not be one: that is a bug, not
+        a caller's fault."""
+        path = self._origin.base + path
+        if method not in ("GET", "POST") or not _PATH.fullmatch(path):
+            raise ValueError("not a request line")
+        first = f"{method} {path} HTTP/1.1\r\nhost: ".encode() + self._origin.authority
+        return first + b"\r\n" + _lines(headers)
+
+    def head(self, start: bytes, headers: tuple[Header, ...], length: int) -> bytes:
+        """Of a body of this length, begun as `start` says. Raises ValueError as that does."""
+        return b"%b%bcontent-length: %d\r\n\r\n" % (start, _lines(headers), length)
+
+    def _head(self, request: WireRequest | PostAgain) -> bytes:
+        if isinstance(request, PostAgain):
+            return self.head(request.start, request.headers, len(request.body))
+        start, length = self.start(request.method, request.path), sum(map(len, request.body))
+        if not length and request.method == "GET":
+            return b"%b%b\r\n" % (start, _lines(request.headers))
+        return self.head(start, request.headers, length)
+
+
+def _read_aside(connection: Connection, read: Callable[[Connection], T]) -> T:
+    connection.join()
+    return read(connection)
+
+
+def _lines(headers: tuple[Header, ...]) -> bytes:
+    if not headers:
+        return b""
+    lines = b"".join([b"%b: %b\r\n" % each for each in headers])
+    if not _LINES.fullmatch(lines) or lines.count(b"\r\n") != len(headers):
+        raise ValueError("not a header")
+    return lines
+
+
+def _late() -> DeadlineExceeded:
+    return DeadlineExceeded("the endpoint did not answer within the latency budget")

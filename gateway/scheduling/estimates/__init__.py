@@ -1,0 +1,1 @@
+"""What is learnt of times and demand, which decisions are made by."""

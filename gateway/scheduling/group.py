@@ -1,0 +1,342 @@
+"""The queue in front of the servers of one model: the scheduler, with calls that really wait.
+
+`gateway.scheduling` decides and knows neither tasks nor sockets; here its actions become what
+happens to calls. An action is carried out in the same step in which it was decided, so that a
+burst of arrivals finds the state that the one before it left (BEHAVIOURS S2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from gateway.core import patience
+from gateway.core.deadline import Clock, Deadline
+from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, GatewayError, Saturated
+from gateway.core.values import value
+from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
+
+_AT_LEAST_S = 0.001
+"""Timers count whole milliseconds; one that fires early finds nothing to do and is set again."""
+_AGAIN_S = 60.0  # at the latest: nobody knows more
+_LOOK_EVERY_S = 0.05
+"""While calls wait: servers come and go, and the cloud opens and closes, without a call ending."""
+
+
+class Spilled(Exception):
+    """The call is to leave: a clear one that has no room here, or is worth less than who has."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class NoServer(Exception):
+    """None of the group's servers takes calls any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerNow:
+    """What the scheduler cannot know of a server by itself."""
+
+    name: str
+    up: bool
+    most: float = math.inf  # calls at once, while it starts slowly
+
+
+@value
+class Surroundings:
+    """Read before every decision."""
+
+    servers: Iterable[ServerNow]
+    cloud_room: float  # how many calls the cloud takes now; 0 when none may leave
+
+
+@dataclass(slots=True)
+class _Waiter:
+    call: Call
+    granted: asyncio.Future[str]  # the name of the server
+
+
+class Turn:
+    """The right to have one call with a server. Given back exactly once."""
+
+    door: None = None  # it goes by the server's own
+    __slots__ = ("_call", "_group", "_released", "queued_s", "server")
+
+    def __init__(self, group: ServerGroup, call: Call, server: str, queued_s: float) -> None:
+        self._group, self._call = group, call
+        self._released = False
+        self.server = server
+        self.queued_s = queued_s
+
+    def release(self, answered: bool) -> None:
+        """`answered`: whether the time that it took says how fast the server is."""
+        if not self._released:  # guard: A2.single-release always
+            self._released = True
+            self._group.ended(self._call, answered)
+
+
+class ServerGroup:
+    def __init__(
+        self,
+        scheduling: Scheduling,
+        look_around: Callable[[], Surroundings],
+        clock: Clock,
+        acted: Callable[[], None] | None = None,
+    ) -> None:
+        """`acted` is called when everything that an event asked for has been done."""
+        self.scheduling = scheduling
+        self._look_around = look_around
+        self._clock = clock
+        self._acted = acted
+        self._waiters: dict[int | str, _Waiter] = {}
+        self._todo: deque[Action] = deque()
+        self._acting = False
+        self._moved = False  # a server went up or down, and those who wait have not been told
+        self._timer: asyncio.TimerHandle | None = None
+        self._known: dict[str, ServerNow] = {}
+        self._up: frozenset[str] = frozenset()  # of these
+        self.on_gpus: dict[str, int] = {}
+        """Servers whose GPU it shares with other models, with its number there."""
+
+    def belongs_to(
+        self, look_around: Callable[[], Surroundings], acted: Callable[[], None] | None
+    ) -> None:
+        """Other settings than those that it was made of have it from now on."""
+        self._look_around = look_around
+        self._acted = acted
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)
+
+    async def enter(self, call: Call, deadline: Deadline) -> Turn:
+        """Wait for a turn at one of the servers. Raises Spilled when the call is to leave, NoServer
+        when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
+        turn = self.ask(call, deadline)
+        return turn if isinstance(turn, Turn) else await turn
+
+    def ask(self, call: Call, deadline: Deadline) -> Turn | Coroutine[Any, Any, Turn]:
+        """The turn, where it is there at once, as mostly; else what waits for it, which has to be
+        awaited: the call stands in the queue. Raises NoServer, and then it does not."""
+        since_s = self._clock()
+        self._look(since_s)
+        if self._todo or self._moved:
+            self._act()
+            self._look(since_s)  # what was done may have taken what was seen
+        if self._stranded(call):
+            raise NoServer
+        actions = self.scheduling.arrive(call, since_s)
+        if len(actions) == 1 and not (self._todo or self._moved):
+            first = actions[0]
+            if type(first) is Release and len(first.calls) == 1 and first.calls[0] is call:
+                self._acted_on()
+                return Turn(self, call, first.server, 0.0)
+        granted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiters[call.id] = _Waiter(call, granted)
+        self._todo.extend(actions)
+        self._act()
+        return self._turn(call, granted, deadline, since_s)
+
+    async def _turn(
+        self, call: Call, granted: asyncio.Future[str] | None, deadline: Deadline, since_s: float
+    ) -> Turn:
+        assert granted is not None
+        try:
+            server = await self._granted(granted, deadline)
+        except TimeoutError:
+            self._withdraw(call, granted)
+            raise _late() from None
+        except (Spilled, NoServer, GatewayError):
+            raise
+        except BaseException:  # the caller left: give back what may have been granted just now
+            # guard: A2.cancelled-grant
+            self._withdraw(call, granted)  # guard: A2.queue-place
+            raise
+        finally:
+            # guard: A10.queue-turn
+            granted = None  # it keeps what it raises, whose traceback has this frame
+        return Turn(self, call, server, self._clock() - since_s)
+
+    @staticmethod
+    async def _granted(granted: asyncio.Future[str] | None, deadline: Deadline) -> str:
+        assert granted is not None
+        try:
+            if granted.done():
+                return granted.result()
+            # guard: D1.queue-wait -> with patience.within(100000.0):
+            with patience.within(deadline.remaining_s()):
+                return await granted
+        finally:
+            # guard: A10.queue-grant
+            granted = None  # as above
+
+    def would(self, call: Call) -> Spill | Refuse | None:
+        """What would happen at once to a call that entered now; None: it stays."""
+        now_s = self._clock()
+        self._look(now_s)
+        self._act()
+        return self.scheduling.would(call, now_s)
+
+    def grow(self, server: str, instances: int) -> None:
+        """So many of a server's instances execute batches side by side."""
+        self._happens(partial(self.scheduling.grow, server, instances))
+
+    def shun(self, server: str) -> None:
+        """Those who wait and have another place go there: another server, or the cloud."""
+        for call_id, waiter in tuple(self._waiters.items()):
+            call = waiter.call
+            if call_id not in self._waiters:  # what was decided for another moved it
+                continue
+            avoid = call.avoid | {server}
+            if any(s.up and s.name not in avoid for s in self._known.values()):
+                waiter.call = changed = replace(call, avoid=avoid)
+                self._happens(partial(self.scheduling.changed, changed))
+            elif call.leave is Leave.FREELY:
+                self._dismiss(call_id, Spilled("spill_slow"))
+                self._act()
+
+    def look_again(self) -> None:
+        """Something around it has changed: a server went down, the cloud opened."""
+        self._happens(self.scheduling.tick)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def ended(self, call: Call, answered: bool) -> None:
+        """A released call ended. While nobody waits, what is around it is no matter."""
+        tell = self.scheduling.completed if answered else self.scheduling.failed
+        if self._waiters:
+            self._happens(partial(tell, call.id))
+        else:
+            actions = tell(call.id, self._clock())
+            if actions or self._todo or self._moved or self._acting:
+                self._todo.extend(actions)
+                self._act()
+            else:
+                self._acted_on()
+
+    def _withdraw(self, call: Call, granted: asyncio.Future[str]) -> None:
+        if call.id in self._waiters:  # and may be called up now, by what is seen around
+            granted.cancel()
+            self._happens(partial(self.scheduling.cancelled, call.id))
+            self._waiters.pop(call.id, None)
+        elif granted.done() and not granted.cancelled() and granted.exception() is None:
+            self.ended(call, answered=False)  # guard: A2.granted-turn
+
+    def _happens(self, event: Callable[[float], list[Action]]) -> None:
+        """Tell the scheduler, and do what it says."""
+        now_s = self._clock()
+        self._look(now_s)
+        self._todo.extend(event(now_s))
+        self._act()
+
+    def _stranded(self, call: Call) -> bool:
+        return self._up <= call.avoid
+
+    def _send_away(self) -> None:
+        """Who has no server any more is told at once: it may have another place, or a better time
+        to come."""
+        for call_id, waiter in tuple(self._waiters.items()):
+            if self._stranded(waiter.call):
+                self._dismiss(call_id, NoServer())
+
+    def _dismiss(self, call_id: int | str, why: Exception) -> None:
+        granted = self._waiters.pop(call_id).granted
+        if not granted.done():
+            granted.set_exception(why)
+        self._todo.extend(self.scheduling.cancelled(call_id, self._clock()))
+
+    def _act(self) -> None:
+        if self._acting:
+            return
+        if self._todo or self._moved:
+            self._acting = True
+            try:
+                while self._todo or self._moved:
+                    while self._todo:
+                        self._do(self._todo.popleft())
+                    if self._moved:
+                        self._moved = False
+                        self._send_away()
+            finally:
+                self._acting = False
+        self._acted_on()
+
+    def _acted_on(self) -> None:
+        """An event is over."""
+        if self._waiters or self._timer is not None:
+            self._set_timer()
+        if self._acted is not None:
+            self._acted()
+
+    def _look(self, now_s: float) -> None:
+        around, known = self._look_around(), self._known
+        self.scheduling.cloud_room = around.cloud_room
+        for server in around.servers:
+            if known.get(server.name) is not server:
+                self._saw(server, now_s)
+
+    def _saw(self, server: ServerNow, now_s: float) -> None:
+        scheduling, known = self.scheduling, self._known.get(server.name)
+        self._known[server.name] = server
+        if known is None or known.most != server.most:
+            self._todo.extend(scheduling.limit(server.name, server.most, now_s))
+        if known is None or known.up != server.up:
+            self._up = frozenset([s.name for s in self._known.values() if s.up])
+            tell = scheduling.server_up if server.up else scheduling.server_down
+            self._todo.extend(tell(server.name, now_s))
+            self._moved = True
+
+    def _do(self, action: Action) -> None:
+        if isinstance(action, Release):
+            for call in action.calls:
+                granted = self._waiters.pop(call.id).granted
+                if granted.cancelled():  # its caller leaves in this very step
+                    self.ended(call, answered=False)  # guard: A2.cancelled-grant
+                else:
+                    granted.set_result(action.server)
+        else:
+            granted = self._waiters.pop(action.call.id).granted
+            if not granted.done():
+                granted.set_exception(refusal(action))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        after_s = self.scheduling.wake_s - self._clock()
+        if self._waiters:
+            after_s = min(after_s, _LOOK_EVERY_S)
+        if math.isfinite(after_s):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(_AT_LEAST_S, after_s), self.look_again)
+
+
+def refusal(action: Spill | Refuse) -> Spilled | GatewayError:
+    """What the caller of `enter` is told."""
+    if isinstance(action, Spill):
+        return Spilled(action.why)
+    again_s = min(max(action.retry_after_s, _AT_LEAST_S), _AGAIN_S)
+    if action.why == "queue_full":
+        return Saturated(
+            "the queue of this model is full", reason="queue_full", retry_after_s=again_s
+        )
+    if action.why == "deadline_exceeded_in_queue":
+        return _late()
+    return DeadlineUnmeetable(
+        "the on-prem servers cannot answer within the latency budget", retry_after_s=again_s
+    )
+
+
+def _late() -> DeadlineExceeded:
+    return DeadlineExceeded(
+        "the latency budget ran out in the queue", reason="deadline_exceeded_in_queue"
+    )

@@ -1,0 +1,27 @@
+"""What an endpoint can serve at all, whatever its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gateway.core.types import DocumentCall, Endpoint, InferenceRequest, TensorCall
+from gateway.scheduling.routing.needs import lacking
+
+
+def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
+    """Tensors go to Triton and KServe services, documents to OpenAI services and to Triton."""
+    return endpoint.kind != ("kserve" if isinstance(request.payload, DocumentCall) else "openai")
+
+
+def asked_version(request: InferenceRequest) -> str:
+    """Empty when the caller names none."""
+    return request.payload.version if isinstance(request.payload, TensorCall) else ""
+
+
+def able(request: InferenceRequest, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
+    for endpoint in endpoints:
+        served = endpoint.models[request.model]
+        granted = served.grants(asked_version(request))
+        # guard: S10.capable-queue minus 3
+        if granted and speaks(request, endpoint) and lacking(request, endpoint, served) is None:
+            yield endpoint

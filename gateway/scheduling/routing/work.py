@@ -1,0 +1,88 @@
+"""How much work a call is, before anybody has done it.
+
+A server's batch takes `a + b * work` seconds, so only ratios count: 1 is an average call of its
+model. Tensors: rows. Documents: tokens in and out, of which those in cost a tenth (prefill runs in
+parallel, decoding does not), against the mean of the model's last calls.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from weakref import ref
+
+from gateway.core.tokens import stated
+from gateway.core.types import DocumentCall, InferenceRequest, Operation, TensorCall
+from gateway.core.values import value
+from gateway.protocols import strictjson
+
+_EMBEDDINGS: Final = Operation.EMBEDDINGS
+_BYTES_A_TOKEN = 4.0  # of its JSON, which one call of C writes
+_OUT_UNLESS_SAID = 256.0  # tokens
+_IN_WEIGHT = 0.1
+_MEMORY = 0.99
+_LEAST, _MOST = 0.05, 50.0
+
+
+@value
+class Size:
+    """Of a call, before anybody has done it."""
+
+    work: float  # in average calls
+    rows: int  # places that it takes in a batch
+
+
+class WorkMeter:
+    """Of one model; remembers what an average call is."""
+
+    def __init__(self, batched: bool) -> None:
+        self._batched = batched  # the first dimension of its tensors counts rows
+        self._mean = 0.0
+        self._counted: ref[DocumentCall] | None = None  # a call is asked about more than once
+        self._tokens = 0.0  # of that one
+        self._size: Size | None = None  # of that one, by the mean as it is
+
+    def size(self, request: InferenceRequest) -> Size:
+        known = self._size
+        if known is not None and self._counted is not None and self._counted() is request.payload:
+            return known
+        size = Size(self.of(request), self.rows(request))
+        if isinstance(request.payload, DocumentCall):
+            self._size = size
+        return size
+
+    def rows(self, request: InferenceRequest) -> int:
+        """Places that the call takes in a batch."""
+        payload = request.payload
+        if not self._batched:
+            return 1
+        if isinstance(payload, DocumentCall):
+            if payload.operation is not _EMBEDDINGS:
+                return 1
+            texts = payload.document.get("input")
+            return max(1, len(texts)) if isinstance(texts, list) else 1
+        return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
+
+    def of(self, request: InferenceRequest) -> float:
+        """In average calls."""
+        payload = request.payload
+        if isinstance(payload, TensorCall):
+            return float(self.rows(request))
+        if self._counted is None or self._counted() is not payload:
+            self._counted, self._tokens = ref(payload), _tokens(payload)
+            self._size = None
+            if not self._mean:
+                self._mean = self._tokens
+        work = self._tokens / self._mean
+        return work if _LEAST < work < _MOST else min(_MOST, max(_LEAST, work))
+
+    def seen(self, work: float) -> None:
+        """One more call, which the mean counts from now on."""
+        self._mean *= _MEMORY + (1 - _MEMORY) * work
+        self._size = None
+
+
+def _tokens(call: DocumentCall) -> float:
+    given = len(strictjson.dumps(call.document)) / _BYTES_A_TOKEN * _IN_WEIGHT + 1.0
+    if call.operation is _EMBEDDINGS:
+        return given
+    return given + (stated(call.document) or _OUT_UNLESS_SAID)

@@ -1,0 +1,237 @@
+"""The rule with priorities: what only the premises can serve goes first, and the rest leaves early.
+
+Two classes, each in the order of its deadlines: calls that may not leave or that the cloud would
+answer too late, and before anybody of the others. At every event each waiting call that may leave
+is asked whether the cloud costs less than its wait: a GPU second costs the more the longer the
+queue, and a call that would be late costs its penalty as well. What can be served in time by no
+means is refused, and a batch takes nobody who would make it late. It knows no more than that, so
+little can go wrong in it: it is what follows a scheduler that failed, and the best of the simple
+policies (docs/simulation.md).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from gateway.scheduling.calls import FREELY, Action, Call, Extent, Refuse, Release, Spill
+from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.servers import Instance, Servers
+
+PRIORITIES: Final = "priorities"
+_CRITICAL: Final = 0.5  # the cloud misses the budget of such a call more often than this
+_MARGIN: Final = 1.1
+_DEAR: Final = 1.25  # full batches in the queue that make staying as dear as the mean cloud call
+_PATIENCE_S: Final = 60.0  # nobody is ordered as if it had longer
+_FIRST, _OTHERS = 0, 1
+
+Entry = tuple[int, float, int, Call]
+"""The class, the order in it, a serial number, the call."""
+
+
+class ByPriority:
+    """A `Scheduling`; see the module."""
+
+    def __init__(
+        self, servers: Mapping[str, BatchModel], max_batch: int, max_waiting: int = 4096
+    ) -> None:
+        self.cloud_room = math.inf
+        self.max_batch = max_batch
+        self._max_waiting = max_waiting
+        self._servers = Servers(servers)
+        self._queue: list[Entry] = []
+        self._serial = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    @property
+    def wake_s(self) -> float:
+        """The first deadline: maybe nothing happens before."""
+        return min((call.deadline_s for *_, call in self._queue), default=math.inf)
+
+    # What happens
+
+    def arrive(self, call: Call, now_s: float) -> list[Action]:
+        if len(self._queue) >= self._max_waiting:
+            return [self._turned_away(call, now_s)]
+        self._enter(call, now_s)
+        return self._decide(now_s)
+
+    def take_over(
+        self, sent: Iterable[tuple[str, Call]], waiting: Iterable[Call], now_s: float
+    ) -> list[Action]:
+        """The calls of a scheduler that failed: those with a server, and those that wait."""
+        for name, call in sent:
+            self._servers.adopt(name, call, now_s)
+        for call in tuple(waiting):
+            self._enter(call, now_s)
+        return self._decide(now_s)
+
+    def changed(self, call: Call, now_s: float) -> list[Action]:
+        if not self._removed(call.id):
+            return []
+        self._enter(call, now_s)
+        return self._decide(now_s)
+
+    def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
+        return [] if self._removed(call_id) else self._gone(call_id, now_s, answered=False)
+
+    def completed(self, call_id: int | str, now_s: float) -> list[Action]:
+        return self._gone(call_id, now_s, answered=True)
+
+    def failed(self, call_id: int | str, now_s: float) -> list[Action]:
+        return self._gone(call_id, now_s, answered=False)
+
+    def tick(self, now_s: float) -> list[Action]:
+        return self._decide(now_s)
+
+    def server_up(self, name: str, now_s: float) -> list[Action]:
+        self._servers.stand(name, up=True)
+        return self._decide(now_s)
+
+    def server_down(self, name: str, now_s: float) -> list[Action]:
+        self._servers.stand(name, up=False)
+        return self._decide(now_s)
+
+    def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
+        self._servers.limit(name, calls)
+        return self._decide(now_s)
+
+    def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
+        self._servers.grow(name, instances)
+        return self._decide(now_s)
+
+    # What is asked
+
+    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+        if len(self._queue) >= self._max_waiting:
+            return self._turned_away(call, now_s)
+        queue = self._queue.copy()
+        insort(queue, self._entry(call, now_s))
+        actions = (action for _, action in self._judged(queue, now_s))
+        return next((a for a in actions if a is not None and a.call is call), None)
+
+    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+        before = (c for first, key_s, _, c in self._queue if first == _FIRST or key_s <= deadline_s)
+        queued_s = sum(map(self._gpu_s, before)) / max(1, len(self._servers.up))
+        return self._servers.start_s(now_s) - now_s + queued_s + self._alone_s(size)
+
+    def in_flight(self, name: str) -> int:
+        return self._servers.in_flight(name)
+
+    def model(self, name: str) -> BatchModel:
+        return self._servers.model_of(name)
+
+    # The rule
+
+    def _decide(self, now_s: float) -> list[Action]:
+        judged = list(self._judged(self._queue, now_s))
+        self._queue = [entry for entry, action in judged if action is None]
+        actions: list[Action] = [action for _, action in judged if action is not None]
+        self.cloud_room -= sum(isinstance(action, Spill) for action in actions)
+        for instance in self._servers.up:
+            if self._queue and instance.due_s(now_s, 0.0) <= now_s:
+                batch = self._next_batch(instance, now_s)
+                if batch:
+                    self._servers.send(instance, batch, now_s)
+                    actions.append(Release(instance.server, batch))
+        return actions
+
+    def _judged(
+        self, queue: list[Entry], now_s: float
+    ) -> Iterator[tuple[Entry, Spill | Refuse | None]]:
+        """What becomes of each; None: it waits."""
+        servers, room = max(1, len(self._servers.up)), self.cloud_room
+        start_s = self._servers.start_s(now_s) - now_s
+        full_s = self._servers.model.predict_s(self.max_batch)
+        ahead_s = 0.0  # of GPU time, of those before who can be in time
+        for entry in queue:
+            call = entry[3]
+            left_s, own_s = call.deadline_s - now_s, self._gpu_s(call)
+            end_s = start_s + ahead_s / servers + self._alone_s(call)
+            action: Spill | Refuse | None = None
+            if room >= 1 and (why := self._leaves(call, left_s, end_s, (ahead_s + own_s) / full_s)):
+                action = Spill(call, why)
+                room -= 1
+            elif left_s <= 0.0:
+                action = Refuse(call, "deadline_exceeded_in_queue")
+            elif left_s < start_s + self._alone_s(call) < math.inf:
+                action = Refuse(call, "deadline_unmeetable", start_s)
+            elif end_s <= left_s:
+                ahead_s += own_s
+            yield entry, action
+
+    def _leaves(self, call: Call, left_s: float, end_s: float, batches: float) -> str:
+        """Why a call leaves now; empty: it does not. `batches`: full ones before its answer."""
+        if call.leave is not FREELY or call.cloud is None:
+            return ""
+        late = end_s * _MARGIN > left_s
+        onprem = call.price * batches / (_DEAR * max(1, len(self._servers.up)))
+        if late:
+            onprem += call.penalty
+        if call.price + call.penalty * call.cloud.late(left_s) >= onprem:
+            return ""
+        return "spill_deadline" if late else "spill_rule"
+
+    def _next_batch(self, instance: Instance, now_s: float) -> tuple[Call, ...]:
+        """The first who may go there, as many as fit and are in time together."""
+        taken: list[Call] = []
+        left: list[Entry] = []
+        rows, work, due_s = self.max_batch, 0.0, math.inf
+        for entry in self._queue:
+            call = entry[3]
+            end_s = now_s + instance.model.predict_s(work + call.work)
+            # guard: S9.batch-lateness minus 6
+            if (
+                (call.rows <= rows or not taken)
+                and len(taken) < instance.standing.room
+                and instance.server not in call.avoid
+                and end_s <= min(due_s, call.deadline_s)
+            ):
+                taken.append(call)
+                rows, work, due_s = rows - call.rows, work + call.work, min(due_s, call.deadline_s)
+            else:
+                left.append(entry)
+        self._queue = left
+        return tuple(taken)
+
+    # Bookkeeping
+
+    def _enter(self, call: Call, now_s: float) -> None:
+        insort(self._queue, self._entry(call, now_s))
+
+    def _entry(self, call: Call, now_s: float) -> Entry:
+        cloud = call.cloud if call.leave is FREELY else None
+        critical = cloud is None or cloud.late(call.deadline_s - now_s) >= _CRITICAL
+        self._serial += 1
+        key_s = min(call.deadline_s, call.arrived_s + _PATIENCE_S) + call.later_s
+        # guard: S9.premises-first -> return (_OTHERS, key_s, self._serial, call)
+        return _FIRST if critical else _OTHERS, key_s, self._serial, call
+
+    def _removed(self, call_id: int | str) -> bool:
+        for at, (*_, call) in enumerate(self._queue):
+            if call.id == call_id:
+                del self._queue[at]
+                return True
+        return False
+
+    def _turned_away(self, call: Call, now_s: float) -> Spill | Refuse:
+        if call.leave is FREELY and call.cloud is not None and self.cloud_room >= 1:
+            self.cloud_room -= 1
+            return Spill(call, "spill_queue")
+        return Refuse(call, "queue_full", self.completion_s(call, call.deadline_s, now_s))
+
+    def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
+        return self._decide(now_s) if self._servers.gone(call_id, now_s, answered) else []
+
+    def _alone_s(self, size: Extent) -> float:
+        return self._servers.model.predict_s(size.work)
+
+    def _gpu_s(self, size: Extent) -> float:
+        """Of a call, with its share of a full batch."""
+        model = self._servers.model
+        return model.fixed_s * size.rows / self.max_batch + model.per_work_s * size.work

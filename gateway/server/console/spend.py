@@ -1,0 +1,92 @@
+"""What the cloud cost: the port that the page reads, over the budgets and the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from gateway.accounting.ledger.database import LedgerDown, LedgerError
+from gateway.accounting.ledger.report import Saved
+from gateway.accounting.pricing import usd
+from gateway.accounting.spill import SpillBudgets
+from gateway.core.deadline import Clock
+
+_ASKED_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """US dollars. None: not known, or no limit."""
+
+    period: str  # in words
+    spent_usd: float
+    reserved_usd: float
+    budget_usd: float | None
+    all_cloud_usd: float | None  # what the same calls would have cost, had all gone to the cloud
+    saved_usd: float | None  # today (UTC), as `spillway costs` reports it: GPU time is paid for
+    source: str  # 'budgets': counted since the start; 'ledger': kept
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Spend(Protocol):
+    def standing(self) -> Spent:
+        """Synchronous and quick: asked four times a second while somebody looks."""
+        ...
+
+
+class BudgetSpend:
+    """What spill budgets count, where no ledger is kept: a restart forgets it."""
+
+    def __init__(self, budgets: SpillBudgets) -> None:
+        self._budgets = budgets
+
+    def standing(self) -> Spent:
+        return _standing(self._budgets, "the last 24 hours, since the start", None, "budgets")
+
+
+class LedgerSpend:
+    """What the ledger keeps. What the on-prem answers of today (UTC) saved is read beside the loop,
+    while somebody looks."""
+
+    def __init__(
+        self,
+        budgets: SpillBudgets,
+        saved_today: Callable[[], Awaitable[Saved]],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        clock: Clock,
+    ) -> None:
+        """`saved_today` raises LedgerError or LedgerDown."""
+        self._budgets = budgets
+        self._saved_today, self._spawn, self._clock = saved_today, spawn, clock
+        self._saved: Saved | None = None
+        self._asked_s = -math.inf
+
+    def standing(self) -> Spent:
+        now_s = self._clock()
+        if now_s - self._asked_s >= _ASKED_EVERY_S:
+            self._asked_s = now_s
+            self._spawn(self._look())
+        return _standing(self._budgets, "the last 24 hours", self._saved, "ledger")
+
+    async def _look(self) -> None:
+        try:
+            self._saved = await self._saved_today()
+        except (LedgerError, LedgerDown):
+            self._saved = None
+
+
+def _standing(budgets: SpillBudgets, period: str, saved: Saved | None, source: str) -> Spent:
+    spent, most = usd(budgets.spent()), budgets.most()
+    return Spent(
+        period=period,
+        spent_usd=round(spent, 6),
+        reserved_usd=round(usd(budgets.reserved()), 6),
+        budget_usd=None if most is None else usd(most),
+        all_cloud_usd=None if saved is None else round(spent + usd(saved.in_the_cloud), 6),
+        saved_usd=None if saved is None else round(usd(saved.nano_usd), 6),
+        source=source,
+    )

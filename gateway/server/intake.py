@@ -1,0 +1,383 @@
+"""What all fronts do with the headers (or gRPC metadata) of a call: who, which id, how long, where.
+
+Headers read here: `authorization`, `x-request-id`, `traceparent`, `tracestate` (W3C Trace Context),
+`x-latency-budget-ms`, `x-stainless-read-timeout`, `x-spillway-placement: onprem|any|cloud`,
+`x-spillway-spill: never|allow`, `x-spillway-sensitivity: restricted`, `x-spillway-priority: 0..9`.
+Callers can only tighten (M5): `cloud` is a wish, and it is ignored wherever it would loosen
+anything; to call a call `clear` is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import methodcaller
+
+from gateway.auth import Caller
+from gateway.config import LimitSettings
+from gateway.config.catalog import Catalog, CatalogModel
+from gateway.core import ambient
+from gateway.core.aliases import is_random
+from gateway.core.deadline import Deadline
+from gateway.core.errors import Forbidden, GatewayError, RequestRejected, Unauthenticated
+from gateway.core.held_bytes import AnswerShare
+from gateway.core.tracing import UNTRACED
+from gateway.core.types import (
+    ONPREM_ONLY,
+    InferenceRequest,
+    Parameter,
+    Payload,
+    Placement,
+    Sensitivity,
+    TensorCall,
+    WireProtocol,
+    Zone,
+)
+from gateway.core.values import value
+from gateway.protocols.oip.datatypes import label
+from gateway.protocols.strictjson import Bounds
+from gateway.server import Services, budget, labels
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}"
+_TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
+_LONGEST_TRACESTATE = 512
+_TRACE_DIGITS = 32
+_IDS = frozenset({"x-request-id", "traceparent"})
+_STATED = frozenset(
+    {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", _LABEL}
+    | {"x-latency-budget-ms", "x-stainless-read-timeout"}
+)
+
+
+def json_bounds(limits: LimitSettings) -> Bounds:
+    return Bounds(limits.max_json_members, limits.max_json_values, limits.max_json_bytes)
+
+
+@value
+class Arrival:
+    """A call of which only the head has been read."""
+
+    request_id: str
+    traceparent: str
+    received_s: float
+    caller_span: str = ""  # of the caller's traceparent, where it sent a whole one
+    recorded_id: str = ""  # in the place of an id that the caller gave
+    recorded_trace: str = ""  # and of its trace id
+
+
+def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
+    """Ids are taken over in their own forms alone: a UUID, a traceparent. Both have room for a
+    number all the same, so aliases of them are recorded (C12), and a trace goes on only where its
+    id looks drawn by lot."""
+    sampler = services.sampler
+    if _IDS.isdisjoint(headers):
+        ids = ambient.new_trace()
+        sampled = sampler.ratio == 1.0 or sampler.samples(ids[:_TRACE_DIGITS])
+        own = f"00-{ids}-01" if sampled else f"00-{ids}-00"
+        return Arrival(services.new_id(), own, services.clock())
+    given, parent, span = headers.get("x-request-id", ""), headers.get("traceparent", ""), ""
+    recorded_id = recorded_trace = ""
+    if _UUID.fullmatch(given):
+        given = given.lower()
+        recorded_id = services.aliases.of_call(given)
+    else:
+        given = services.new_id()
+    if _TRACEPARENT.fullmatch(parent):
+        _, trace, span, stated = parent.split("-")
+        recorded_trace = services.aliases.of_trace(trace)
+        if not is_random(trace):
+            trace, span = recorded_trace, ""
+        elif not is_random(span):
+            span = ""
+        ids, sampled = f"{trace}-{ambient.random_hex(8)}", sampler.samples(trace, stated)
+    else:
+        ids = ambient.new_trace()
+        sampled = sampler.samples(ids[:_TRACE_DIGITS])
+    own = f"00-{ids}-01" if sampled else f"00-{ids}-00"  # with a span of this hop
+    return Arrival(given, own, services.clock(), span, recorded_id, recorded_trace)
+
+
+def within(outer: Arrival, services: Services) -> Arrival:
+    """One of the calls of a stream: its own id, and its span within the stream's."""
+    _, trace, span, flags = outer.traceparent.split("-")
+    own = f"00-{trace}-{ambient.random_hex(8)}-{flags}"
+    return Arrival(services.new_id(), own, services.clock(), span, "", outer.recorded_trace)
+
+
+def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
+    """`names`: those in the certificate of the connection."""
+    return services.callers.identify(headers.get("authorization", ""), names)
+
+
+class Terms:
+    """What its head, its caller and its model make of a call, whatever stands in its body."""
+
+    __slots__ = (
+        "_budget_s", "_caller", "_labelled", "_priority", "_protocol", "_pseudonymise",
+        "_services", "_tracestate", "_zones", "model",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        services: Services,
+        caller: Caller,
+        headers: Mapping[str, str],
+        protocol: WireProtocol,
+        model: CatalogModel,
+    ) -> None:
+        """Raises RequestRejected (400), Forbidden (403)."""
+        if caller.models is not None and model.name not in caller.models:  # guard: B6.model-scope
+            raise Forbidden("this key may not use this model")
+        labels.check_headers(headers)
+        limits = services.limits
+        zones, priority, labelled, tracestate = caller.zones, caller.most_urgent, False, ""
+        budget_s = model.latency_budget_s
+        if budget_s is None:
+            budget_s = limits.default_latency_budget_ms / 1000
+        if caller.latency_budget_s is not None:
+            budget_s = min(budget_s, caller.latency_budget_s)
+        if not _STATED.isdisjoint(headers):
+            # guard: S6.key-precedence -> zones = _zones(headers)
+            zones = caller.zones & _zones(headers)
+            # guard: B6.priority-scope -> priority = max(0,
+            #   _priority(headers.get('x-spillway-priority')))
+            priority = max(caller.most_urgent, _priority(headers.get("x-spillway-priority")))
+            labelled = _restricts(_LABEL, headers.get(_LABEL))
+            tracestate = _tracestate(headers)
+            budget_s = min(budget_s, _of_headers_s(headers, limits))  # guard: D1.tightest-budget
+        self.model = model
+        self._services, self._caller, self._protocol = services, caller, protocol
+        self._budget_s, self._zones, self._priority = budget_s, zones, priority
+        self._labelled, self._tracestate = labelled, tracestate
+        self._pseudonymise = caller.pseudonymise and model.pseudonymise
+
+    def request(
+        self, arrival: Arrival, payload: Payload, grpc_remaining_s: float | None = None
+    ) -> InferenceRequest:
+        """The neutral request. Raises RequestRejected (400), UnknownModel (404)."""
+        services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
+        budget_s, labelled = self._budget_s, self._labelled
+        if isinstance(payload, TensorCall):
+            labels.check_parameters(payload)
+            if model.tensors_clear:
+                _refuse_unknown_tensors(services.catalog, model, payload)
+            if payload.version:
+                services.catalog.refuse_other_versions(model, payload.version)
+            if payload.parameters:
+                labelled = _labelled(payload) or labelled
+                budget_s = min(budget_s, _of_parameters_s(payload, services.limits))
+        if grpc_remaining_s is not None:
+            # guard: D1.grpc-budget
+            budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, services.limits))
+        received_s, traceparent = arrival.received_s, arrival.traceparent
+        if services.new_trace is not None and traceparent.endswith("1"):
+            trace = services.new_trace(traceparent, arrival.caller_span, received_s)
+        return InferenceRequest(
+            arrival.request_id,
+            self._protocol,
+            caller.tenant,
+            model.name,
+            payload,
+            Deadline(received_s + budget_s, services.clock),
+            self._priority,
+            self._zones,
+            caller.tightening,
+            labelled,
+            self._pseudonymise,
+            caller.quotas,
+            False,
+            traceparent,
+            self._tracestate,
+            trace,
+            received_s,
+            arrival.recorded_id,
+            arrival.recorded_trace,
+            False,
+            AnswerShare(services.held_answers, caller.tenant),
+        )
+
+
+def build(
+    services: Services,
+    arrival: Arrival,
+    caller: Caller,
+    headers: Mapping[str, str],
+    protocol: WireProtocol,
+    model: CatalogModel,
+    payload: Payload,
+    grpc_remaining_s: float | None = None,
+) -> InferenceRequest:
+    """The neutral request. Raises RequestRejected (400), Forbidden (403), UnknownModel (404)."""
+    terms = Terms(services, caller, headers, protocol, model)
+    return terms.request(arrival, payload, grpc_remaining_s)
+
+
+WHERE = (
+    "x-spillway-zone",
+    "x-spillway-endpoint",
+    "x-spillway-reason",
+    "x-spillway-attempts",
+    "x-spillway-sensitivity",
+)
+READING = "x-spillway-classify-ms"
+_MOST_KNOWN = 4096
+_where: dict[tuple[Zone, str, str, int, Sensitivity], str] = {}
+"""The lines that many answers have in common."""
+
+
+def placement_lines(request_id: str, traceparent: str, placement: Placement) -> str:
+    """What the caller is told of where its call went, as lines of a head of HTTP (S7, C9)."""
+    # guard: S7.attempt-count -> key = (placement.zone, placement.endpoint, placement.reason, 0,
+    #   placement.sensitivity)
+    key = (
+        placement.zone,
+        placement.endpoint,
+        placement.reason,
+        placement.attempts,
+        placement.sensitivity,
+    )
+    where = _where.get(key)
+    if where is None:
+        where = _told_where(*key)
+    lines = (
+        f"x-request-id: {request_id}\r\ntraceparent: {traceparent}\r\n{where}"
+        f"{READING}: {placement.classify_s * 1000:.3f}\r\n"
+    )
+    if placement.pseudonymised or placement.limits:
+        lines += "".join([f"{name}: {told}\r\n" for name, told in more_of(placement).items()])
+    return lines
+
+
+def _told_where(
+    zone: Zone, endpoint: str, reason: str, attempts: int, sensitivity: Sensitivity
+) -> str:
+    if len(_where) >= _MOST_KNOWN:
+        _where.clear()
+    # guard: S7.answer-zone -> told = ('', endpoint, reason, attempts, sensitivity.word)
+    told = (zone.word, endpoint, reason, attempts, sensitivity.word)
+    found = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
+        [f"{name}: {each}\r\n" for name, each in zip(WHERE, told, strict=True)]
+    )
+    return found
+
+
+def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:
+    """The same as gRPC trailing metadata; or the headers of an answer that is no call's."""
+    if placement is None:
+        return {"x-request-id": arrival.request_id, "traceparent": arrival.traceparent}
+    lines = placement_lines(arrival.request_id, arrival.traceparent, placement)
+    return dict(map(_parted, lines[:-2].split("\r\n")))
+
+
+_parted: Callable[[str], list[str]] = methodcaller("split", ": ", 1)
+
+
+def more_of(placement: Placement) -> dict[str, str]:
+    """Of few calls."""
+    told = dict(placement.limits)
+    if placement.pseudonymised:
+        told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
+    if placement.unrestored:
+        told["x-spillway-unrestored"] = str(placement.unrestored)
+    return told
+
+
+def error_headers(arrival: Arrival, error: GatewayError) -> dict[str, str]:
+    told = placement_headers(arrival, None)
+    told["x-spillway-reason"] = error.reason  # guard: A1.refusal-reason
+    told.update(error.told)
+    if isinstance(error, Unauthenticated):
+        told["www-authenticate"] = "Bearer"
+    if error.retry_after_s is not None:
+        told["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))  # guard: A1.retry-after
+        told["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))
+    return told
+
+
+def _refuse_unknown_tensors(catalog: Catalog, model: CatalogModel, call: TensorCall) -> None:
+    """What a model does not have would be sent on unlooked at where its tensors are declared clear.
+    Raises RequestRejected."""
+    if not catalog.may_leave(model):
+        return
+    names = catalog.tensor_names(model)
+    if names is None:
+        return  # the classifier keeps it on the premises
+    for at, tensor in enumerate(call.inputs):
+        if tensor.name not in names.inputs:
+            raise _unknown_tensor("inputs", at, tensor.name, names.inputs)
+    if names.outputs is None:
+        return
+    for at, output in enumerate(call.outputs):
+        if output.name not in names.outputs:
+            raise _unknown_tensor("outputs", at, output.name, names.outputs)
+
+
+def _unknown_tensor(kind: str, at: int, name: str, known: Collection[str]) -> RequestRejected:
+    return RequestRejected(
+        f"{label(kind, at, name)}: the model has no {kind[:-1]} of this name; "
+        f"it has {', '.join(sorted(known))}",
+        reason="unknown_tensor",
+    )
+
+
+def _of_parameters_s(call: TensorCall, limits: LimitSettings) -> float:
+    stated = call.parameters.get("timeout")
+    if stated is None:
+        return math.inf
+    return budget.from_v2_timeout_us(stated, limits.max_latency_budget_ms / 1000)
+
+
+def _of_grpc_s(remaining_s: float, limits: LimitSettings) -> float:
+    stated_s = budget.from_grpc_s(remaining_s, limits.max_latency_budget_ms / 1000)
+    return math.inf if stated_s is None else stated_s
+
+
+def _of_headers_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
+    max_s = limits.max_latency_budget_ms / 1000
+    stated, hinted = headers.get("x-latency-budget-ms"), headers.get("x-stainless-read-timeout")
+    stated_s = math.inf if stated is None else budget.from_header_ms(stated, max_s)
+    hinted_s = None if hinted is None else budget.from_stainless_s(hinted, max_s)
+    return stated_s if hinted_s is None else min(stated_s, hinted_s)
+
+
+def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:
+    placement = headers.get("x-spillway-placement", "any").lower()
+    if placement not in ("onprem", "any", "cloud"):
+        raise RequestRejected("x-spillway-placement: must be onprem, any or cloud")
+    spill = headers.get("x-spillway-spill", "allow").lower()
+    if spill not in ("never", "allow"):  # guard: S6.zone-word
+        raise RequestRejected("x-spillway-spill: must be never or allow")
+    # guard: S6.zone-header minus 2
+    return ONPREM_ONLY if placement == "onprem" or spill == "never" else frozenset(Zone)
+
+
+def _labelled(call: TensorCall) -> bool:
+    """By a parameter, since a stream has one set of metadata for many calls."""
+    return _restricts(f"parameter {_LABEL_PARAMETER}", call.parameters.get(_LABEL_PARAMETER))
+
+
+def _restricts(name: str, label: Parameter | None) -> bool:
+    """Whether the caller says that its call is restricted; the one thing that it can say of it."""
+    if label is not None and str(label).lower() != Sensitivity.RESTRICTED.value:
+        raise RequestRejected(f"{name}: can only be restricted; leave it out to have the call read")
+    return label is not None
+
+
+def _priority(raw: str | None) -> int:
+    if raw is None:
+        return 0
+    if len(raw) != 1 or raw not in "0123456789":
+        raise RequestRejected("x-spillway-priority: must be a digit, 0 the most urgent")
+    return int(raw)
+
+
+def _tracestate(headers: Mapping[str, str]) -> str:
+    """It goes with a traceparent that was taken over, and only in its own form."""
+    given, parent = headers.get("tracestate", ""), headers.get("traceparent", "")
+    if not _TRACEPARENT.fullmatch(parent) or len(given) > _LONGEST_TRACESTATE:
+        return ""
+    return given if _TRACESTATE.fullmatch(given) and is_random(parent[3:35]) else ""

@@ -1,0 +1,265 @@
+"""The Open Inference Protocol (KServe v2) over REST, as Triton 2.51 answers it.
+
+Names of models are looked up in the catalog and never put into a path as they came. What would
+change a server (its models, shared memory, logging, tracing) is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from functools import partial
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.core.errors import (
+    GatewayError,
+    InternalError,
+    MalformedBody,
+    ModelFailed,
+    NotOffered,
+    RouteNotFound,
+    UnsupportedMedia,
+    UpstreamFailed,
+    UpstreamRefused,
+)
+from gateway.core.kept import Kept
+from gateway.core.types import (
+    AT_ONCE_BYTES,
+    Frame,
+    GrpcMessage,
+    InferenceReply,
+    InferenceRequest,
+    OneFrame,
+    ReplyStream,
+    RestBody,
+    TensorCall,
+    WireProtocol,
+)
+from gateway.protocols import strictjson
+from gateway.protocols.http.exchange import AS_TAKEN_BYTES, Exchange
+from gateway.protocols.oip import grpc, rest
+from gateway.protocols.oip.known_heads import KnownHeads
+from gateway.server import Services, compression, intake
+from gateway.server.http import Call, Front, Opening
+from gateway.server.infer_path import infer_path
+from gateway.server.intake import Arrival
+from gateway.server.kserve.inspection import Inspecting, checked_version, known
+from gateway.server.routes import Answer, endpoint
+
+_PROTOCOL = WireProtocol.KSERVE_REST
+_JSON, _BINARY = "application/json", "application/octet-stream"
+_MEDIA = frozenset({_JSON, _BINARY})
+_HEADER_LENGTH = "inference-header-content-length"
+_EVERY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+def front(services: Services) -> Front:
+    return Front(
+        "/v2",
+        _PROTOCOL.value,
+        routes(services),
+        error_response,
+        Inferring(services).call,
+    )
+
+
+def routes(services: Services) -> list[Route]:
+    asked = Inspecting(services)
+
+    def route(path: str, answer: Answer, method: str = "GET") -> Route:
+        return Route(path, endpoint(answer, services), methods=[method])
+
+    def of_model(path: str, answer: Answer, method: str = "GET") -> list[Route]:
+        return [
+            route(f"/v2/models/{{model:path}}{version}{path}", answer, method)
+            for version in ("/versions/{version}", "")
+        ]
+
+    return [
+        route("/v2/health/live", asked.live),
+        route("/v2/health/ready", asked.ready),
+        route("/v2", asked.server),
+        route("/v2/repository/index", asked.index, "POST"),
+        route("/v2/models/stats", asked.all_stats),
+        *_refused(services),
+        *of_model("/ready", asked.model_ready),
+        *of_model("/config", asked.config),
+        *of_model("/stats", asked.stats),
+        *of_model("", asked.model),
+    ]
+
+
+def error_response(error: GatewayError, arrival: Arrival) -> Response:
+    """A failure in Triton's shape; what a server or its model said, as it was written."""
+    own = error.body if isinstance(error, UpstreamRefused | ModelFailed) else None
+    body = own if own and _in_shape(own) else strictjson.dumps({"error": error.message})
+    return Response(body, error.http_status, intake.error_headers(arrival, error), _JSON)
+
+
+class Inferring:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._heads = KnownHeads()
+
+    def call(self, path: str) -> Call | None:
+        """`/v2/models/NAME[/versions/VERSION]/infer`."""
+        found = infer_path(path)
+        if found is None:
+            return None
+        model, version = found
+        return partial(_Opening, self._services, self._heads, model, version)
+
+
+class _Opening(Opening):
+    __slots__ = ("_bounds", "_header_length", "_heads", "_name", "_version")
+
+    def __init__(
+        self, services: Services, heads: KnownHeads, name: str, version: str, exchange: Exchange
+    ) -> None:
+        """Raises GatewayError."""
+        super().__init__(exchange, services)
+        self._heads = heads
+        self._bounds = intake.json_bounds(services.limits)
+        known(services, self.caller, name)
+        self._name, self._version = name, checked_version(version)
+        media = exchange.headers.get("content-type", _JSON)
+        if media.partition(";")[0].strip().lower() not in _MEDIA:
+            raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
+        self._header_length = _header_length(exchange.headers.get(_HEADER_LENGTH))
+
+    def asked(
+        self, body: bytes, arrival: Arrival
+    ) -> InferenceRequest | Awaitable[InferenceRequest]:
+        length, depth = self._header_length, self.services.limits.max_json_depth
+        if (length or len(body)) > AT_ONCE_BYTES:
+            return self._asked_at_length(body, arrival, depth)
+        call = self._heads.decode(body, length, depth, self._version, self._bounds)
+        return self._request(call, arrival)
+
+    async def _asked_at_length(self, body: bytes, arrival: Arrival, depth: int) -> InferenceRequest:
+        call = await asyncio.to_thread(
+            rest.decode_request, body, self._header_length, depth, self._version, self._bounds
+        )
+        return self._request(call, arrival)
+
+    def _request(self, call: TensorCall, arrival: Arrival) -> InferenceRequest:
+        model = known(self.services, self.caller, self._name)
+        return self.terms(WireProtocol.KSERVE_REST, model).request(arrival, call)
+
+    def answer(
+        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        frames = reply.frames
+        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        if isinstance(frames, OneFrame):
+            frame = frames.take()
+            if isinstance(frame, RestBody) and "accept-encoding" not in self.headers:
+                if len(frame.body) > AS_TAKEN_BYTES:
+                    return _tell_as_taken(exchange, told, frame, frame.body)
+                exchange.reply(200, _lines(told, frame, frame.body), frame.body)
+                return None
+            return self._tell_later(exchange, request, told, frame)
+        return self._read_on(exchange, request, told, frames)
+
+    async def _read_on(
+        self, exchange: Exchange, request: InferenceRequest, told: str, frames: ReplyStream
+    ) -> None:
+        await self._tell_later(exchange, request, told, await _only_frame(frames))
+
+    async def _tell_later(
+        self, exchange: Exchange, request: InferenceRequest, told: str, frame: Frame | None
+    ) -> None:
+        call = request.payload
+        assert isinstance(call, TensorCall)
+        answer = frame if isinstance(frame, RestBody) else await _rest_of(frame, call)
+        content = answer.body
+        if encoding := compression.chosen(self.headers.get("accept-encoding", "")):
+            content = await compression.deflated(content, encoding)
+            told += f"content-encoding: {encoding}\r\n"
+        await _tell_as_taken(exchange, told, answer, content)
+
+
+async def _tell_as_taken(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> None:
+    await exchange.reply_as_taken(200, _lines(told, answer, content), content)
+
+
+def _lines(told: str, answer: RestBody, content: bytes) -> str:
+    media, length = _JSON, answer.header_length
+    if length is not None:
+        media = f"{_BINARY}\r\n{_HEADER_LENGTH}: {length}"
+    return f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{told}"
+
+
+async def _only_frame(stream: ReplyStream) -> Frame:
+    """Read on to the end, which settles the call."""
+    failed: Kept | None = None
+    try:
+        frames = [frame async for frame in stream]
+    except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+        failed = Kept(exc)
+    await asyncio.shield(stream.aclose())
+    if failed is not None:
+        raise failed.again()
+    if not frames:
+        raise UpstreamFailed("the endpoint gave no answer")
+    if len(frames) > 1:
+        raise NotOffered("HTTP end point doesn't support models with decoupled transaction policy")
+    return frames[0]
+
+
+async def _rest_of(frame: Frame | None, call: TensorCall) -> RestBody:
+    if isinstance(frame, GrpcMessage):
+        if len(frame.message) <= AT_ONCE_BYTES:
+            return grpc.rest_from_grpc(frame, call)
+        return await asyncio.to_thread(grpc.rest_from_grpc, frame, call)
+    raise InternalError("an answer came in other frames than this protocol has")
+
+
+def _header_length(value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or len(value) > 18:
+        raise MalformedBody(f"{_HEADER_LENGTH}: must be a number of bytes")
+    return int(value)
+
+
+def _refused(services: Services) -> list[Route]:
+    """Parts of Triton that this gateway leaves out, each with a refusal that says so."""
+
+    def refuse(what: str, *paths: str) -> list[Route]:
+        async def answer(request: Request, arrival: Arrival) -> Response:
+            raise RouteNotFound(
+                f"Not Found: {what} is not offered by this gateway", reason=NotOffered.reason
+            )
+
+        refused = endpoint(answer, services)
+        return [Route(path, refused, methods=_EVERY_METHOD) for path in paths]
+
+    async def not_offered(request: Request, arrival: Arrival) -> Response:
+        raise RouteNotFound("Not Found: Triton's generate extension is not offered")
+
+    absent = endpoint(not_offered, services)
+    return [
+        Route("/v2/models/{rest:path}/generate", absent, methods=_EVERY_METHOD),
+        Route("/v2/models/{rest:path}/generate_stream", absent, methods=_EVERY_METHOD),
+        *refuse("model control", "/v2/repository/models/{rest:path}"),
+        *refuse(
+            "shared memory",
+            "/v2/systemsharedmemory/{rest:path}",
+            "/v2/cudasharedmemory/{rest:path}",
+        ),
+        *refuse("the server's logging", "/v2/logging"),
+        *refuse("tracing", "/v2/trace/setting", "/v2/models/{rest:path}/trace/setting"),
+    ]
+
+
+def _in_shape(body: bytes) -> bool:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(document, dict) and isinstance(document.get("error"), str)

@@ -1,0 +1,105 @@
+"""What a caller says to the gateway itself, by name: headers, gRPC metadata, parameters, fields.
+
+A word that is meant for the gateway and not known where it stands must not be passed over: who
+writes `spillway_sensitivity` into a chat's body wants its call kept, and would never learn that
+nobody read it. So what begins like one of the gateway's names, in whatever spelling, is one of
+them as it stands in docs/headers.md, or the call is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+from gateway.core.errors import RequestRejected
+from gateway.core.types import TensorCall
+from gateway.protocols.oip.datatypes import is_identifier
+
+HEADERS = frozenset(
+    {"x-spillway-placement", "x-spillway-priority", "x-spillway-sensitivity", "x-spillway-spill"}
+)
+"""Of a call, and its gRPC metadata."""
+PARAMETERS = frozenset({"spillway_sensitivity"})
+"""Of a request of the Open Inference Protocol."""
+_NONE: frozenset[str] = frozenset()
+_TELLING = "spillway"
+_OBJECTS = ("metadata", "extra_body", "extra_headers", "extra_query")
+_LISTS = ("messages", "input")
+_USUAL_KEYS = 2  # role and content
+
+
+def check_headers(names: Iterable[str]) -> None:
+    """`names` in lower case, and those of binary metadata with what follows them. Raises
+    RequestRejected."""
+    if _TELLING not in "\n".join(names):
+        return
+    for name in names:
+        if name not in HEADERS and _is_ours(name):
+            raise _unknown("header", name, HEADERS)
+
+
+def check_query(query: bytes) -> None:
+    """Of an inference call, where no parameter of the URL says anything. Raises RequestRejected."""
+    for pair in query.split(b"&"):
+        name = unquote_plus(pair.partition(b"=")[0].decode("latin-1"))
+        if _is_ours(name):
+            raise _unknown("query parameter", name, _NONE)
+
+
+def check_parameters(call: TensorCall) -> None:
+    """Raises RequestRejected."""
+    if call.parameters:
+        _check_keys("parameter", call.parameters, PARAMETERS)
+    for tensor in call.inputs:
+        if tensor.parameters:
+            _check_keys("parameter of a tensor", tensor.parameters)
+    for output in call.outputs:
+        if output.parameters:
+            _check_keys("parameter of an output", output.parameters)
+
+
+def check_document(document: Mapping[str, Any]) -> None:
+    """Of a body of the OpenAI API: its own fields, those of the objects that libraries put the
+    caller's own fields into, and those of messages. Raises RequestRejected."""
+    _check_keys("field", document)
+    for name in _OBJECTS:
+        inner = document.get(name)
+        while isinstance(inner, dict):
+            _check_keys("field", inner)
+            inner = inner.get("metadata")
+    for name in _LISTS:
+        items = document.get(name)
+        if isinstance(items, list):
+            for item in items:
+                if isinstance(item, dict) and (len(item) != _USUAL_KEYS or "content" not in item):
+                    _check_keys("field", item)
+
+
+def _check_keys(kind: str, keys: Iterable[str], known: frozenset[str] = _NONE) -> None:
+    if _TELLING not in "\n".join(keys).casefold():  # most calls
+        return
+    for key in keys:
+        if key not in known and _is_ours(key):
+            raise _unknown(kind, key, known)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether it begins like a name of ours, in either case, with whatever stands between words."""
+    begin = _BETWEEN.sub("", name[:32]).casefold()
+    return begin.startswith(("spillway", "xspillway")) and not _A_WORD.match(name)
+
+
+_BETWEEN = re.compile(r"[\s._:/-]+")
+_A_WORD = re.compile(r"(?:x[-_.]?)?spillways?[a-z0-9]", re.IGNORECASE)  # a longer word than that
+
+
+def _unknown(kind: str, name: str, known: frozenset[str]) -> RequestRejected:
+    shown = f" '{name}'" if is_identifier(name.replace("-", "_")) else ""
+    there = f"; known there: {', '.join(sorted(known))}" if known else "; none is known there"
+    return RequestRejected(
+        f"{kind}{shown}: begins like a name of this gateway and is none{there}. "
+        f"A call is labelled by the header x-spillway-sensitivity: restricted",
+        reason="unknown_label",
+    )

@@ -1,0 +1,116 @@
+"""Server-sent events of a reply: the frames, then `[DONE]` or the error that broke them off."""
+
+from __future__ import annotations
+
+import logging
+
+import orjson
+
+from gateway.core.errors import GatewayError, InternalError
+from gateway.core.types import Flow, Operation, ReplyStream, ServerEvent, Sink, flow_of, in_chunk
+from gateway.protocols import strictjson
+from gateway.server.openai.errors import error_body, error_document
+
+_log = logging.getLogger(__name__)
+
+_DONE = b"data: [DONE]\n\n"
+_OWN_FAILURES = ("error", "response.failed")
+
+
+class EventBytes:
+    """What a streamed reply looks like on the wire; closing it closes the reply (A3, A4)."""
+
+    def __init__(self, frames: ReplyStream, operation: Operation) -> None:
+        self._frames = frames
+        self._operation = operation
+        self._last = b""  # bytes that went out
+        self._ended = False
+        self._flow = flow_of(frames)
+        self._sink: Sink
+
+    def __aiter__(self) -> EventBytes:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._ended:
+            raise StopAsyncIteration
+        try:
+            frame = await anext(self._frames)
+            if not isinstance(frame, ServerEvent):
+                raise InternalError("a frame of another protocol came in an event stream")
+        except StopAsyncIteration:
+            self._ended = True
+            if self._operation is Operation.RESPONSES:  # its last event says that it is the last
+                raise
+            return _DONE
+        except GatewayError as error:
+            return self._broken_off(error)  # guard: A4.in-band-error -> raise StopAsyncIteration
+        except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of the cut
+            _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
+            return self._broken_off(InternalError("the gateway failed while it streamed"))
+        self._last = frame.framed()
+        return self._last
+
+    @property
+    def flow(self) -> Flow | None:
+        """The frames' own, save for Responses: their failures continue what went out."""
+        told = self._flow is not None and self._operation is Operation.RESPONSES
+        return self._flowing if told else self._flow
+
+    async def _flowing(self, sink: Sink) -> None:
+        self._sink = sink
+        if self._flow is not None:
+            await self._flow(Sink(self._goes_on, self._goes_on_in_chunk))
+
+    def _goes_on(self, events: bytes) -> bool:
+        self._last = events
+        return self._sink.events(events)
+
+    def _goes_on_in_chunk(self, chunk: bytes) -> bool:
+        self._last = in_chunk(chunk)
+        return self._sink.chunk(chunk)
+
+    async def aclose(self) -> None:
+        self._ended = True
+        await self._frames.aclose()
+
+    def _broken_off(self, error: GatewayError) -> bytes:
+        """In-band, since the status line is long gone; and never `[DONE]` behind it."""
+        self._ended = True  # guard: A4.no-done
+        if self._operation is not Operation.RESPONSES:
+            return ServerEvent(error_body(error)).framed()
+        last = _last_of(self._last)
+        if last.event in _OWN_FAILURES:
+            raise StopAsyncIteration  # the endpoint has told it, in this protocol's own event
+        return ServerEvent(_response_error(error, last), "error").framed()
+
+
+def _last_of(events: bytes) -> ServerEvent:
+    """Of some as `framed` writes them."""
+    *named, data = events[:-2].rpartition(b"\n\n")[2].partition(b"data: ")
+    name = named[0].removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
+    return ServerEvent(data.replace(b"\ndata: ", b"\n"), name)
+
+
+def _response_error(error: GatewayError, last: ServerEvent) -> bytes:
+    """The `error` event of the Responses API; its key `error` makes the SDKs raise."""
+    told = error_document(error)
+    return strictjson.dumps(
+        {
+            "type": "error",
+            "sequence_number": _sequence_number(last) + 1,
+            "code": told["code"],
+            "message": told["message"],
+            "param": told["param"],
+            "error": told,
+        }
+    )
+
+
+def _sequence_number(event: ServerEvent) -> int:
+    try:
+        document = orjson.loads(event.data)
+    except orjson.JSONDecodeError:
+        return -1
+    number = document.get("sequence_number") if isinstance(document, dict) else None
+    return number if isinstance(number, int) else -1

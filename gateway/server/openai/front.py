@@ -1,0 +1,181 @@
+"""The OpenAI API: models, chat and text completions, embeddings, responses.
+
+Every call takes the same way: its head is read, its caller known, its body parsed strictly, and
+what the gateway must know of it checked. The answer is the endpoint's own bytes, whole or event by
+event. Nothing else of the API is offered: another route is a 404, never a proxied call (C7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.auth import Caller
+from gateway.config.catalog import CatalogModel
+from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
+from gateway.core.kept import Kept
+from gateway.core.types import (
+    AT_ONCE_BYTES,
+    Frame,
+    InferenceReply,
+    InferenceRequest,
+    JsonBody,
+    JsonDocument,
+    OneFrame,
+    Operation,
+    ReplyStream,
+    WireProtocol,
+)
+from gateway.protocols import strictjson
+from gateway.protocols.http.exchange import AS_TAKEN_BYTES, Exchange
+from gateway.protocols.http.head import name_in
+from gateway.server import Services, intake
+from gateway.server.http import Call, Front, Opening, caller_of, exchange_of
+from gateway.server.intake import Arrival
+from gateway.server.openai.alike import AlikeBodies
+from gateway.server.openai.documents import TASKS, read
+from gateway.server.openai.errors import error_body, should_retry
+from gateway.server.openai.events import EventBytes
+from gateway.server.routes import endpoint
+
+_JSON = "application/json"
+_STREAMED = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
+}
+_EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
+CALLS = {
+    "/v1/chat/completions": Operation.CHAT,
+    "/v1/completions": Operation.COMPLETIONS,
+    "/v1/embeddings": Operation.EMBEDDINGS,
+    "/v1/responses": Operation.RESPONSES,
+}
+
+
+def front(services: Services) -> Front:
+    calls: dict[str, Call] = {path: partial(_Opening, services, op) for path, op in CALLS.items()}
+    return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
+
+
+def _routes(services: Services) -> list[Route]:
+    ours = OpenAiFront(services)
+    return [
+        Route("/v1/models", endpoint(ours.models, services), methods=["GET"]),
+        Route("/v1/models/{name:path}", endpoint(ours.model, services), methods=["GET"]),
+    ]
+
+
+def error_response(error: GatewayError, arrival: Arrival) -> Response:
+    """A failure in OpenAI's shape, with what its SDKs read from the headers."""
+    told = intake.error_headers(arrival, error)
+    told["x-should-retry"] = "true" if should_retry(error) else "false"
+    return Response(error_body(error), error.http_status, told, _JSON)
+
+
+class OpenAiFront:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def models(self, request: Request, arrival: Arrival) -> Response:
+        caller = caller_of(exchange_of(request), self._services)
+        listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
+        return _document_response({"object": "list", "data": listed}, arrival)
+
+    async def model(self, request: Request, arrival: Arrival) -> Response:
+        caller = caller_of(exchange_of(request), self._services)
+        model = self._services.catalog.find(name_in(request.path_params["name"]))
+        if not _shown(model, caller):
+            raise UnknownModel("this API has no model of that name for this key")
+        return _document_response(_entry(model), arrival)
+
+
+class _Opening(Opening):
+    __slots__ = ("_alike", "_bounds", "_operation")
+
+    def __init__(self, services: Services, operation: Operation, exchange: Exchange) -> None:
+        """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
+        super().__init__(exchange, services)
+        self._operation = operation
+        self._bounds = intake.json_bounds(services.limits)
+        self._alike = AlikeBodies(services.limits.max_json_depth, self._bounds)
+        media = exchange.headers.get("content-type", "")
+        if media.partition(";")[0].strip().lower() != _JSON:
+            raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
+
+    def asked(
+        self, body: bytes, arrival: Arrival
+    ) -> InferenceRequest | Awaitable[InferenceRequest]:
+        if len(body) > AT_ONCE_BYTES:
+            return self._asked_at_length(body, arrival)
+        return self._request(self._alike.read(body), arrival, 0)
+
+    async def _asked_at_length(self, body: bytes, arrival: Arrival) -> InferenceRequest:
+        depth = self.services.limits.max_json_depth
+        document = await asyncio.to_thread(strictjson.load_object, body, depth, self._bounds)
+        return self._request(document, arrival, len(body))
+
+    def _request(self, document: JsonDocument, arrival: Arrival, size: int) -> InferenceRequest:
+        services, terms = self.services, self._terms
+        model, call = read(self._operation, document, services.catalog, size)
+        if terms is None or terms.model is not model:
+            terms = self.terms(WireProtocol.OPENAI, model)
+        return terms.request(arrival, call)
+
+    def answer(
+        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        frames = reply.frames
+        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        if request.payload.streamed:
+            return exchange.stream(200, told + _EVENTS, EventBytes(frames, self._operation))
+        frame = frames.take() if isinstance(frames, OneFrame) else None
+        if not isinstance(frame, JsonBody):
+            return _read_on(exchange, told, frames)
+        if len(frame.body) > AS_TAKEN_BYTES:
+            return exchange.reply_as_taken(200, _whole(frame.body, told), frame.body)
+        exchange.reply(200, _whole(frame.body, told), frame.body)
+        return None
+
+
+async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
+    frame = await _only_frame(frames)
+    if not isinstance(frame, JsonBody):
+        raise InternalError("an answer came in other frames than this protocol has")
+    await exchange.reply_as_taken(200, _whole(frame.body, told), frame.body)
+
+
+def _whole(body: bytes, told: str) -> str:
+    return f"content-type: {_JSON}\r\ncontent-length: {len(body)}\r\n{told}"
+
+
+async def _only_frame(frames: ReplyStream) -> Frame | None:
+    """Of an answer that is not streamed: read on to the end, which settles the call."""
+    failed: Kept | None = None
+    try:
+        found = [frame async for frame in frames]
+    except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+        failed = Kept(exc)
+    await frames.aclose()
+    if failed is not None:
+        raise failed.again()
+    return found[0] if len(found) == 1 else None
+
+
+def _shown(model: CatalogModel, caller: Caller) -> bool:
+    return model.task in TASKS.values() and caller.may_use(model.name)
+
+
+def _entry(model: CatalogModel) -> JsonDocument:
+    """`created` is required by the API and known to nobody here: the epoch says so."""
+    return {"id": model.name, "object": "model", "created": 0, "owned_by": "spillway"}
+
+
+def _document_response(document: JsonDocument, arrival: Arrival) -> Response:
+    told = intake.placement_headers(arrival, None)
+    return Response(strictjson.dumps(document), 200, told, _JSON)
