@@ -343,6 +343,7 @@ def uncollected() -> Iterator[Left]:
     """What is done within, and over at its end, with nobody who looks for cycles meanwhile."""
     left = Left()
     gc.collect()
+    gc.freeze()  # or the next collections search the whole process again, a second each
     gc.disable()
     try:
         yield left
