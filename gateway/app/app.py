@@ -41,7 +41,7 @@ from gateway.config import ConfigError, Settings
 from gateway.core import ambient, compiled
 from gateway.core.aliases import Aliases
 from gateway.core.errors import Draining
-from gateway.core.held_bytes import AnswerBytes, HeldBytes
+from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Quota
 from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.triton.keeper import Keeper, Keeping, Progress
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _UNWIND_S = 2.0  # for calls that are cut to end with their reason
-_ANSWERS_HELD = 4  # of the largest, at least: two of them by one caller
+_LARGEST_HELD = 4  # bodies, and answers, at least: two of them by one caller
 _MOST_BEHIND = 8  # versions of the settings that calls are still under; over it the oldest are cut
 
 
@@ -146,9 +146,11 @@ class Gateway:
             self._scheduler_resumed,
         )
         limits = settings.limits
-        self.held_bytes = HeldBytes(max(limits.max_held_bytes, 2 * limits.max_body_bytes))
-        self.held_answers = AnswerBytes(
-            max(limits.max_held_answer_bytes, _ANSWERS_HELD * limits.max_answer_bytes)
+        self.held_bytes = HeldBytes(
+            max(limits.max_held_bytes, _LARGEST_HELD * limits.max_body_bytes)
+        )
+        self.held_answers = HeldBytes(
+            max(limits.max_held_answer_bytes, _LARGEST_HELD * limits.max_answer_bytes)
         )
         self._process = Process(
             grounds,

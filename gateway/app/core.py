@@ -26,7 +26,7 @@ from gateway.config import Settings
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
-from gateway.core.held_bytes import AnswerBytes, HeldBytes
+from gateway.core.held_bytes import HeldBytes
 from gateway.core.together import close_all
 from gateway.core.tracing import ALL, Sampler, Trace, Untraced
 from gateway.endpoints.connectors import Inspector, OnPremBackend
@@ -59,7 +59,7 @@ class Process:
     take_trace: Callable[[Trace], None] | None  # None: nothing is traced
     aliases: Aliases  # in the place of ids that callers give
     held_bytes: HeldBytes  # of bodies that have not come whole
-    held_answers: AnswerBytes
+    held_answers: HeldBytes
     marks: Marks | None = None  # what workers have in common of what was restricted
     queues: Callable[[Fleet, str], Queues | None] | None = None
     """Where calls of these settings wait, if not here: at the worker that decides for all."""
@@ -161,7 +161,14 @@ class Core:
         from gateway.cluster.node import Node  # most gateways stand alone
 
         process = self._process
-        return Node(cluster, self.settings.limits, self.site.fleet, process.metrics, process.clock)
+        return Node(
+            cluster,
+            self.settings.limits,
+            self.site.fleet,
+            process.metrics,
+            process.clock,
+            process.held_answers,
+        )
 
     def _queues(self) -> Queues | None:
         if self.node is not None:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from gateway.core.errors import (
+    AnswersFull,
     DeadlineExceeded,
     DeadlineUnmeetable,
     GatewayError,
@@ -28,6 +29,7 @@ _CODE = re.compile(r"[a-z][a-z_]{2,39}")
 _PLAIN: dict[str, type[GatewayError]] = {
     kind.__name__: kind
     for kind in (
+        AnswersFull,
         DeadlineExceeded,
         DeadlineUnmeetable,
         ModelDead,

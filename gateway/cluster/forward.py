@@ -143,6 +143,7 @@ class ForwardedReply:
 
     def close(self) -> None:
         self._answers.close()
+        self._messages.close()
 
 
 class _Heard:
@@ -255,7 +256,7 @@ class Forwarding:
         try:
             deadline = Deadline(request.deadline.at_s + _LAST_WORD_S, self._clock)
             answers = await link.forward(message, deadline, repeatable=not has_state(request))
-            messages = Messages(answers)
+            messages = Messages(answers, request.held)
             try:
                 kind, body = await _said(messages)
             except BaseException:

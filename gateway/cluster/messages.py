@@ -19,7 +19,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.core.errors import MalformedBody, UpstreamFailed
+from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.types import (
     DocumentCall,
     Frame,
@@ -193,6 +194,9 @@ class Kind(enum.Enum):
     REST, GRPC, JSON, EVENT = b"R", b"M", b"J", b"S"  # frames
 
 
+_FRAMES = frozenset({Kind.REST, Kind.GRPC, Kind.JSON, Kind.EVENT})
+
+
 def pack(kind: Kind, *body: bytes) -> bytes:
     return b"".join((_HEADER.pack(kind.value, sum(map(len, body))), *body))
 
@@ -248,14 +252,23 @@ def unpack_words(body: bytes) -> dict[str, Any]:
 
 
 class Messages:
-    """Chunks of an answer in, whole messages out."""
+    """Chunks of an answer in, whole messages out. They are counted in `share` as they come; the
+    last frame stays counted until the next has come."""
 
-    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+    def __init__(self, chunks: AsyncIterator[bytes], share: AnswerShare | None = None) -> None:
         self._chunks = chunks
+        self._share = share
         self._held = bytearray()
+        self._frame_bytes = 0  # of the last one
+
+    def close(self) -> None:
+        """Of what has come, the last frame alone may still be on its way."""
+        self._held.clear()
+        if self._share is not None:
+            self._share.hold(self, self._frame_bytes)  # guard: A9.forwarded-release
 
     async def next(self) -> tuple[Kind, bytes] | None:
-        """None: the answer has ended, between two messages. Raises UpstreamFailed."""
+        """None: the answer has ended, between two messages. Raises UpstreamFailed, AnswersFull."""
         while (found := self._taken()) is None:
             chunk = await anext(self._chunks, b"")
             if not chunk:
@@ -263,7 +276,20 @@ class Messages:
                     raise UpstreamFailed("the owner of the server broke off within a message")
                 return None
             self._held += chunk
+            self._count(len(self._held))
+        if found[0] in _FRAMES:
+            self._frame_bytes = len(found[1])
+            self._count(len(self._held))
         return found
+
+    def _count(self, size: int) -> None:
+        """Raises AnswersFull."""
+        held = self._frame_bytes + size
+        if held <= UNCOUNTED_BYTES:
+            held = 0
+        # guard: A9.forwarded-answers -> if self._share is not None and False:
+        if self._share is not None and not self._share.hold(self, held):
+            raise AnswersFull
 
     def _taken(self) -> tuple[Kind, bytes] | None:
         if len(self._held) < _HEADER.size:

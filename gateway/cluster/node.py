@@ -17,6 +17,7 @@ from gateway.cluster.ownership import Declared
 from gateway.cluster.view import View
 from gateway.config import ClusterSettings, LimitSettings
 from gateway.core.deadline import Clock
+from gateway.core.held_bytes import HeldBytes
 from gateway.endpoints.fleet import Fleet
 
 _CONNECT_S = 2.0
@@ -32,7 +33,9 @@ class Node:
         fleet: Fleet,
         metrics: Metrics,
         clock: Clock,
+        answers: HeldBytes,
     ) -> None:
+        """`answers`: the budget of this process for what endpoints answer."""
         ownership = Declared(settings)
         peers = {name: p for name, p in settings.gateways.items() if name != settings.self}
         self._settings = settings
@@ -60,7 +63,7 @@ class Node:
         )
         self.members = Membership(self.view, self._links, settings, metrics, clock)
         self.queues = Forwarding(fleet, ownership, self.members, self._links, metrics, clock)
-        self.owner = Owner(fleet, ownership, self.view, metrics, clock)
+        self.owner = Owner(fleet, ownership, self.view, metrics, clock, answers)
         self._most_bytes = 2 * limits.max_body_bytes + _HEAD_BYTES
         self._listener: Listener | None = None
 

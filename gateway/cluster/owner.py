@@ -9,6 +9,7 @@ told so. It is not forwarded again either: there is no way from here to a peer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from gateway.cluster.view import View
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import EgressForbidden, GatewayError
+from gateway.core.held_bytes import AnswerShare, HeldBytes
 from gateway.core.types import (
     ONPREM_ONLY,
     Attempt,
@@ -52,8 +54,11 @@ class Owner:
         view: View,
         metrics: Metrics,
         clock: Clock,
+        answers: HeldBytes,
     ) -> None:
+        """`answers`: the budget of this process for what endpoints answer."""
         self._fleet = fleet
+        self._answers = answers
         self._ownership = ownership
         self._view = view
         self._metrics = metrics
@@ -110,7 +115,9 @@ class Owner:
         except GatewayError as exc:
             await say(pack_words(Kind.FAILED, packed(exc)))
             return "refused"
-        return await self._serve(request, turn, say)
+        # guard: A9.owner-answers -> with contextlib.nullcontext() as share:
+        with contextlib.closing(AnswerShare(self._answers, told.tenant)) as share:
+            return await self._serve(replace(request, held=share), turn, say)
 
     async def _turn(self, peer: str, told: Forwarded, request: InferenceRequest) -> Turn:
         domain, servers = of_one_owner(self._ownership, self._fleet.group_of(request))

@@ -154,9 +154,17 @@ class OverLimit(Saturated):
 
 
 class BodiesFull(Saturated):
-    """The bytes of bodies that are held, or being inflated, are as many as may be."""
+    """The bytes of bodies that are held or being inflated for this caller, or for all of them, are
+    as many as may be."""
 
     reason = "bodies_full"
+
+    def __init__(
+        self,
+        message: str = "the gateway holds as many bytes of requests for this caller as it may; "
+        "send again in a while",
+    ) -> None:
+        super().__init__(message, retry_after_s=1.0)
 
 
 class AnswersFull(Saturated):
@@ -164,6 +172,16 @@ class AnswersFull(Saturated):
     many as may be. No other endpoint is asked: its answer would have no more room."""
 
     reason = "answers_full"
+
+    def __init__(
+        self,
+        message: str = "the gateway holds as many bytes of answers for this caller as it may; "
+        "take those that have come, and call again",
+        *,
+        reason: str | None = None,
+        retry_after_s: float | None = 1.0,
+    ) -> None:
+        super().__init__(message, reason=reason, retry_after_s=retry_after_s)
 
 
 class OverTokenLimit(OverLimit):

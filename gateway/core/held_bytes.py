@@ -1,65 +1,24 @@
 """The bytes that one process holds of what its callers and its endpoints send. Two budgets:
 
-* `HeldBytes`, of requests before a call has been made of them: bodies and messages that have not
-  come whole, and what they are being inflated to. One budget for all connections of all listeners,
-  so that many callers together cost no more than one may.
-* `AnswerBytes`, of endpoints' answers until their callers have taken them.
+* of requests before a call has been made of them: bodies and messages that have not come whole, and
+  what they are being inflated to. A `BodyShare` is what one of them has.
+* of endpoints' answers until their callers have taken them: gathered until they are whole, read and
+  restored, and kept for callers that take them slowly. An `AnswerShare` is what one call has.
+
+Each is one budget for all connections, so that many calls together cost no more than one may.
 """
 
 from __future__ import annotations
 
-
-class HeldBytes:
-    """Who takes gives back. `refused` counts what there was no room for."""
-
-    __slots__ = ("bytes", "most_bytes", "refused")
-
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
-        self.bytes = 0
-        self.refused = 0
-
-    def take(self, count: int) -> bool:
-        """Whether there was room for so many more."""
-        held = self.bytes + count
-        if held > self.most_bytes:
-            self.refused += 1
-            return False
-        self.bytes = held
-        return True
-
-    def give_back(self, count: int) -> None:
-        self.bytes -= count
-
-
-class Share:
-    """What one body has of it; closed on every exit."""
-
-    __slots__ = ("_of", "bytes")
-
-    def __init__(self, of: HeldBytes) -> None:
-        self._of = of
-        self.bytes = 0
-
-    def take(self, count: int) -> bool:
-        if not self._of.take(count):
-            return False
-        self.bytes += count
-        return True
-
-    def close(self) -> None:
-        """Harmless when it has been."""
-        count, self.bytes = self.bytes, 0
-        self._of.give_back(count)
-
+NOBODY = ""
+"""Whose request it is while no credential says so: all strangers together are one caller."""
 
 UNCOUNTED_BYTES = 64 * 1024
 """Of an answer: what is smaller fits into the buffers that every connection has."""
 
 
-class AnswerBytes:
-    """The bytes of endpoints' answers that are held: gathered until they are whole, read and
-    restored, and kept for callers that take them slowly.
+class HeldBytes:
+    """Who takes gives back. `refused` counts what there was no room for.
 
     No caller may hold more than is left free. Alone it has half of the budget at most, beside one
     that holds half it has a quarter, and whoever comes finds room.
@@ -95,13 +54,36 @@ class AnswerBytes:
             self._of.pop(caller, None)
 
 
+class BodyShare:
+    """What one body has of a budget; closed on every exit, after which it may take anew."""
+
+    __slots__ = ("_budget", "_caller", "bytes")
+
+    def __init__(self, budget: HeldBytes, caller: str) -> None:
+        self._budget = budget
+        self._caller = caller
+        self.bytes = 0
+
+    def take(self, count: int) -> bool:
+        """Whether there was room for so many more."""
+        if not self._budget.take(self._caller, count):
+            return False
+        self.bytes += count
+        return True
+
+    def close(self) -> None:
+        """Harmless when it has been."""
+        count, self.bytes = self.bytes, 0
+        self._budget.give_back(self._caller, count)
+
+
 class AnswerShare:
     """What one call holds of it, in parts: each has whoever gathers it for its key. Closed by the
     front, once the caller has the answer."""
 
     __slots__ = ("_budget", "_caller", "_closed", "_parts")
 
-    def __init__(self, budget: AnswerBytes, caller: str) -> None:
+    def __init__(self, budget: HeldBytes, caller: str) -> None:
         self._budget = budget
         self._caller = caller
         self._closed = False

@@ -67,6 +67,21 @@ class Pieces:
             self._at = 0
         return found
 
+    def part(self, count: int) -> Pieces:
+        """So many of the first octets, which must be there, in pieces of their own."""
+        part, at, used = Pieces(), self._at, 0
+        while part.size < count:
+            piece = self._pieces[used]
+            data = bytes(piece[at : at + count - part.size])
+            part.add(data)
+            at += len(data)
+            if at == len(piece):
+                at, used = 0, used + 1
+        del self._pieces[:used]
+        self._at = at
+        self.size -= count
+        return part
+
     async def take_aside(self) -> bytes:
         """All of them; none are left."""
         if self.size <= LARGE_BYTES:

@@ -17,7 +17,7 @@ from gateway.config.catalog import Catalog
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
-from gateway.core.held_bytes import AnswerBytes, HeldBytes
+from gateway.core.held_bytes import HeldBytes
 from gateway.core.tracing import ALL, Sampler, Untraced
 from gateway.core.types import InferenceReply, InferenceRequest
 from gateway.endpoints.connectors import Inspector
@@ -66,8 +66,8 @@ class Services:
     """What is recorded in the place of ids that callers give."""
     held_bytes: HeldBytes = field(default_factory=lambda: HeldBytes(LimitSettings().max_held_bytes))
     """The budget of this process for bodies that have not come whole, and for inflating them."""
-    held_answers: AnswerBytes = field(
-        default_factory=lambda: AnswerBytes(LimitSettings().max_held_answer_bytes)
+    held_answers: HeldBytes = field(
+        default_factory=lambda: HeldBytes(LimitSettings().max_held_answer_bytes)
     )
     """The budget of this process for endpoints' answers until their callers have taken them."""
     hosts: Hosts | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gateway.core.errors import BodiesFull, BodyTooLarge, MalformedBody, UnsupportedMedia
-from gateway.core.held_bytes import Share
+from gateway.core.held_bytes import BodyShare
 
 _WINDOWS = {"gzip": 31, "deflate": 15}  # of zlib: 16 more means the gzip framing
 _PIECE = 1 << 18
@@ -41,7 +41,9 @@ def check(encoding: str) -> None:
         raise UnsupportedMedia("content-encoding: send gzip, deflate, or no encoding")
 
 
-async def inflated(body: bytes, encoding: str, max_bytes: int, share: Share | None = None) -> bytes:
+async def inflated(
+    body: bytes, encoding: str, max_bytes: int, share: BodyShare | None = None
+) -> bytes:
     """The body without its encoding; `share` is what it holds of the budget. Raises MalformedBody,
     BodyTooLarge, or BodiesFull."""
     if encoding in ("", "identity"):
@@ -60,7 +62,7 @@ async def inflated(body: bytes, encoding: str, max_bytes: int, share: Share | No
             size += len(piece)
             _check_size(size, len(body), max_bytes)
             if share is not None and not share.take(len(piece)):  # guard: A8.inflated-budget
-                raise BodiesFull("too much is being inflated; send again in a while, or less")
+                raise BodiesFull
             if not piece and not todo and ended and not stream.eof:
                 raise _cut_short(body, encoding)
             if piece:

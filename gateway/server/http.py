@@ -8,7 +8,6 @@ belongs to, and is never passed on (C7).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from gateway.core.errors import (
     RequestRejected,
     RouteNotFound,
 )
-from gateway.core.held_bytes import AnswerShare, HeldBytes, Share
+from gateway.core.held_bytes import AnswerShare, BodyShare
 from gateway.core.types import InferenceReply, InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
 from gateway.protocols.http.exchange import ClosableBytes, Exchange
@@ -108,14 +107,20 @@ def caller_of(exchange: Exchange, services: Services) -> Caller:
     return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
 
 
+def share_of(caller: Caller, services: Services) -> BodyShare:
+    """Of the budget of bodies, for one of this caller's."""
+    # guard: A9.body-caller -> return BodyShare(services.held_bytes, '')
+    return BodyShare(services.held_bytes, caller.tenant)
+
+
 async def read_body(
     exchange: Exchange,
     limits: LimitSettings,
-    held: HeldBytes | None,
+    share: BodyShare | None,
     max_bytes: int | None = None,
 ) -> bytes:
     """The whole body without its content-encoding, under the cap on either side of it, within
-    the caller's latency budget. It is counted in `held` until it has come and is inflated. Raises
+    the caller's latency budget. It is counted in `share` until it has come and is inflated. Raises
     GatewayError, or ClientLeft."""
     most_bytes = min(limits.max_body_bytes, max_bytes or limits.max_body_bytes)
     headers = exchange.headers
@@ -129,16 +134,17 @@ async def read_body(
         # guard: D1.body-wait -> async with asyncio.timeout(100000.0):
         # guard: A9.body-time -> async with asyncio.timeout(100000.0):
         async with asyncio.timeout(reading_s):
-            body = await exchange.body(most_bytes, held)
+            body = await exchange.body(most_bytes, share)
     except TimeoutError:
         raise DeadlineExceeded("the body did not arrive within the latency budget") from None
     if not encoding:
         return body
-    if held is None:
-        return await compression.inflated(body, encoding, most_bytes)
-    with contextlib.closing(Share(held)) as share:
+    try:
         # guard: A9.inflated-body without share
         return await compression.inflated(body, encoding, most_bytes, share)
+    finally:
+        if share is not None:
+            share.close()
 
 
 def _reading_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
@@ -222,7 +228,8 @@ class App:
                 body = exchange.whole(services.limits.max_body_bytes)
             else:
                 with services.held:
-                    body = await read_body(exchange, services.limits, services.held_bytes)
+                    share = share_of(opening.caller, services)
+                    body = await read_body(exchange, services.limits, share)
             request = opening.asked(body, arrival)
             if not isinstance(request, InferenceRequest):
                 with services.held:

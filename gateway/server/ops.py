@@ -23,7 +23,7 @@ from gateway.protocols import strictjson
 from gateway.protocols.http.head import route_of
 from gateway.protocols.oip import rest
 from gateway.server import Services, intake
-from gateway.server.http import Front, caller_of, exchange_of, read_body
+from gateway.server.http import Front, caller_of, exchange_of, read_body, share_of
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import Arrival
 from gateway.server.openai.documents import TASKS, read
@@ -142,12 +142,11 @@ class OpsFront:
         return self._operates(request.headers, peer)
 
     async def _explained(self, request: Request) -> Response:
-        caller_of(exchange_of(request), self._services)
-        limits = self._services.limits
-        held = self._services.held_bytes
-        body = await read_body(exchange_of(request), limits, held, _EXPLAINED_BYTES)
+        exchange, limits = exchange_of(request), self._services.limits
+        share = share_of(caller_of(exchange, self._services), self._services)
+        body = await read_body(exchange, limits, share, _EXPLAINED_BYTES)
         document = strictjson.load_object(body, limits.max_json_depth + 2)
-        names = exchange_of(request).peer_names
+        names = exchange.peer_names
         asked = described(document, self._services, names)
         return _json(explanation(await self._explain(asked)))
 

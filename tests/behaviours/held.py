@@ -5,15 +5,20 @@ from __future__ import annotations
 from tests.behaviours import Behaviour, guard
 
 _ANSWERS = "unit/backends/test_held_answers.py::"
+_GRPC = "unit/backends/test_held_grpc.py::"
+_FORWARDED = "unit/cluster/test_forwarded_answers.py::"
+_SHARES = "unit/fronts/test_body_shares.py::"
 _TAKERS = "unit/fronts/test_slow_takers.py::"
+_STREAM = "unit/fronts/test_grpc_stream.py::"
 _TEXT = "unit/pseudonyms/test_json_text.py::"
 _REST = "unit/oip/test_rest_reply_bounds.py::"
 _DISPATCH = "unit/test_dispatch.py::"
 
 A9 = Behaviour(
     "A9",
-    "What endpoints answer is bounded for each answer, for each caller and for all, until its "
-    "caller has taken it; so are bodies that do not come whole. Large ones hold up no other call.",
+    "What endpoints answer is bounded for each answer, for each caller and for all, from its first "
+    "bytes until its caller has taken it; so are bodies that do not come whole. Large ones hold up "
+    "no other call.",
     (
         guard(
             "a caller holds no more than is left free", "A9.caller-share",
@@ -51,6 +56,46 @@ A9 = Behaviour(
         guard(
             "answers of gRPC are counted", "A9.grpc-answers",
             _ANSWERS + "test_answers_of_grpc_are_of_the_same_budget",
+            _GRPC + "test_what_is_gathered_counts_for_its_caller_and_others_find_room",
+            _GRPC + "test_a_server_of_grpcs_own_is_bounded_as_well",
+        ),
+        guard(
+            "what was given up of them is held no more", "A9.grpc-abandoned",
+            _GRPC + "test_an_answer_of_grpc_that_is_given_up_is_held_no_more",
+        ),
+        guard(
+            "what was refused of a stream is room for others at once", "A9.refused-release",
+            _GRPC + "test_what_is_gathered_counts_for_its_caller_and_others_find_room",
+        ),
+        guard(
+            "a message says by its beginning that it is too large", "A9.announced-message",
+            _GRPC + "test_a_message_says_by_its_beginning_that_it_is_too_large",
+        ),
+        guard(
+            "a stream that nobody reads stops at its window", "A9.stream-window",
+            _GRPC + "test_a_stream_that_nobody_reads_comes_no_further_than_its_window",
+        ),
+        guard(
+            "of a stream the last answer counts, and not those before it", "A9.taken-answer",
+            _GRPC + "test_the_last_answer_of_a_stream_counts_until_the_next_has_come",
+        ),
+        guard(
+            "responses that wait for their turn in a stream are counted", "A9.ordered-answers",
+            _STREAM + "test_what_waits_to_be_sent_in_order_counts_for_its_caller",
+        ),
+        guard(
+            "answers are counted at the owner of the server", "A9.owner-answers",
+            _FORWARDED + "test_at_the_owner_answers_count_for_the_caller_they_are_for",
+            _FORWARDED + "test_at_the_owner_others_find_room",
+        ),
+        guard(
+            "and at the gateway that forwarded the call", "A9.forwarded-answers",
+            _FORWARDED + "test_at_the_sender_they_count_as_well",
+            _FORWARDED + "test_a_message_of_a_peer_is_counted_as_it_comes",
+        ),
+        guard(
+            "what a peer had said of a call that ended is held no more", "A9.forwarded-release",
+            _FORWARDED + "test_a_message_of_a_peer_is_counted_as_it_comes",
         ),
         guard(
             "an answer that finds no room is asked for nowhere else", "A9.no-failover",
@@ -73,6 +118,14 @@ A9 = Behaviour(
         guard(
             "bodies of HTTP/1.1 are counted", "A9.body-budget",
             _TAKERS + "test_bodies_that_do_not_come_whole_have_one_budget",
+        ),
+        guard(
+            "for their callers", "A9.body-caller",
+            _SHARES + "test_a_caller_that_holds_its_share_leaves_room_for_others",
+        ),
+        guard(
+            "so are messages of gRPC", "A9.message-caller",
+            _SHARES + "test_strangers_are_one_caller_together",
         ),
         guard(
             "and given back", "A9.body-release",

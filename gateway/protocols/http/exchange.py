@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, Protocol
 
 from gateway.core.errors import BodiesFull, BodyTooLarge
-from gateway.core.held_bytes import HeldBytes, Share
+from gateway.core.held_bytes import BodyShare
 from gateway.core.kept import Kept
 from gateway.core.types import Sink, flow_of, in_chunk
 from gateway.protocols.http import ClientLeft
@@ -74,7 +74,7 @@ class _Incoming:
         self.size = 0
         self.held_bytes = 0  # that nobody has waited for
         self.waiter: asyncio.Future[None] | None = None
-        self.share: Share | None = None  # what it has of the budget, once somebody waits for it
+        self.share: BodyShare | None = None  # what it has of the budget, once somebody waits for it
         self.refused = False  # there was no room for it
 
     def count(self, more: int) -> None:
@@ -124,28 +124,25 @@ class Exchange:
 
     # The body
 
-    async def body(self, max_bytes: int, held: HeldBytes | None = None) -> bytes:
-        """The whole of it, as it came; counted in `held` until it has. Raises BodyTooLarge or
+    async def body(self, max_bytes: int, share: BodyShare | None = None) -> bytes:
+        """The whole of it, as it came; counted in `share` until it has. Raises BodyTooLarge or
         BodiesFull, as soon as that is certain, or ClientLeft."""
         incoming = self._incoming
         if incoming is None or self.complete:
             return self.whole(max_bytes)
-        if held is not None:
-            incoming.share = Share(held)
+        if share is not None:
+            incoming.share = share
             incoming.count(incoming.size)
         try:
             while not (self.complete or incoming.refused) and incoming.size <= max_bytes:
                 await self._more(incoming)
             if incoming.refused:
-                raise BodiesFull(
-                    "the gateway holds as much of requests as it may; send again in a while",
-                    retry_after_s=1.0,
-                )
+                raise BodiesFull
             if incoming.size <= max_bytes:
                 return await incoming.pieces.take_aside()
         finally:
-            if incoming.share is not None:
-                incoming.share.close()  # guard: A9.body-release
+            if share is not None:
+                share.close()  # guard: A9.body-release
                 incoming.share = None
         incoming.pieces.clear()
         raise _too_large(max_bytes)

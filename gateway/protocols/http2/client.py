@@ -1,10 +1,11 @@
-"""Unary calls of gRPC on one connection to a server, many at once (gRPC over HTTP/2)."""
+"""Calls of gRPC with one message each on one connection to a server, many at once (gRPC over
+HTTP/2)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.protocols.http2 import BadStream, Code, frames
@@ -14,20 +15,12 @@ from gateway.protocols.http2.bounds import (
     HEAD_LIST_BYTES,
     STREAM_WINDOW,
 )
+from gateway.protocols.http2.calls import Call, StreamedCall
 from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.hpack import Decoder, Field
-from gateway.protocols.http2.message import (
-    PREFIX_BYTES,
-    NoRoom,
-    Status,
-    code_of,
-    is_grpc,
-    read_prefix,
-    words_of,
-)
+from gateway.protocols.http2.message import Status, code_of, is_grpc, words_of
 from gateway.protocols.http2.request import OF_HTTP_1
-from gateway.protocols.http2.sender import Fields, Stream
-from gateway.protocols.pieces import LARGE_BYTES, Pieces
+from gateway.protocols.http2.sender import Fields
 
 QUIET_S: Final = 30.0  # with calls on it, before the server is asked whether it is there
 PONG_S: Final = 10.0
@@ -60,19 +53,6 @@ _OF_RESET = {
     Code.CANCEL: "CANCELLED",
     Code.ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
 }
-
-
-class Call(Stream):
-    """`answer` is its message, in pieces where it is large, or how it failed. Who does not wait for
-    it any more cancels it."""
-
-    length: int | None = None  # that the answer says it has
-    answering = False  # its header fields have come
-
-    def __init__(self, answer: Any, held: AnswerShare | None) -> None:
-        self.answer: asyncio.Future[bytes | Pieces | Status] = answer
-        self.share = held
-        self.pieces = Pieces()
 
 
 class Head:
@@ -149,12 +129,27 @@ class Http2Client(Http2Connection):
     ) -> Call:
         """`begins` are header fields that all calls of a kind share, `own` is a block of this one's
         own. Its answer is counted in `held`, where it stays once it is whole."""
-        call = Call(self._loop.create_future(), held)
-        if len(self._streams) < self._most_calls:
-            self._begin(call, (begins, own), message)
-        else:
-            self._waiting.append((call, (begins, own), message))
+        call = Call(self._loop.create_future(), held, self._most_bytes)
+        self._enter(call, (begins, own), message)
         return call
+
+    def stream(
+        self,
+        begins: tuple[Field, ...],
+        own: bytes,
+        message: bytes,
+        held: AnswerShare | None = None,
+    ) -> StreamedCall:
+        """The same, with any number of answers. Whoever has it closes it."""
+        call = StreamedCall(self._loop.create_future(), held, self._most_bytes, self)
+        self._enter(call, (begins, own), message)
+        return call
+
+    def _enter(self, call: Call, head: Fields, message: bytes) -> None:
+        if len(self._streams) < self._most_calls:
+            self._begin(call, head, message)
+        else:
+            self._waiting.append((call, head, message))
 
     def cancel(self, call: Call) -> None:
         """Harmless for one that has ended."""
@@ -165,6 +160,16 @@ class Http2Client(Http2Connection):
         elif self._streams.get(call.id) is call:
             self._transport.write(frames.reset(call.id, Code.CANCEL))
             self._ended(call)
+
+    def give_up_on(self, call: Call, why: Status) -> None:
+        """Nothing more of it is taken."""
+        call.fail(why)
+        call.pieces.clear()
+        self.cancel(call)
+
+    def make_room(self, call: StreamedCall) -> None:
+        if call.received >= STREAM_WINDOW // 2 and self._streams.get(call.id) is call:
+            self._make_room(call)
 
     @property
     def gone(self) -> bool:
@@ -213,7 +218,8 @@ class Http2Client(Http2Connection):
         if not self.greeted.done():
             self.greeted.set_result(why)
         for call in calls:  # guard: A8.connection-loss
-            _fail(call, "UNAVAILABLE", why)
+            call.fail(Status("UNAVAILABLE", why))
+            call.ended()
 
     def _set(self, name: int, value: int) -> None:
         if name == frames.MAX_CONCURRENT_STREAMS:
@@ -249,27 +255,23 @@ class Http2Client(Http2Connection):
     def _on_data(self, call: Call, data: bytes, ended: bool) -> None:
         pieces = call.pieces
         pieces.add(data)
-        if pieces.size > self._most_bytes + PREFIX_BYTES:  # guard: A8.answer-bound
-            words = f"Received message larger than max ({pieces.size} vs. {self._most_bytes})"
-            self._close(call, "RESOURCE_EXHAUSTED", words, ended)
-            return
-        held = call.share
-        # guard: A9.grpc-answers -> if held is not None and False:
-        if held is not None and pieces.size > UNCOUNTED_BYTES and not held.hold(call, pieces.size):
-            if not call.answer.done():
-                call.answer.set_result(NoRoom("too many bytes of answers are held"))
-            self._close(call, "RESOURCE_EXHAUSTED", "", ended)
-            return
-        if ended:
+        call.came_bytes += len(data)
+        # What is smaller neither counts nor is too large.
+        large = pieces.size > UNCOUNTED_BYTES or pieces.size > self._most_bytes
+        if large and (why := call.refused()) is not None:
+            self.give_up_on(call, why)
+        elif ended:
             self._finish(call, "UNKNOWN", "Stream removed: it ended without a status", ended)
+        else:
+            call.woken()
 
     def _on_reset(self, call: Call, code: int) -> None:
         status = _OF_RESET.get(Code(code), "INTERNAL") if code in _CODES else "INTERNAL"
-        _fail(call, status, f"Received RST_STREAM with error code {code}")
+        call.fail(Status(status, f"Received RST_STREAM with error code {code}"))
         self._ended(call)
 
     def _on_bad(self, call: Call, exc: BadStream) -> None:
-        _fail(call, "UNKNOWN", f"Stream removed: {exc.why}")
+        call.fail(Status("UNKNOWN", f"Stream removed: {exc.why}"))
         self._ended(call)
 
     def _on_goaway(self, last: int, code: int) -> None:
@@ -277,10 +279,10 @@ class Http2Client(Http2Connection):
         # guard: A8.goaway-retry -> for call in [call for call in self._streams.values() if call.id
         #   < 0]:
         for call in [call for call in self._streams.values() if call.id > last]:
-            _fail(call, "UNAVAILABLE", "the server is going away")
+            call.fail(Status("UNAVAILABLE", "the server is going away"))
             self._ended(call)
         while self._waiting:
-            _fail(self._waiting.popleft()[0], "UNAVAILABLE", "the server is going away")
+            self._waiting.popleft()[0].fail(Status("UNAVAILABLE", "the server is going away"))
         if not self._streams:
             self.retire()
 
@@ -296,29 +298,22 @@ class Http2Client(Http2Connection):
         if status != "OK":
             self._close(call, status, details, ended)
             return
-        pieces = call.pieces
-        size = pieces.size
-        prefix = pieces.cut(PREFIX_BYTES) if size >= PREFIX_BYTES else b""
-        compressed, length = read_prefix(prefix) if prefix else (0, -1)
-        if length != pieces.size:
-            self._close(call, "INTERNAL", "the answer is not one message", ended)
-        elif compressed:
-            self._close(call, "INTERNAL", "the answer is compressed, which nobody asked for", ended)
-        elif not ended:
+        if not ended:
             self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
-        elif call.length not in (None, size):  # guard: A8.answer-length
+        elif call.length not in (None, call.came_bytes):  # guard: A8.answer-length
             self._close(call, "INTERNAL", "the answer is not as long as it says", ended)
         else:
-            if not call.answer.done():
-                call.share = None  # it is the call's from now on
-                call.answer.set_result(pieces if length > LARGE_BYTES else pieces.take())
+            try:
+                if not call.answer.done():
+                    call.answer.set_result(call.whole())
+            except Status as exc:
+                call.fail(exc)
             if call.unsent is not None:
                 self._stop(call)
             self._ended(call)
 
     def _close(self, call: Call, status: str, details: str, ended: bool) -> None:
-        if status != "OK":
-            _fail(call, status, details)
+        call.fail(Status(status, details))
         if not ended or call.unsent is not None:
             self._stop(call)
         self._ended(call)
@@ -330,8 +325,7 @@ class Http2Client(Http2Connection):
     def _ended(self, call: Call) -> None:
         del self._streams[call.id]
         call.unsent = None
-        if call.share is not None:
-            call.share.hold(call, 0)
+        call.ended()
         if self._waiting:
             self._begin_waiting()
         elif self._leaving and not self._streams:
@@ -343,8 +337,3 @@ class Http2Client(Http2Connection):
 
 
 _CODES = frozenset(Code)
-
-
-def _fail(call: Call, status: str, details: str) -> None:
-    if not call.answer.done():
-        call.answer.set_result(Status(status, details))

@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 
 from gateway.core import ambient
 from gateway.core.errors import GatewayError
-from gateway.core.held_bytes import HeldBytes
+from gateway.core.held_bytes import NOBODY, HeldBytes
 from gateway.core.kept import released
 from gateway.protocols.http2 import frames
 from gateway.protocols.http2.hpack import Field, literal
-from gateway.protocols.http2.message import PREFIX_BYTES, Status, number_of, told_of
+from gateway.protocols.http2.message import PREFIX_BYTES, Status, number_of, told_of, too_large
 from gateway.protocols.http2.request import RequestHead
 from gateway.protocols.http2.sender import Fields, Stream
 from gateway.protocols.pieces import Pieces
@@ -106,6 +106,7 @@ class Exchange(Stream):
     begun = False  # its task has, and ends by telling its connection
     error: GatewayError | None = None  # why it is refused
     admitted: Any = None  # what its service noted when it let it in, by its head
+    caller = NOBODY  # for whom its bytes are held, as its service noted
     part_since_s: float | None = None  # of a message of which the rest has not come
     _more: asyncio.Future[None] | None = None
     _room_free: asyncio.Future[None] | None = None
@@ -282,10 +283,6 @@ class Exchange(Stream):
             released(left)  # a task keeps what cancels it, whose traceback has the task
         finally:
             self.connection.served(self)
-
-
-def too_large(size: int, most: int) -> str:
-    return f"Received message larger than max ({size} vs. {most})"
 
 
 def status_of(code: str, words: str, own: bytes = b"") -> Fields:

@@ -53,6 +53,10 @@ def prefix(length: int) -> bytes:
     return b"\x00" + length.to_bytes(4)
 
 
+def too_large(size: int, most: int) -> str:
+    return f"Received message larger than max ({size} vs. {most})"
+
+
 def number_of(code: str) -> bytes:
     return b"%d" % STATUSES.index(code)
 

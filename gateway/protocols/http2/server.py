@@ -21,9 +21,9 @@ from gateway.protocols.http2.bounds import (
     STREAM_WINDOW,
 )
 from gateway.protocols.http2.connection import Http2Connection
-from gateway.protocols.http2.exchange import ANSWER, Exchange, Host, status_of, too_large
+from gateway.protocols.http2.exchange import ANSWER, Exchange, Host, status_of
 from gateway.protocols.http2.hpack import Decoder, Field
-from gateway.protocols.http2.message import PREFIX_BYTES
+from gateway.protocols.http2.message import PREFIX_BYTES, too_large
 from gateway.protocols.http2.request import RequestHead
 from gateway.protocols.http2.sender import Fields
 from gateway.protocols.pieces import LARGE_BYTES, Pieces
@@ -97,7 +97,7 @@ class Http2Server(Http2Connection):
 
     def taken(self, exchange: Exchange, size: int) -> None:
         self._held_bytes -= size
-        self.host.held.give_back(size)
+        self.host.held.give_back(exchange.caller, size)
         self.make_room(exchange)
 
     def make_room(self, exchange: Exchange) -> None:
@@ -109,7 +109,7 @@ class Http2Server(Http2Connection):
         size = exchange.pieces.size
         if size:
             self._held_bytes -= size
-            self.host.held.give_back(size)
+            self.host.held.give_back(exchange.caller, size)
             exchange.pieces.clear()
 
     def served(self, exchange: Exchange) -> None:
@@ -312,10 +312,9 @@ class Http2Server(Http2Connection):
             exchange.message = data
             exchange.begin()
             return
-        # guard: A8.shared-budget -> if self.host.held.take(size) is None:
-        if not self.host.held.take(size):
-            words = "the gateway holds as much of requests as it may; send again in a while"
-            exchange.refuse(BodiesFull(words, retry_after_s=1.0))
+        # guard: A8.shared-budget -> if self.host.held.take(exchange.caller, size) is None:
+        if not self.host.held.take(exchange.caller, size):
+            exchange.refuse(BodiesFull())
             return
         self._held_bytes += size
         exchange.came(data)
@@ -329,7 +328,7 @@ class Http2Server(Http2Connection):
                 return
         if self._held_bytes > self._most_held_bytes:  # guard: A8.partial-requests
             words = "too much of requests that have not come whole; send fewer at once"
-            exchange.refuse(BodiesFull(words, retry_after_s=1.0))
+            exchange.refuse(BodiesFull(words))
             return
         if ended:
             self._complete(exchange)
@@ -345,7 +344,7 @@ class Http2Server(Http2Connection):
             exchange.complete = True
             size = exchange.pieces.size
             self._held_bytes -= size
-            self.host.held.give_back(size)
+            self.host.held.give_back(exchange.caller, size)
             if size <= LARGE_BYTES:
                 exchange.message = exchange.pieces.take()
             else:

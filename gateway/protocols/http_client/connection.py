@@ -342,7 +342,7 @@ class Connection(asyncio.Protocol):
         if self._held is None or self._held.hold(self, size):
             return True
         self._done = self.answered = False
-        self._fail_by(answers_full())
+        self._fail_by(AnswersFull())
         return False
 
     def eof_received(self) -> None:
@@ -409,11 +409,3 @@ class Connection(asyncio.Protocol):
 
 def _is_over(length: bytes | None, most_bytes: int) -> bool:
     return length is not None and length.isdigit() and int(length[:18]) > most_bytes
-
-
-def answers_full() -> AnswersFull:
-    return AnswersFull(
-        "the gateway holds as many bytes of answers for this caller as it may; "
-        "take those that have come, and call again",
-        retry_after_s=1.0,
-    )

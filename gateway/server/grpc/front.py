@@ -100,6 +100,9 @@ class InferenceService(_GenericHandler):
             context = Context(exchange, None)
             caller = caller_of(opening_of(context, services), context, services)
             exchange.admitted = services, caller
+        else:
+            caller = opening.caller
+        exchange.caller = caller.tenant  # guard: A9.message-caller
 
     def arrives_s(self, head: RequestHead) -> float:
         """As long as the caller would wait for the answer, or as a call may take."""

@@ -18,11 +18,11 @@ import grpc
 
 from gateway.core import ambient, patience
 from gateway.core.errors import BodiesFull, BodyTooLarge, GatewayError
-from gateway.core.held_bytes import AnswerShare, HeldBytes, Share
+from gateway.core.held_bytes import AnswerShare, BodyShare, HeldBytes
 from gateway.core.kept import released
-from gateway.protocols.http2.exchange import OK, Exchange, Serving, status_of, too_large
+from gateway.protocols.http2.exchange import OK, Exchange, Serving, status_of
 from gateway.protocols.http2.hpack import literal
-from gateway.protocols.http2.message import PREFIX_BYTES, Status, framed, read_prefix
+from gateway.protocols.http2.message import PREFIX_BYTES, Status, framed, read_prefix, too_large
 from gateway.protocols.http2.request import RequestHead
 from gateway.protocols.http2.sender import Fields
 from gateway.protocols.http2.server import Http2Server
@@ -286,7 +286,7 @@ class GrpcServer:
             exchange.message = b""
             answer = await handler.unary_unary(asked if read is None else read(asked), context)
         else:
-            share = Share(self.held)
+            share = BodyShare(self.held, exchange.caller)
             try:
                 if asked is None:
                     asked = await self._unpacked(exchange.message, exchange, share)
@@ -302,14 +302,14 @@ class GrpcServer:
 
     async def _stream(self, handler: Any, exchange: Exchange, context: Context) -> None:
         read = handler.request_deserializer
-        shares: deque[Share] = deque()
+        shares: deque[BodyShare] = deque()
         try:
             if handler.request_streaming:
                 asked: Any = self._messages(exchange, read, shares)
             else:
                 asked = await self._large(exchange) if exchange.large else self._plain(exchange)
                 if asked is None:
-                    shares.append(Share(self.held))
+                    shares.append(BodyShare(self.held, exchange.caller))
                     asked = await self._unpacked(exchange.message, exchange, shares[0])
                 exchange.message = b""
                 if read is not None:
@@ -353,20 +353,20 @@ class GrpcServer:
         return whole[PREFIX_BYTES:]
 
     async def _messages(
-        self, exchange: Exchange, read: Any, shares: deque[Share]
+        self, exchange: Exchange, read: Any, shares: deque[BodyShare]
     ) -> AsyncIterator[Any]:
         """`shares`: of the last ones that were inflated, which may not be answered yet."""
         while (whole := await exchange.next()) is not None:
             if whole[0]:
                 if len(shares) >= _SHARES:
                     shares.popleft().close()
-                shares.append(Share(self.held))
+                shares.append(BodyShare(self.held, exchange.caller))
                 message = await self._unpacked(whole, exchange, shares[-1])
             else:
                 message = whole[PREFIX_BYTES:]
             yield message if read is None else read(message)
 
-    async def _unpacked(self, whole: bytes, exchange: Exchange, share: Share) -> bytes:
+    async def _unpacked(self, whole: bytes, exchange: Exchange, share: BodyShare) -> bytes:
         """Of a message that is compressed; `share` is for what comes out."""
         encoding = exchange.head.encoding
         if encoding in ("", "identity"):

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 from tritonclient.grpc import service_pb2
 
-from gateway.core.errors import GatewayError, ModelFailed
-from gateway.core.held_bytes import UNCOUNTED_BYTES
+from gateway.core.errors import AnswersFull, GatewayError, ModelFailed
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.kept import Kept, released
 from gateway.core.types import InferenceRequest, Placement, TensorCall, WireProtocol
 from gateway.protocols.oip.grpc import decode_request
@@ -53,6 +53,7 @@ class _Call:
     in_order: bool | None = None  # has a single response; None while nobody knows
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it holds nobody up any more
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    ordered_bytes: int = 0  # of responses that wait for its end, but for the last of them
 
 
 class StreamSession:
@@ -205,7 +206,8 @@ class StreamSession:
             try:
                 self.placement = reply.placement
                 async for frame in reply.frames:
-                    await self._put(call, StreamFrame(await answer_bytes(frame)), held)
+                    response = StreamFrame(await answer_bytes(frame))
+                    await self._put(call, response, held, request.held)
             except GatewayError:
                 await self._send_held(call, held)
                 raise
@@ -213,12 +215,19 @@ class StreamSession:
                 await asyncio.shield(reply.frames.aclose())  # guard: A3.grpc-stream-close
             await self._send_held(call, held)
 
-    async def _put(self, call: _Call, frame: StreamFrame, held: list[StreamFrame]) -> None:
+    async def _put(
+        self, call: _Call, frame: StreamFrame, held: list[StreamFrame], share: AnswerShare | None
+    ) -> None:
+        """Raises AnswersFull."""
         if call.in_order is None:
             call.in_order = _is_final(frame.response)
             if not call.in_order:
                 self._settle(call)
         if call.in_order:  # while it waits for others, they may wait for its place at the server
+            if held and share is not None:  # who gave the last one counts it
+                call.ordered_bytes += len(held[-1].response)
+                if not share.hold(call, call.ordered_bytes):  # guard: A9.ordered-answers
+                    raise AnswersFull
             held.append(frame)  # guard: A8.ordered-answers -> await self._send(call, frame)
         else:
             await self._send(call, frame)

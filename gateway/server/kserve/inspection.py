@@ -29,7 +29,7 @@ from gateway.protocols import strictjson
 from gateway.protocols.http.head import name_in
 from gateway.protocols.oip.inspect import OFFERED_EXTENSIONS
 from gateway.server import Services, intake
-from gateway.server.http import caller_of, exchange_of, read_body
+from gateway.server.http import caller_of, exchange_of, read_body, share_of
 from gateway.server.intake import Arrival
 
 ANSWER_S = 5.0  # a server that takes longer over a question about itself does not answer
@@ -115,9 +115,9 @@ class Inspecting:
         return _told(found, arrival)
 
     async def _only_ready(self, request: Request) -> bool:
-        limits = self._services.limits
-        held = self._services.held_bytes
-        body = await read_body(exchange_of(request), limits, held, AT_ONCE_BYTES)
+        exchange, limits = exchange_of(request), self._services.limits
+        share = share_of(caller_of(exchange, self._services), self._services)
+        body = await read_body(exchange, limits, share, AT_ONCE_BYTES)
         if not body:
             return False
         return strictjson.load_object(body, limits.max_json_depth).get("ready") is True

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import AnswersFull, UpstreamFailed
-from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerBytes, AnswerShare
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare, HeldBytes
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
@@ -70,7 +70,7 @@ async def endless(peer: Peer) -> None:
 
 
 def test_a_caller_holds_no_more_than_is_left_free() -> None:
-    budget = AnswerBytes(1000)
+    budget = HeldBytes(1000)
     assert budget.take("a", 500)
     assert not budget.take("a", 1)
     assert budget.take("b", 250)
@@ -86,7 +86,7 @@ def test_a_caller_holds_no_more_than_is_left_free() -> None:
 def test_what_calls_hold_is_given_back_whatever_they_do(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    budget = AnswerBytes(100)
+    budget = HeldBytes(100)
     shares = {caller: AnswerShare(budget, caller) for caller in "abc"}
     for caller, part, count in steps:
         before = shares[caller].bytes
@@ -105,7 +105,7 @@ def test_what_calls_hold_is_given_back_whatever_they_do(
 
 
 async def test_an_endless_answer_is_cut_at_the_bound_and_held_by_nobody() -> None:
-    budget = AnswerBytes(100 * MB)
+    budget = HeldBytes(100 * MB)
     share = AnswerShare(budget, "a")
     tracemalloc.start()
     try:
@@ -128,7 +128,7 @@ async def test_an_answer_that_is_announced_too_large_is_refused_by_its_head() ->
 
 
 async def test_one_caller_cannot_multiply_the_bound_and_others_find_room() -> None:
-    budget = AnswerBytes(16 * MB)
+    budget = HeldBytes(16 * MB)
     large = answer(bytes(3 * MB))
     async with asyncio.timeout(20), serving(says(large), max_connections=9) as (_, wire):
         shares = [AnswerShare(budget, "a") for _ in range(6)]
@@ -148,7 +148,7 @@ async def test_one_caller_cannot_multiply_the_bound_and_others_find_room() -> No
 
 
 async def test_an_answer_that_is_given_up_is_held_no_more() -> None:
-    budget = AnswerBytes(16 * MB)
+    budget = HeldBytes(16 * MB)
     share = AnswerShare(budget, "a")
 
     async def halfway(peer: Peer) -> None:
@@ -167,7 +167,7 @@ async def test_an_answer_that_is_given_up_is_held_no_more() -> None:
 
 @pytest.mark.parametrize("size", [UNCOUNTED_BYTES - 1000, UNCOUNTED_BYTES + 1, 300_000])
 async def test_answers_are_counted_from_the_size_that_buffers_have(size: int) -> None:
-    share = AnswerShare(AnswerBytes(16 * MB), "a")
+    share = AnswerShare(HeldBytes(16 * MB), "a")
     async with asyncio.timeout(20), serving(says(answer(b"x" * size))) as (_, wire):
         for _ in range(2):
             assert await read(wire, share) == b"x" * size
@@ -281,7 +281,7 @@ async def test_a_large_answer_goes_on_as_it_came_and_is_counted(
 
     monkeypatch.setattr("gateway.endpoints.connectors.openai.connector.orjson.loads", loads)
     body = b'{"choices":' + LISTS + b',"usage":' + orjson.dumps(PARTS) + b"}"
-    share = AnswerShare(AnswerBytes(16 * MB), "a")
+    share = AnswerShare(HeldBytes(16 * MB), "a")
     async with asyncio.timeout(20):
         found = await asked(says(answer(body)), request(share))
     assert isinstance(found, OneFrame)
@@ -299,7 +299,7 @@ async def test_an_event_without_end_is_of_the_budget() -> None:
         while True:
             await peer.say(b"x" * 10_000)
 
-    budget = AnswerBytes(2 * MB)
+    budget = HeldBytes(2 * MB)
     share = AnswerShare(budget, "a")
     async with asyncio.timeout(20):
         with pytest.raises(AnswersFull):
@@ -336,7 +336,7 @@ async def grpc_answer(content: bytes, share: AnswerShare | None) -> bytes:
 
 
 async def test_answers_of_grpc_are_of_the_same_budget() -> None:
-    budget = AnswerBytes(6 * MB)
+    budget = HeldBytes(6 * MB)
     share = AnswerShare(budget, "a")
     content = bytes(range(256)) * (2 * MB // 256)
     async with asyncio.timeout(20):

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gateway.cluster.forward import Forwarding
 from gateway.cluster.membership import Membership
@@ -21,6 +22,7 @@ from gateway.cluster.view import View
 from gateway.config import ClusterSettings
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
+from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Zone
 from gateway.pipeline.dispatch import Dispatcher
 from gateway.pipeline.pipeline import Pipeline
@@ -181,7 +183,8 @@ class Gateway:
         )  # fmt: skip
         self.members = Membership(self.view, self.links, told, rig.metrics, now_s)
         self.queues = Forwarding(rig.fleet, ownership, self.members, self.links, rig.metrics, now_s)
-        self.owner = Owner(rig.fleet, ownership, self.view, rig.metrics, now_s)
+        self.answers = HeldBytes(16 << 20)
+        self.owner = Owner(rig.fleet, ownership, self.view, rig.metrics, now_s, self.answers)
         rig.dispatcher = Dispatcher(rig.fleet, now_s, setup.retries, setup.hedging, self.queues)
         rig.pipeline = Pipeline(
             rig.admission, rig.classifier, rig.fleet, setup.policy, rig.dispatcher, rig.accounts
@@ -226,8 +229,12 @@ class Cluster:
         names: Sequence[str] = NAMES,
         setup: Setup | None = None,
         servers: Sequence[str] = ("gpu",),
+        connector: Any = None,
     ) -> None:
-        self.connectors = {server: ScriptedConnector(*plans) for server in servers}
+        """`connector`: to a real endpoint, which all servers are then."""
+        self.connectors: dict[str, ScriptedConnector] = {
+            s: connector or ScriptedConnector(*plans) for s in servers
+        }
         owned, setup = {names[0]: tuple(servers)}, setup or Setup()
         self.gateways: dict[str, Gateway] = {}
         for name in names:

@@ -11,6 +11,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.cluster.node import Node
 from gateway.cluster.ownership import Declared, of_one_owner
 from gateway.config import ConfigError, LimitSettings
+from gateway.core.held_bytes import HeldBytes
 from tests.unit.cluster.rig import settings
 from tests.unit.harness import Rig, now_s, onprem, run
 
@@ -21,7 +22,7 @@ NAMES = ("east", "west", "north")
 def node() -> Node:
     """Its certificates are not there."""
     told = settings("west", NAMES, OWNED)
-    return Node(told, LimitSettings(), Rig(onprem()).fleet, Metrics(), now_s)
+    return Node(told, LimitSettings(), Rig(onprem()).fleet, Metrics(), now_s, HeldBytes(1 << 30))
 
 
 def _never(host: str, port: int, key: str) -> socket.socket:

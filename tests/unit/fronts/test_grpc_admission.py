@@ -15,7 +15,7 @@ import pytest
 from gateway.auth import Callers
 from gateway.config import LimitSettings
 from gateway.core.errors import BodiesFull, BodyTooLarge
-from gateway.core.held_bytes import HeldBytes, Share
+from gateway.core.held_bytes import BodyShare, HeldBytes
 from gateway.core.types import InferenceReply, InferenceRequest
 from gateway.protocols.http2 import Code
 from gateway.protocols.http2.bounds import CONNECTION_WINDOW
@@ -210,7 +210,7 @@ async def test_a_client_that_has_much_to_say_learns_that_it_is_unknown() -> None
 
 async def test_what_all_connections_hold_together_is_bounded() -> None:
     limits = LimitSettings(max_body_bytes=8 << 20)
-    budget = HeldBytes(5 << 20)
+    budget = HeldBytes(10 << 20)  # of which one caller has half
     async with running_front(Pipeline().handle, limits=limits) as first:
         services = replace(first.services, held_bytes=budget, error_told=noted)
     NOTED.clear()
@@ -245,7 +245,7 @@ def noted(protocol: str, reason: str) -> None:
 async def test_a_stream_that_is_refused_for_want_of_room_ends() -> None:
     """Its task too, which waited for the rest of a message."""
     async with running_front(Pipeline().handle) as first:
-        services = replace(first.services, held_bytes=HeldBytes(1 << 16))
+        services = replace(first.services, held_bytes=HeldBytes(1 << 17))
     async with running_front(made=services) as run, caller(run.port) as peer:
         peer.send(peer.head(1, request(STREAM)))
         peer.send(frame(DATA, 0, 1, message(bytes(1 << 18))[:60_000]))
@@ -286,7 +286,7 @@ async def test_what_is_inflated_is_of_the_same_budget_until_it_is_answered() -> 
 
     zeros = infer_request(values=[0] * (1 << 18)).SerializeToString()
     async with running_front(handle) as first:
-        services = replace(first.services, held_bytes=HeldBytes(3 << 20))
+        services = replace(first.services, held_bytes=HeldBytes(6 << 20))
     async with running_front(made=services) as run, caller(run.port) as peer:
         for stream in (1, 3):
             peer.send(peer.head(stream, request(INFER, ("grpc-encoding", "gzip"))))
@@ -395,13 +395,13 @@ async def test_what_inflates_beyond_measure_is_refused() -> None:
 
 
 async def test_what_is_inflated_takes_its_share_and_no_more() -> None:
-    budget = HeldBytes(1 << 20)
-    share = Share(budget)
+    budget = HeldBytes(2 << 20)
+    share = BodyShare(budget, "a")
     with pytest.raises(BodiesFull):
         await compression.inflated(zlib.compress(bytes(2 << 20)), "deflate", 1 << 30, share)
     assert 0 < budget.bytes <= 1 << 20
     share.close()
     share.close()
     assert budget.bytes == 0
-    assert not budget.take((1 << 20) + 1)
-    assert budget.take(1 << 20)
+    assert not budget.take("a", (1 << 20) + 1)
+    assert budget.take("a", 1 << 20)

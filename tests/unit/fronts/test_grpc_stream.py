@@ -19,6 +19,7 @@ from tritonclient.utils import InferenceServerException
 
 from gateway.auth import Callers
 from gateway.core.errors import UpstreamFailed
+from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Frame, GrpcMessage, InferenceReply, InferenceRequest
 from gateway.server.grpc.stream import MAX_IN_FLIGHT
 from tests.laps import within
@@ -154,6 +155,35 @@ async def test_answers_that_wait_for_those_before_them_hold_no_place_at_a_server
             await stream.write(infer_request(call=name))
         await stream.done_writing()
         assert await asyncio.wait_for(said(stream, 4), 5) == ["a", "b", "c", "end"]
+
+
+async def test_what_waits_to_be_sent_in_order_counts_for_its_caller() -> None:
+    """A server that gives answers without end and never says that they are many."""
+    budget = HeldBytes(8 << 20)
+    large = infer_response("x")
+    large.raw_output_contents.append(bytes(60_000))  # each too small to be counted by itself
+    given = 0
+
+    async def endless() -> Messages:
+        nonlocal given
+        while given < 1000:
+            given += 1
+            yield large
+
+    async def handle(request: InferenceRequest) -> InferenceReply:
+        return frames_of(endless())
+
+    async with running_front(handle) as first:
+        made = replace(first.services, held_answers=budget)
+    async with running_front(made=made) as run:
+        stream = run.stub.ModelStreamInfer()
+        await stream.write(infer_request())
+        await stream.done_writing()
+        errors = [e.error_message async for e in stream if e.error_message]
+        assert len(errors) == 1
+        assert "as many bytes of answers for this caller" in errors[0]
+        assert given <= (4 << 20) // 60_000 + 2
+        await until(lambda: budget.bytes == 0)
 
 
 async def test_a_decoupled_call_holds_nobody_up() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.held_bytes import AnswerBytes, HeldBytes
+from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import GrpcMessage, InferenceReply, InferenceRequest, OneFrame, RestBody
 from gateway.protocols.http2 import Code
 from gateway.server import Services
@@ -121,7 +121,7 @@ def _as_taken() -> Any:
 
 
 async def test_bodies_that_do_not_come_whole_have_one_budget() -> None:
-    async with gateway(held_bytes=HeldBytes(2 * MB)) as (made, port):
+    async with gateway(held_bytes=HeldBytes(4 * MB)) as (made, port):
         open_ones = []
         for _ in range(3):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -184,7 +184,7 @@ async def grpc_gateway() -> AsyncIterator[Any]:
 async def test_an_answer_of_grpc_is_held_until_its_caller_has_taken_it() -> None:
     asked = infer_request().SerializeToString()
     async with grpc_gateway() as run, caller(run.port) as peer:
-        budget: AnswerBytes = run.services.held_answers
+        budget: HeldBytes = run.services.held_answers
         peer.send(peer.head(1, grpc_request(INFER)))
         peer.send(frame(DATA, END_STREAM, 1, message(asked)))
         await peer.until(DATA)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
@@ -25,7 +24,6 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.protocols.http2.message import NoConnection, NoRoom, Status
-from gateway.protocols.http_client.connection import answers_full
 from gateway.protocols.oip.failures import of_model
 from gateway.protocols.oip.stream_frames import StreamFrame
 
@@ -48,8 +46,8 @@ _NOT_CONNECTED = "failed to connect"  # gRPC's own words
 _MOST_WORDS = 4096
 
 
-RAISED = (Status, grpc.aio.AioRpcError, grpc.aio.UsageError, DecodeError)
-"""What both ways of gRPC raise, which becomes ours by one of these two."""
+RAISED = (Status, DecodeError)
+"""What calls of gRPC raise, which becomes ours by one of these two."""
 
 
 def ours(exc: Exception) -> UpstreamError | DeadlineExceeded | AnswersFull:
@@ -57,11 +55,9 @@ def ours(exc: Exception) -> UpstreamError | DeadlineExceeded | AnswersFull:
     if isinstance(exc, NoConnection):
         return Unconnected("no connection to the endpoint")
     if isinstance(exc, NoRoom):
-        return answers_full()
+        return AnswersFull()
     if isinstance(exc, Status):
         return of_status(grpc.StatusCode[exc.code], exc.details)
-    if isinstance(exc, grpc.aio.AioRpcError):
-        return of_status(exc.code(), exc.details() or "")
     return UpstreamFailed("the endpoint's answer is not of the protocol")
 
 

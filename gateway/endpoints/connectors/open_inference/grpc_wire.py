@@ -1,4 +1,5 @@
-"""Unary calls of gRPC to one endpoint, on one HTTP/2 connection that is made when it is needed.
+"""Calls of gRPC with one message each to one endpoint, on one HTTP/2 connection that is made when
+it is needed.
 
 Nothing is implicit, as in `wire`: no proxies of the environment, no retries, no compression. A call
 that is cancelled or runs out of time is reset, so that the server sees it at once.
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from gateway.core import patience
 from gateway.core.held_bytes import AnswerShare
 from gateway.core.kept import Kept
+from gateway.protocols.http2.calls import StreamedCall
 from gateway.protocols.http2.client import Http2Client
 from gateway.protocols.http2.hpack import Field, literal
 from gateway.protocols.http2.message import NoConnection, Status
@@ -91,6 +93,22 @@ class GrpcWire:
             del answer, call  # they have it, and its traceback has this frame
             raise failed.again()
         return answer if isinstance(answer, bytes) else await answer.take_aside()
+
+    async def stream(
+        self,
+        method: str,
+        message: bytes,
+        timeout_s: float,
+        own: bytes = b"",
+        held: AnswerShare | None = None,
+    ) -> StreamedCall:
+        """The same with any number of answers, for whoever has it to close."""
+        head = self._heads.get(method) or self._head(method)
+        connection = self._connection
+        if connection is None or not connection.takes_calls:
+            connection = await self._connected()
+        # guard: D3.grpc-timeout -> return connection.stream(head, own, message, held)
+        return connection.stream(head, _timeout(timeout_s) + own, message, held)
 
     def renew(self) -> None:
         """If its certificates have changed, calls from now on go over another connection."""

@@ -27,6 +27,7 @@ import orjson
 from gateway.core import ambient, patience
 from gateway.core.deadline import Deadline
 from gateway.core.errors import (
+    AnswersFull,
     DeadlineExceeded,
     GatewayError,
     UpstreamError,
@@ -55,7 +56,7 @@ from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
 from gateway.endpoints.connectors.openai.words import Words
 from gateway.protocols import strictjson
-from gateway.protocols.http_client.connection import Connection, answers_full
+from gateway.protocols.http_client.connection import Connection
 from gateway.protocols.http_client.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
 from gateway.protocols.strictjson import dumps
 
@@ -336,7 +337,7 @@ class EventStream:
         self._counts = size > UNCOUNTED_BYTES
         if held.hold(self, size if self._counts else 0):  # guard: A9.event-budget always
             return True
-        self._progress.failure = answers_full()
+        self._progress.failure = AnswersFull()
         return False
 
     async def _drain(self) -> None:

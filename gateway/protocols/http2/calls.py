@@ -1,0 +1,163 @@
+"""The calls of a client's connection, and what has come of their answers: counted as it comes, and
+refused as soon as its beginning says that it is too large."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.protocols.http2.message import PREFIX_BYTES, NoRoom, Status, read_prefix, too_large
+from gateway.protocols.http2.sender import Stream
+from gateway.protocols.pieces import LARGE_BYTES, Pieces
+
+
+class Client(Protocol):
+    """The connection, as far as its calls know it."""
+
+    def make_room(self, call: StreamedCall) -> None: ...
+    def give_up_on(self, call: Call, why: Status) -> None: ...
+    def cancel(self, call: Call) -> None: ...
+
+
+class Call(Stream):
+    """`answer` is its message, in pieces where it is large, or how it failed. Who does not wait for
+    it any more cancels it."""
+
+    length: int | None = None  # that the answer says it has
+    answering = False  # its header fields have come
+    came_bytes = 0  # of the answer, all together
+
+    def __init__(self, answer: Any, held: AnswerShare | None, max_bytes: int) -> None:
+        """`max_bytes` is of one message."""
+        self.answer: asyncio.Future[bytes | Pieces | Status] = answer
+        self.share = held
+        self.max_bytes = max_bytes
+        self.pieces = Pieces()
+
+    def fail(self, why: Status) -> None:
+        if not self.answer.done():
+            self.answer.set_result(why)
+
+    def refused(self) -> Status | None:
+        """Why no more of it is taken."""
+        size = self._message_bytes()
+        if size > self.max_bytes:  # guard: A8.answer-bound
+            return Status("RESOURCE_EXHAUSTED", too_large(size, self.max_bytes))
+        # guard: A9.grpc-answers -> if not self._counts(self.pieces.size) and False:
+        if not self._counts(self.pieces.size):
+            return NoRoom("too many bytes of answers are held")
+        return None
+
+    def whole(self) -> bytes | Pieces:
+        """The answer, once all has come. Raises Status for what is not one message."""
+        pieces = self.pieces
+        prefix = pieces.cut(PREFIX_BYTES) if pieces.size >= PREFIX_BYTES else b""
+        compressed, length = read_prefix(prefix) if prefix else (0, -1)
+        if length != pieces.size:
+            raise Status("INTERNAL", "the answer is not one message")
+        if compressed:
+            raise _compressed()
+        self.share = None  # it is the caller's from now on
+        return pieces if length > LARGE_BYTES else pieces.take()
+
+    def woken(self) -> None:
+        """More of it has come."""
+
+    def ended(self) -> None:
+        """Nothing more comes of it."""
+        self._counts(0)  # guard: A9.grpc-abandoned
+
+    def _counts(self, size: int) -> bool:
+        """Whether there is room for so many bytes of it."""
+        share = self.share
+        return share is None or share.hold(self, size if size > UNCOUNTED_BYTES else 0)
+
+    def _message_bytes(self) -> int:
+        """Of the first message that was not taken, as far as is known."""
+        return max(self._announced_bytes(), self.pieces.size - PREFIX_BYTES)
+
+    def _announced_bytes(self) -> int:
+        begins = self.pieces.first(PREFIX_BYTES)
+        # guard: A9.announced-message -> return 0
+        return int(read_prefix(begins)[1]) if len(begins) == PREFIX_BYTES else 0
+
+
+class StreamedCall(Call):
+    """One with any number of answers, which `next` gives in turn: the server gets room for more
+    when somebody waits for it. `answer` is how it ended, empty where that was well."""
+
+    held = True  # guard: A9.stream-window
+    _taken_bytes = 0  # of the last answer, which may still be on its way, until the next has come
+
+    def __init__(
+        self, answer: Any, held: AnswerShare | None, max_bytes: int, client: Client
+    ) -> None:
+        super().__init__(answer, held, max_bytes)
+        self._client = client
+        self._came = asyncio.Event()
+
+    async def next(self) -> bytes | None:
+        """None behind the last. Raises Status: at once for want of room, else behind what came
+        whole."""
+        pieces = self.pieces
+        while True:
+            if (why := self.refused()) is not None:
+                self._client.give_up_on(self, why)
+                raise why
+            if PREFIX_BYTES + self._announced_bytes() <= pieces.size:
+                break
+            if self.answer.done():
+                self._check_end()
+                return None
+            self._client.make_room(self)
+            self._came.clear()
+            await self._came.wait()
+        compressed, length = read_prefix(pieces.cut(PREFIX_BYTES))
+        if compressed:
+            self._client.give_up_on(self, _compressed())
+            raise _compressed()
+        part = pieces.part(length)
+        self._taken_bytes = length
+        self._counts(pieces.size)  # guard: A9.taken-answer
+        return await part.take_aside()
+
+    def close(self) -> None:
+        """What was taken last counts until the whole share is closed. Harmless when it has
+        ended."""
+        self._client.cancel(self)
+        self.pieces.clear()
+        self._counts(0)  # guard: A9.grpc-abandoned
+
+    def fail(self, why: Status) -> None:
+        super().fail(why)
+        self.woken()
+
+    def whole(self) -> bytes:
+        self._came.set()
+        return b""
+
+    def woken(self) -> None:
+        self._came.set()
+
+    def ended(self) -> None:
+        """What has come stays until it is taken; unless it was given up."""
+        self._counts(self.pieces.size)  # guard: A9.refused-release
+
+    def _check_end(self) -> None:
+        """Raises Status."""
+        status = self.answer.result()
+        if isinstance(status, Status):
+            raise status
+        if self.pieces.size:
+            raise Status("INTERNAL", "the answers end within a message")
+
+    def _counts(self, size: int) -> bool:
+        return super()._counts(size + self._taken_bytes)
+
+    def _message_bytes(self) -> int:
+        return self._announced_bytes()
+
+
+def _compressed() -> Status:
+    return Status("INTERNAL", "the answer is compressed, which nobody asked for")
