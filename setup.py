@@ -1,7 +1,7 @@
 """The compiled build, for who asks for it: `SPILLWAY_COMPILE=1 pip install .`
 
 All else is in pyproject.toml, also which modules are compiled (`tool.spillway.compiled`). What is
-compiled is a copy in which each value (gateway/core/values.py) has its constructor written out:
+compiled is a copy in which each value (gateway/core/structs.py) has its constructor written out:
 mypyc makes a native class of a dataclass, but would leave the constructor to the interpreter.
 """
 
@@ -21,7 +21,7 @@ from setuptools.command.build_ext import build_ext
 
 _ROOT = Path(__file__).parent
 _COPY = Path("build", "compiled")
-_IMPORT = "from gateway.core.values import value"
+_IMPORT = "from gateway.core.structs import value"
 _DECORATOR = "@dataclasses.dataclass(init=False, unsafe_hash=True)"
 _NONE = "None if __debug__ else None"
 _OPTIONS = ("--ignore-missing-imports", "--follow-imports=silent", "--no-warn-unused-ignores")

@@ -19,7 +19,7 @@ from gateway.auth.key_form import PREFIX
 from gateway.auth.refusal import NotAccepted, refused
 from gateway.config import KeySettings, TenantSettings
 from gateway.core.errors import GatewayError, Unauthenticated, Unverifiable
-from gateway.core.together import run_together
+from gateway.core.tasks import run_together
 from gateway.core.types import Tightening
 
 __all__ = ["ANYONE", "Caller", "Callers"]

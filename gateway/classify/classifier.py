@@ -40,9 +40,10 @@ from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, texts_of
 from gateway.config import ClassifySettings
-from gateway.config.catalog import Catalog
-from gateway.core import ambient, logs, patience
+from gateway.config.model_catalog import Catalog
+from gateway.core import ambient, logs, timeouts
 from gateway.core.deadline import Clock
+from gateway.core.structs import value
 from gateway.core.types import (
     CLEAR,
     NOT_TIGHTENED,
@@ -54,7 +55,6 @@ from gateway.core.types import (
     TensorCall,
     Tightening,
 )
-from gateway.core.values import value
 
 if TYPE_CHECKING:
     from gateway.classify.names.remote import Door
@@ -416,7 +416,7 @@ class Classifier:
             return _spelled_texts(call, self._max_bytes)
         left_s = max(0.0, self._left_s(request, started_s, size))
         try:
-            with patience.within(left_s):
+            with timeouts.within(left_s):
                 spelled = await asyncio.to_thread(_spelled_texts, call, self._max_bytes)
         except TimeoutError:
             raise ScanLate("the tensors were not read in time") from None

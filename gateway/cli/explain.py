@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from gateway.app.app import Gateway
+from gateway.app.gateway import Gateway
 from gateway.cli import console
 from gateway.cli.gateway_url import add_tls, tls_context
 from gateway.config import Settings

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gateway.config import ConfigError, premises
+from gateway.config import ConfigError, external_addresses
 from gateway.protocols.tls import TlsFiles, of_client
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -41,7 +41,7 @@ def trusting_loopback(args: argparse.Namespace, url: str) -> ssl.SSLContext:
     """Without a CA a gateway on the loopback is taken at its word: for a command that sends it
     nothing, so that all it could feign is being ready."""
     context = tls_context(args)
-    if args.ca_file is None and premises.is_loopback(urlsplit(url).hostname or ""):
+    if args.ca_file is None and external_addresses.is_loopback(urlsplit(url).hostname or ""):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -17,13 +17,13 @@ import uvloop
 from gateway.classify.scan_workers import deferred, process
 from gateway.cli import console
 from gateway.cluster.workers import Place
-from gateway.core import garbage
+from gateway.core import gc_tuning
 from gateway.core.config_error import ConfigError
-from gateway.core.lazily import put_off
+from gateway.core.lazy_imports import put_off
 
 if TYPE_CHECKING:
-    from gateway.app.app import Gateway
-    from gateway.app.reloading import SettingsFile
+    from gateway.app.gateway import Gateway
+    from gateway.app.reload import SettingsFile
     from gateway.cluster.workers.parent import Parent  # most gateways are one process
     from gateway.cluster.workers.worker import Worker
     from gateway.config import Settings
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    garbage.none_yet()
+    gc_tuning.none_yet()
     put_off(*_SELDOM)
     await process.start_ahead()
     try:
@@ -97,7 +97,7 @@ async def _read_and_serve(args: argparse.Namespace) -> int:
     with deferred.deferred(_SERVERS):
         import prometheus_client  # noqa: F401 - before anything imports more of it
     # While the scanner's process imports, and not before it was started.
-    from gateway.app.reloading import SettingsFile
+    from gateway.app.reload import SettingsFile
     from gateway.classify import ScannerUnfit
     from gateway.core import coredumps, logs
     from gateway.endpoints.triton import TritonServerError
@@ -140,7 +140,7 @@ async def _lead(settings: Settings, args: argparse.Namespace) -> int:
             _announce(settings, parent.http_port, parent.grpc_port)
             _write_ready(args.ready_file, parent.http_port, parent.grpc_port, parent.pids)
             ready.set()
-            garbage.settled()
+            gc_tuning.settled()
 
         parent = Parent(settings, _arguments(args), tell, serves)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -171,7 +171,7 @@ async def _serve(
     settings: Settings, file: SettingsFile, ready_file: Path | None, place: Place | None
 ) -> None:
     # By now the scanner's process imports beside this one.
-    from gateway.app.app import Gateway
+    from gateway.app.gateway import Gateway
 
     loop = asyncio.get_running_loop()
     worker = None if place is None else _worker(place, settings)
@@ -181,7 +181,7 @@ async def _serve(
             loop.add_signal_handler(number, gateway.stop)
         if gateway.reloading is not None:
             loop.add_signal_handler(signal.SIGHUP, gateway.reloading.ask)
-        gateway.retired = garbage.settled_anew
+        gateway.retired = gc_tuning.settled_anew
         serving = asyncio.Event()
 
         def ready(started: Gateway) -> None:
@@ -189,8 +189,8 @@ async def _serve(
                 _announce(started.settings, started.http_port, started.grpc_port)
                 _write_ready(ready_file, started.http_port, started.grpc_port, None)
             serving.set()
-            garbage.settled()
-            loop.call_later(garbage.SETTLED_S, garbage.settled)
+            gc_tuning.settled()
+            loop.call_later(gc_tuning.SETTLED_S, gc_tuning.settled)
 
         running = asyncio.create_task(gateway.run(ready))
         await _either(running, serving)

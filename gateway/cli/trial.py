@@ -13,10 +13,10 @@ from pathlib import Path
 
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
 from gateway.accounting.ledger.opening import reachable
-from gateway.app.app import Gateway
+from gateway.app.gateway import Gateway
 from gateway.config import ConfigError, Settings
 from gateway.endpoints.triton.installation import Installation
-from gateway.endpoints.triton.keeper import check_repository
+from gateway.endpoints.triton.supervisor import check_repository
 from gateway.protocols.listeners import listener_files, refuse_key_logging
 from gateway.protocols.tls import of_server
 

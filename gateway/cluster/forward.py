@@ -36,9 +36,9 @@ from gateway.core.errors import (
     UpstreamFailed,
 )
 from gateway.core.types import Frame, InferenceRequest, ReplyStream, ServedModel
-from gateway.pipeline.hedge import has_state
+from gateway.pipeline.hedging import has_state
 from gateway.scheduling.calls import Call, Leave
-from gateway.scheduling.group import NoServer, Spilled, Turn
+from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 _AGAIN_S = 0.05  # at the latest, when an owner did not take a call
 _SAFE, _LIKELY = 1.2, 0.95
@@ -56,7 +56,7 @@ class Queues(Protocol):
 
     async def enter(
         self, request: InferenceRequest, call: Call, group: tuple[str, ...]
-    ) -> Turn: ...
+    ) -> Grant: ...
     def own_room_abroad(self, model: str) -> int: ...
 
 
@@ -184,7 +184,7 @@ class Forwarding:
 
     async def enter(
         self, request: InferenceRequest, call: Call, group: tuple[str, ...]
-    ) -> Turn | ForwardedTurn:
+    ) -> Grant | ForwardedTurn:
         """A turn at one of these servers, wherever their queue is. Raises what a queue does."""
         domain, servers = of_one_owner(self._ownership, group)
         if domain is None:
@@ -207,7 +207,7 @@ class Forwarding:
         servers: tuple[str, ...],
         domain: str,
         where: _Whereabouts,
-    ) -> Turn | ForwardedTurn:
+    ) -> Grant | ForwardedTurn:
         refusals = 0
         while True:
             where.gateway = ""

@@ -39,7 +39,7 @@ from gateway.core.types import (
 from gateway.endpoints.fleet import Fleet
 from gateway.pipeline.attempt import OpenedReply, RunningAttempt
 from gateway.scheduling.calls import Call, Leave
-from gateway.scheduling.group import NoServer, Spilled, Turn
+from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 
 class _NotOwner(Exception):
@@ -119,7 +119,7 @@ class Owner:
         with contextlib.closing(AnswerShare(self._answers, told.tenant)) as share:
             return await self._serve(replace(request, held=share), turn, say)
 
-    async def _turn(self, peer: str, told: Forwarded, request: InferenceRequest) -> Turn:
+    async def _turn(self, peer: str, told: Forwarded, request: InferenceRequest) -> Grant:
         domain, servers = of_one_owner(self._ownership, self._fleet.group_of(request))
         if domain is None or not self._view.acts_for(domain):
             raise _NotOwner
@@ -162,7 +162,7 @@ class Owner:
             cloud=self._clouds.told(peer, request.model, call.work, told.abroad),
         )
 
-    async def _serve(self, request: InferenceRequest, turn: Turn, say: Say) -> str:
+    async def _serve(self, request: InferenceRequest, turn: Grant, say: Say) -> str:
         endpoint = self._fleet.endpoint(turn.server)
         attempt = RunningAttempt(
             self._fleet, self._clock, request, unknown(request), staying(endpoint), endpoint,

@@ -25,11 +25,11 @@ from gateway.cluster.failures import code, packed, raised
 from gateway.cluster.messages import Abroad
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError
-from gateway.core.patience import within
+from gateway.core.timeouts import within
 from gateway.core.types import InferenceRequest
 from gateway.endpoints.fleet import Fleet
 from gateway.scheduling.calls import FREELY, NEVER, Call
-from gateway.scheduling.group import NoServer, Spilled, Turn
+from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 log = logging.getLogger(__name__)
 
@@ -136,14 +136,14 @@ class Asking:
 
 
 class Queues:
-    """Where calls of one version of the settings wait (`gateway.pipeline.dispatch`)."""
+    """Where calls of one version of the settings wait (`gateway.pipeline.dispatcher`)."""
 
     def __init__(self, asking: Asking, fleet: Fleet, policy: str) -> None:
         self._asking, self._fleet, self._policy = asking, fleet, policy
 
     async def enter(
         self, request: InferenceRequest, call: Call, group: tuple[str, ...]
-    ) -> Turn | TurnElsewhere:
+    ) -> Grant | TurnElsewhere:
         """A turn at one of these servers. Raises what a queue does."""
         if self._asking.open:
             try:
@@ -200,7 +200,7 @@ class Granting:
         """`queue`: the fleet of the settings that are in use, and their name."""
         self._worker, self._queue, self._clouds = worker, queue, clouds
         self._metrics, self._clock, self._send = metrics, clock, send
-        self._calls: dict[int, Turn | asyncio.Task[None]] = {}
+        self._calls: dict[int, Grant | asyncio.Task[None]] = {}
 
     def asked(self, words: Words) -> None:
         number = words["n"]
@@ -244,7 +244,7 @@ class Granting:
         self._calls.pop(number, None)
         self._send({"n": number, **said})
 
-    async def _turn(self, number: int, asked: Words) -> Turn:
+    async def _turn(self, number: int, asked: Words) -> Grant:
         fleet, policy = self._queue()
         if asked["policy"] != policy:  # guard: O5.settings-match
             raise OwnerGone("it has other settings")

@@ -41,4 +41,4 @@ from gateway.config.sections.telemetry import LogSettings as LogSettings
 from gateway.config.sections.telemetry import TelemetrySettings as TelemetrySettings
 from gateway.config.settings import ISSUED_PREFIX as ISSUED_PREFIX
 from gateway.config.settings import Settings as Settings
-from gateway.core.configfile import ConfigError as ConfigError
+from gateway.core.yaml_document import ConfigError as ConfigError

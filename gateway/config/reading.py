@@ -10,9 +10,9 @@ from pydantic_core import ErrorDetails
 
 from gateway.config.section import Contradiction, Section
 from gateway.config.settings import Settings
-from gateway.core import configfile
-from gateway.core.configfile import ConfigError, ConfigFile, Where
+from gateway.core import yaml_document
 from gateway.core.types import Zone
+from gateway.core.yaml_document import ConfigError, ConfigFile, Where
 
 _S = TypeVar("_S", bound=Section)
 
@@ -27,11 +27,11 @@ def schema() -> dict[str, Any]:
 
 def load(path: Path) -> Settings:
     """Settings of a YAML file. Raises ConfigError, each line `file:line: key: what to do`."""
-    return validated(configfile.read(path), Settings)
+    return validated(yaml_document.read(path), Settings)
 
 
 def parse(text: str, name: str = "<config>") -> Settings:
-    return validated(configfile.parse(text, name), Settings)
+    return validated(yaml_document.parse(text, name), Settings)
 
 
 def validated(file: ConfigFile, kind: type[_S]) -> _S:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Name, Section, known
 from gateway.config.sections.audit import AuditSettings
 from gateway.config.sections.callers import (
@@ -97,7 +97,7 @@ class Settings(Section):
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
         # guard: M5.loopback-only
-        if self.anybody and not listen.exposed and not premises.is_loopback(listen.host):
+        if self.anybody and not listen.exposed and not external_addresses.is_loopback(listen.host):
             raise Contradiction(
                 ("listen", "host"),
                 f"{listen.host} is not loopback and no keys are configured; "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 from gateway.core import ambient
-from gateway.core.values import value
+from gateway.core.structs import value
 
 Clock = Callable[[], float]
 """Seconds from a monotonic clock. Injected wherever time is read, so that tests own it."""

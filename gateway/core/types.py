@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.tracing import UNTRACED, Untraced
-from gateway.core.values import value, value_seen_weakly
+from gateway.core.structs import value, value_seen_weakly
+from gateway.core.trace_context import UNTRACED, Untraced
 
 
 class Word(enum.Enum):

@@ -1,6 +1,6 @@
 """Every endpoint's state: what it serves, whether it can be trusted, how long it takes.
 
-State changes in synchronous methods only; `watch.py` asks the endpoints in the background.
+State changes in synchronous methods only; `prober.py` asks the endpoints in the background.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.accounting.pricing import tariff
 from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import Reservation, SpillControl
 from gateway.config import HealthSettings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import (
     DeadlineExceeded,
@@ -41,18 +41,18 @@ from gateway.core.types import (
     Zone,
     endpoint_of,
 )
-from gateway.endpoints.clouds import Clouds
+from gateway.endpoints.candidates import CandidateIndex
+from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.connectors import Inspector
+from gateway.endpoints.decision_cache import Standing, may_stand
 from gateway.endpoints.health.breaker import Breaker
 from gateway.endpoints.health.lane import LaneHealth
 from gateway.endpoints.health.patience import give_up_s, idle_s, parting_s
 from gateway.endpoints.health.recovery import Recovery
-from gateway.endpoints.place import Lane, Place, refused_why, unavailable_why
-from gateway.endpoints.standing import Standing, may_stand
-from gateway.endpoints.ways import Ways
+from gateway.endpoints.state import ModelState, Place, refused_why, unavailable_why
 from gateway.scheduling.calls import Call, Spill
-from gateway.scheduling.group import ServerGroup, ServerNow, Surroundings, Turn, refusal
-from gateway.scheduling.groups import Abroad, Execution, Groups, NewScheduler, Prior, Weights
+from gateway.scheduling.queue import Grant, ModelQueue, ServerNow, Surroundings, refusal
+from gateway.scheduling.queues import Abroad, Execution, Groups, NewScheduler, Prior, Weights
 from gateway.scheduling.routing.estimate import ServiceTimes
 from gateway.scheduling.routing.policy import Policy, leaving, slow_ones
 
@@ -80,7 +80,7 @@ class _Queue:
 
     __slots__ = ("as_of", "group", "told")
 
-    def __init__(self, group: ServerGroup, as_of: int, told: int) -> None:
+    def __init__(self, group: ModelQueue, as_of: int, told: int) -> None:
         self.group, self.as_of, self.told = group, as_of, told
 
 
@@ -114,7 +114,7 @@ class Fleet:
         self._metrics = metrics
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
-        self.ways = Ways(catalog, places, self.lane)
+        self.ways = CandidateIndex(catalog, places, self.lane)
         self._standing: dict[str, Standing] = {}  # by model, of calls that may leave
         self._staying: dict[str, Standing] = {}  # of those that may not
         self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
@@ -223,15 +223,15 @@ class Fleet:
             if not some.isdisjoint(servers):
                 group.look_again()  # guard: P3.waiter-refusal
 
-    def lane(self, name: str, model: str) -> Lane:
+    def lane(self, name: str, model: str) -> ModelState:
         return self.places[name].lanes[model]
 
-    def _new_lane(self, place: Place) -> Lane:
+    def _new_lane(self, place: Place) -> ModelState:
         h = self.health
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
         health = LaneHealth(self._clock, h, breaker)
         times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
-        return Lane(breaker, times, ServiceTimes(0.0, self._clock), health)
+        return ModelState(breaker, times, ServiceTimes(0.0, self._clock), health)
 
     # The queues
 
@@ -268,8 +268,8 @@ class Fleet:
         prices_usd = self.ways.of(model).prices_usd
         return [Abroad(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
-    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Turn:
-        """A turn at one of the group's servers. Raises what `ServerGroup.enter` does."""
+    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Grant:
+        """A turn at one of the group's servers. Raises what `ModelQueue.enter` does."""
         self.groups.entered(request.model, call)
         turn = await self.groups.of(request.model, group).enter(call, request.deadline)
         self._queued(turn, request.model)
@@ -277,7 +277,7 @@ class Fleet:
 
     def ask(
         self, request: InferenceRequest, restricted: bool, decision: Decision
-    ) -> Turn | Coroutine[Any, Any, Turn]:
+    ) -> Grant | Coroutine[Any, Any, Grant]:
         """The same for a call that was decided on in this step, whose turn may be there at once;
         else what waits for it, to be awaited. Raises NoServer."""
         model, attempts = request.model, decision.attempts
@@ -288,17 +288,17 @@ class Fleet:
         call = self.groups.call(request, restricted, self._abroad(model, clouds), avoid)
         turn = self._group(request).ask(call, request.deadline)
         self.groups.entered(model, call)
-        if isinstance(turn, Turn):
+        if isinstance(turn, Grant):
             self._queued(turn, model)
             return turn
         return self._in_line(turn, model)
 
-    async def _in_line(self, waits: Coroutine[Any, Any, Turn], model: str) -> Turn:
+    async def _in_line(self, waits: Coroutine[Any, Any, Grant], model: str) -> Grant:
         turn = await waits
         self._queued(turn, model)
         return turn
 
-    def _queued(self, turn: Turn, model: str) -> None:
+    def _queued(self, turn: Grant, model: str) -> None:
         self._metrics.queued_seconds.labels(turn.server, model).observe(turn.queued_s)
 
     def foresee(self, request: InferenceRequest, restricted: bool, decision: Decision) -> Decision:
@@ -443,7 +443,7 @@ class Fleet:
         size, deadline_s = self.groups.size(request), request.deadline.at_s
         return self._group(request).scheduling.completion_s(size, deadline_s, now_s)
 
-    def _group(self, request: InferenceRequest) -> ServerGroup:
+    def _group(self, request: InferenceRequest) -> ModelQueue:
         """The queue that it would stand in."""
         model = request.model
         if type(request.payload) is not DocumentCall or not self.ways.of(model).serves_alike(
@@ -589,7 +589,9 @@ class Fleet:
         if gray and place.on_gray is not None:
             place.on_gray(f"{model} fails every inference")
 
-    def _several(self, name: str, lane: Lane, request: InferenceRequest, sent_s: float) -> bool:
+    def _several(
+        self, name: str, lane: ModelState, request: InferenceRequest, sent_s: float
+    ) -> bool:
         """Whether several callers met such failures. Of one alone a canary finds out whose fault
         they are, where there is one; else the endpoint is out for that caller."""
         suspects, before = lane.suspects, lane.suspects.suspended
@@ -665,13 +667,13 @@ class Fleet:
         told = (self._back_in_s(place, lane) for place, lane in self._onprem(model))
         return min((s for s in told if s is not None), default=None)
 
-    def _onprem(self, model: str) -> Iterator[tuple[Place, Lane]]:
+    def _onprem(self, model: str) -> Iterator[tuple[Place, ModelState]]:
         for name in self._catalog.find(model).endpoints:
             if self.places[name].settings.zone is Zone.ONPREM:
                 yield self.places[name], self.lane(name, model)
 
     @staticmethod
-    def _back_in_s(place: Place, lane: Lane) -> float | None:
+    def _back_in_s(place: Place, lane: ModelState) -> float | None:
         told_s = lane.health.back_in_s(lane.times.usual_s) if place.up else None
         return place.back_in_s() if told_s is None else told_s
 

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from gateway.config import ConfigError
 from gateway.config.reading import validated
 from gateway.config.section import Contradiction, Count, Name, NotNegative, Positive, Section, known
-from gateway.core import configfile
+from gateway.core import yaml_document
 
 FILE = "model.yaml"
 
@@ -349,7 +349,7 @@ def load(path: Path) -> Declaration:
     """Of a model.yaml. Raises ConfigError, each line `file:line: key: what to do`."""
     if path.exists() and not path.read_bytes().strip():
         raise ConfigError(f"{path}:1: the file is empty; it needs at least a name and its tensors")
-    declared = validated(configfile.read(path), Declaration)
+    declared = validated(yaml_document.read(path), Declaration)
     if declared.name != path.absolute().parent.name:
         raise ConfigError(
             f"{path}: name: {declared.name!r} is not the name of its directory, "
@@ -359,7 +359,7 @@ def load(path: Path) -> Declaration:
 
 
 def parse(text: str, name: str = FILE) -> Declaration:
-    return validated(configfile.parse(text, name), Declaration)
+    return validated(yaml_document.parse(text, name), Declaration)
 
 
 def declared(repository: Path) -> list[Path]:

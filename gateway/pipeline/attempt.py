@@ -18,6 +18,7 @@ from gateway.accounting.records import Durable
 from gateway.accounting.spill import Reservation
 from gateway.core import ambient
 from gateway.core.deadline import Clock
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import (
     CloudFull,
     DeadlineExceeded,
@@ -29,8 +30,7 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamSilent,
 )
-from gateway.core.kept import Kept
-from gateway.core.tracing import Attribute, Span, Value
+from gateway.core.trace_context import Attribute, Span, Value
 from gateway.core.types import (
     CLOUD,
     Attempt,
@@ -56,7 +56,7 @@ from gateway.core.types import (
 from gateway.endpoints.connectors import Cleared, OnPremBackend
 from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health.patience import give_up_s
-from gateway.endpoints.place import Waiting, refused_why
+from gateway.endpoints.state import AttemptTimeout, refused_why
 
 _NOT_SENT = Cost()
 _FRAMED_BYTES = len(ServerEvent(b"").framed())
@@ -102,7 +102,7 @@ class Granted(Protocol):
         ...
 
 
-class RunningAttempt(Waiting):
+class RunningAttempt(AttemptTimeout):
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
     may_last = True
@@ -593,7 +593,7 @@ class OpenedReply:
         except TimeoutError:
             self._since_s = passage.came_s
 
-    def _waits(self, since_s: float) -> Waiting:
+    def _waits(self, since_s: float) -> AttemptTimeout:
         """For a frame, since the one before it."""
         attempt = self._attempt
         request, now_s = attempt.request, attempt.clock()

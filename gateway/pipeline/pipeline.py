@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.accounting.records import kept
-from gateway.core import ambient, patience
+from gateway.core import ambient, timeouts
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import (
     CloudFull,
     DeadlineExceeded,
@@ -19,8 +20,7 @@ from gateway.core.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
 )
-from gateway.core.kept import Kept
-from gateway.core.tracing import UNTRACED
+from gateway.core.trace_context import UNTRACED
 from gateway.core.types import (
     CLOUD,
     PUBLIC_MODEL,
@@ -38,15 +38,15 @@ from gateway.core.types import (
     Sensitivity,
     Sink,
 )
-from gateway.pipeline.account import Accounts, CallAccount
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.attempt import OpenedReply, RunningAttempt, closed
-from gateway.pipeline.dispatch import Dispatcher, NotCleared
-from gateway.pipeline.limits import Limits, Share
+from gateway.pipeline.call_account import Accounts, CallAccount
+from gateway.pipeline.dispatcher import Dispatcher, NotCleared
+from gateway.pipeline.rate_limits import Limits, Share
 from gateway.scheduling.routing.policy import Policy
 
 if TYPE_CHECKING:
-    from gateway.pipeline.shadows.shadows import Shadows
+    from gateway.pipeline.shadow.shadows import Shadows
 
 _READ = frozenset({"clear", PUBLIC_MODEL, "entities", "labelled", "tainted", "pseudonymised"})
 """Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the
@@ -166,7 +166,7 @@ class Pipeline:
         self._pseudonyms = pseudonyms
         self._open: dict[SettlingStream, None] = {}  # in the order in which they came
         self._waiting: dict[asyncio.Task[object], None] = {}
-        self._running = patience.Running()
+        self._running = timeouts.Running()
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
@@ -441,7 +441,7 @@ async def _restored(
     request: InferenceRequest, instead: Instead, frames: OneFrame
 ) -> tuple[OneFrame, int]:
     try:
-        with patience.within(request.deadline.remaining_s()):
+        with timeouts.within(request.deadline.remaining_s()):
             return await instead.restored_whole(frames)
     except TimeoutError:
         raise DeadlineExceeded("the latency budget ran out while the answer was restored") from None
@@ -487,7 +487,7 @@ class AtTheDoor:
         """A classifier keeps to the call's deadline; where not, the call still ends (D1)."""
         try:
             left_s = self._request.deadline.remaining_s()
-            with patience.within(left_s):  # guard: D1.scan-wait -> with patience.within(100000.0):
+            with timeouts.within(left_s):  # guard: D1.scan-wait -> with timeouts.within(100000.0):
                 return await look
         except TimeoutError:
             raise DeadlineExceeded("the latency budget ran out while the call was read") from None

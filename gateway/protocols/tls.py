@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gateway.core.configfile import ConfigError
+from gateway.core.yaml_document import ConfigError
 
 log = logging.getLogger(__name__)
 

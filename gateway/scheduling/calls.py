@@ -6,7 +6,7 @@ import enum
 from math import isfinite
 from typing import Final, Protocol
 
-from gateway.core.values import value
+from gateway.core.structs import value
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
 

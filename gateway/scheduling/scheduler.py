@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.scheduling.batcher import Batcher
 from gateway.scheduling.calls import FREELY, Action, Call, Extent, Leave, Refuse, Release, Spill
+from gateway.scheduling.deferred import PutOff
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.demand import Demand, Stretch
-from gateway.scheduling.putoff import PutOff
 from gateway.scheduling.servers import Instance, Servers
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT, Tuning

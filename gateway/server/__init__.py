@@ -13,12 +13,12 @@ from typing import Protocol
 
 from gateway.auth import Callers
 from gateway.config import LimitSettings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
 from gateway.core.held_bytes import HeldBytes
-from gateway.core.tracing import ALL, Sampler, Untraced
+from gateway.core.trace_context import ALL, Sampler, Untraced
 from gateway.core.types import InferenceReply, InferenceRequest
 from gateway.endpoints.connectors import Inspector
 from gateway.server.hosts import Hosts

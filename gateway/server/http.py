@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.auth import Caller
 from gateway.config import LimitSettings
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.errors import (
     BodyTooLarge,
     DeadlineExceeded,
@@ -34,14 +34,14 @@ from gateway.core.types import InferenceReply, InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
 from gateway.protocols.http.exchange import ClosableBytes, Exchange
 from gateway.protocols.http.head import check
-from gateway.server import Services, budget, compression, intake, labels
-from gateway.server.intake import Arrival, Terms
+from gateway.server import Services, compression, intake, labels, latency_budget
+from gateway.server.intake import CallDefaults, RequestContext
 
 _log = logging.getLogger("gateway.protocols.http")
 _IDS = ("x-request-id", "traceparent")
 _LASTING = "/console"  # who looks at it does so for hours, and whatever the settings are
 
-ErrorResponse = Callable[[GatewayError, Arrival], Response]
+ErrorResponse = Callable[[GatewayError, RequestContext], Response]
 """A failure in the shape of one protocol."""
 
 
@@ -62,17 +62,19 @@ class Opening:
         self.caller = caller_of(exchange, services)
         self.lasting = services.callers.lasting  # or who calls is to be asked each time
         self.bare = "content-encoding" not in exchange.headers
-        self._terms: Terms | None = None  # of the model that was asked for last
+        self._terms: CallDefaults | None = None  # of the model that was asked for last
 
-    def terms(self, protocol: WireProtocol, model: CatalogModel) -> Terms:
+    def terms(self, protocol: WireProtocol, model: CatalogModel) -> CallDefaults:
         """Raises RequestRejected, Forbidden."""
         terms = self._terms
         if terms is None or terms.model is not model:
-            self._terms = terms = Terms(self.services, self.caller, self.headers, protocol, model)
+            self._terms = terms = CallDefaults(
+                self.services, self.caller, self.headers, protocol, model
+            )
         return terms
 
     def asked(
-        self, body: bytes, arrival: Arrival
+        self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         """Raises GatewayError."""
         raise NotImplementedError
@@ -88,10 +90,10 @@ Call = Callable[[Exchange], Opening]
 """Looks into the head of one inference call. Raises GatewayError."""
 
 
-def arrival_of(exchange: Exchange, services: Services) -> Arrival:
+def arrival_of(exchange: Exchange, services: Services) -> RequestContext:
     """One for each call, whoever asks first: the answer of a call that fails anywhere says the id
     that its records say."""
-    found: Arrival | None = exchange.arrival
+    found: RequestContext | None = exchange.arrival
     if found is None:
         found = exchange.arrival = intake.arrive(exchange.headers, services)
     return found
@@ -151,7 +153,7 @@ def _reading_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
     stated = headers.get("x-latency-budget-ms")
     if stated is None:
         return limits.default_latency_budget_ms / 1000
-    return budget.from_header_ms(stated, limits.max_latency_budget_ms / 1000)
+    return latency_budget.from_header_ms(stated, limits.max_latency_budget_ms / 1000)
 
 
 class ClosingResponse(Response):

@@ -16,13 +16,14 @@ from operator import methodcaller
 
 from gateway.auth import Caller
 from gateway.config import LimitSettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
 from gateway.core.aliases import is_random
 from gateway.core.deadline import Deadline
 from gateway.core.errors import Forbidden, GatewayError, RequestRejected, Unauthenticated
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.tracing import UNTRACED
+from gateway.core.structs import value
+from gateway.core.trace_context import UNTRACED
 from gateway.core.types import (
     ONPREM_ONLY,
     InferenceRequest,
@@ -34,10 +35,9 @@ from gateway.core.types import (
     WireProtocol,
     Zone,
 )
-from gateway.core.values import value
 from gateway.protocols.oip.datatypes import label
 from gateway.protocols.strictjson import Bounds
-from gateway.server import Services, budget, labels
+from gateway.server import Services, labels, latency_budget
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
@@ -58,7 +58,7 @@ def json_bounds(limits: LimitSettings) -> Bounds:
 
 
 @value
-class Arrival:
+class RequestContext:
     """A call of which only the head has been read."""
 
     request_id: str
@@ -69,7 +69,7 @@ class Arrival:
     recorded_trace: str = ""  # and of its trace id
 
 
-def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
+def arrive(headers: Mapping[str, str], services: Services) -> RequestContext:
     """Ids are taken over in their own forms alone: a UUID, a traceparent. Both have room for a
     number all the same, so aliases of them are recorded (C12), and a trace goes on only where its
     id looks drawn by lot."""
@@ -78,7 +78,7 @@ def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
         ids = ambient.new_trace()
         sampled = sampler.ratio == 1.0 or sampler.samples(ids[:_TRACE_DIGITS])
         own = f"00-{ids}-01" if sampled else f"00-{ids}-00"
-        return Arrival(services.new_id(), own, services.clock())
+        return RequestContext(services.new_id(), own, services.clock())
     given, parent, span = headers.get("x-request-id", ""), headers.get("traceparent", ""), ""
     recorded_id = recorded_trace = ""
     if _UUID.fullmatch(given):
@@ -98,14 +98,14 @@ def arrive(headers: Mapping[str, str], services: Services) -> Arrival:
         ids = ambient.new_trace()
         sampled = sampler.samples(ids[:_TRACE_DIGITS])
     own = f"00-{ids}-01" if sampled else f"00-{ids}-00"  # with a span of this hop
-    return Arrival(given, own, services.clock(), span, recorded_id, recorded_trace)
+    return RequestContext(given, own, services.clock(), span, recorded_id, recorded_trace)
 
 
-def within(outer: Arrival, services: Services) -> Arrival:
+def within(outer: RequestContext, services: Services) -> RequestContext:
     """One of the calls of a stream: its own id, and its span within the stream's."""
     _, trace, span, flags = outer.traceparent.split("-")
     own = f"00-{trace}-{ambient.random_hex(8)}-{flags}"
-    return Arrival(services.new_id(), own, services.clock(), span, "", outer.recorded_trace)
+    return RequestContext(services.new_id(), own, services.clock(), span, "", outer.recorded_trace)
 
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
@@ -113,7 +113,7 @@ def identify(headers: Mapping[str, str], services: Services, names: Sequence[str
     return services.callers.identify(headers.get("authorization", ""), names)
 
 
-class Terms:
+class CallDefaults:
     """What its head, its caller and its model make of a call, whatever stands in its body."""
 
     __slots__ = (
@@ -156,7 +156,7 @@ class Terms:
         self._pseudonymise = caller.pseudonymise and model.pseudonymise
 
     def request(
-        self, arrival: Arrival, payload: Payload, grpc_remaining_s: float | None = None
+        self, arrival: RequestContext, payload: Payload, grpc_remaining_s: float | None = None
     ) -> InferenceRequest:
         """The neutral request. Raises RequestRejected (400), UnknownModel (404)."""
         services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
@@ -203,7 +203,7 @@ class Terms:
 
 def build(
     services: Services,
-    arrival: Arrival,
+    arrival: RequestContext,
     caller: Caller,
     headers: Mapping[str, str],
     protocol: WireProtocol,
@@ -212,7 +212,7 @@ def build(
     grpc_remaining_s: float | None = None,
 ) -> InferenceRequest:
     """The neutral request. Raises RequestRejected (400), Forbidden (403), UnknownModel (404)."""
-    terms = Terms(services, caller, headers, protocol, model)
+    terms = CallDefaults(services, caller, headers, protocol, model)
     return terms.request(arrival, payload, grpc_remaining_s)
 
 
@@ -265,7 +265,7 @@ def _told_where(
     return found
 
 
-def placement_headers(arrival: Arrival, placement: Placement | None) -> dict[str, str]:
+def placement_headers(arrival: RequestContext, placement: Placement | None) -> dict[str, str]:
     """The same as gRPC trailing metadata; or the headers of an answer that is no call's."""
     if placement is None:
         return {"x-request-id": arrival.request_id, "traceparent": arrival.traceparent}
@@ -286,7 +286,7 @@ def more_of(placement: Placement) -> dict[str, str]:
     return told
 
 
-def error_headers(arrival: Arrival, error: GatewayError) -> dict[str, str]:
+def error_headers(arrival: RequestContext, error: GatewayError) -> dict[str, str]:
     told = placement_headers(arrival, None)
     told["x-spillway-reason"] = error.reason  # guard: A1.refusal-reason
     told.update(error.told)
@@ -328,19 +328,19 @@ def _of_parameters_s(call: TensorCall, limits: LimitSettings) -> float:
     stated = call.parameters.get("timeout")
     if stated is None:
         return math.inf
-    return budget.from_v2_timeout_us(stated, limits.max_latency_budget_ms / 1000)
+    return latency_budget.from_v2_timeout_us(stated, limits.max_latency_budget_ms / 1000)
 
 
 def _of_grpc_s(remaining_s: float, limits: LimitSettings) -> float:
-    stated_s = budget.from_grpc_s(remaining_s, limits.max_latency_budget_ms / 1000)
+    stated_s = latency_budget.from_grpc_s(remaining_s, limits.max_latency_budget_ms / 1000)
     return math.inf if stated_s is None else stated_s
 
 
 def _of_headers_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
     max_s = limits.max_latency_budget_ms / 1000
     stated, hinted = headers.get("x-latency-budget-ms"), headers.get("x-stainless-read-timeout")
-    stated_s = math.inf if stated is None else budget.from_header_ms(stated, max_s)
-    hinted_s = None if hinted is None else budget.from_stainless_s(hinted, max_s)
+    stated_s = math.inf if stated is None else latency_budget.from_header_ms(stated, max_s)
+    hinted_s = None if hinted is None else latency_budget.from_stainless_s(hinted, max_s)
     return stated_s if hinted_s is None else min(stated_s, hinted_s)
 
 

@@ -25,7 +25,7 @@ from gateway.protocols.oip import rest
 from gateway.server import Services, intake
 from gateway.server.http import Front, caller_of, exchange_of, read_body, share_of
 from gateway.server.infer_path import infer_path
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 from gateway.server.openai.documents import TASKS, read
 
 OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
@@ -246,7 +246,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
     }
 
 
-def error_response(error: GatewayError, arrival: Arrival) -> Response:
+def error_response(error: GatewayError, arrival: RequestContext) -> Response:
     return Response(
         strictjson.dumps({"error": error.message, "reason": error.reason}),
         error.http_status,

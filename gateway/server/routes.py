@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from gateway.server import Services
 from gateway.server.http import arrival_of, exchange_of
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 
-Answer = Callable[[Request, Arrival], Awaitable[Response]]
+Answer = Callable[[Request, RequestContext], Awaitable[Response]]
 
 
 def endpoint(answer: Answer, services: Services) -> Callable[[Request], Awaitable[Response]]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from gateway.accounting.metrics import Metrics
 from gateway.core.types import Zone
-from gateway.endpoints.place import Place
-from gateway.scheduling.groups import Groups
-from gateway.scheduling.rules.guarded import Guarded
+from gateway.endpoints.state import Place
+from gateway.scheduling.queues import Groups
+from gateway.scheduling.rules.failsafe import Guarded
 
 
 def report(places: Mapping[str, Place]) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ It drives the gateway's own scheduler on a virtual clock. With several gateways 
 servers of the model and decides; the others forward to it, which costs a hop each way.
 
 Where the cloud has a limit or fails, an attempt there may come to nothing. The call then goes where
-`gateway.pipeline.dispatch` would send it: back into the queue as one that does not leave again,
+`gateway.pipeline.dispatcher` would send it: back into the queue as one that does not leave again,
 while it has a try left, a second try is in hand and a server could still make it.
 """
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from gateway.accounting.metrics import Metrics
 from gateway.config import EndpointSettings, ModelSettings, ServedBySettings, Settings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import ServedModel, Zone
+from gateway.endpoints.candidates import price_usd
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.place import Place
-from gateway.endpoints.ways import price_usd
-from gateway.scheduling.groups import Execution, Weights
-from gateway.scheduling.schedulers import new_scheduler, weights
+from gateway.endpoints.state import Place
+from gateway.scheduling.factory import new_scheduler, weights
+from gateway.scheduling.queues import Execution, Weights
 from gateway.simulate.workload import Mode, TraceError, Workload, reckoned
 
 CLOUD: Final = "cloud"

@@ -13,7 +13,7 @@ from gateway.core import ambient
 from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import CloudLatency
-from gateway.scheduling.rules.arrival import RULES, OnArrival
+from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning

@@ -27,7 +27,7 @@ from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import FirstVerdict
 from gateway.classify.text.extract import texts_of
 from gateway.config import ClassifySettings, MemorySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
 from gateway.protocols import strictjson

@@ -25,7 +25,7 @@ from gateway.accounting.ledger.limits import Limits
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import EndpointSettings, ModelSettings, ServedBySettings, Settings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.types import (
@@ -41,10 +41,10 @@ from gateway.core.types import (
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.place import Place
-from gateway.scheduling.group import Turn
+from gateway.endpoints.state import Place
+from gateway.scheduling.factory import new_scheduler, weights
+from gateway.scheduling.queue import Grant
 from gateway.scheduling.routing.policy import Policy
-from gateway.scheduling.schedulers import new_scheduler, weights
 from tests.unit.harness import ScriptedConnector
 
 _AT_ONCE = 16  # in flight
@@ -143,7 +143,7 @@ class Stage:
     def _decide(self, request: InferenceRequest) -> Decision:
         return self.fleet.decide(request, _CLEAR, self.policy)
 
-    async def _enter(self, request: InferenceRequest) -> Turn:
+    async def _enter(self, request: InferenceRequest) -> Grant:
         """A decision, and a turn at a server."""
         fleet, decision = self.fleet, self._decide(request)
         group = fleet.group_of(request)

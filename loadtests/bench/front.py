@@ -20,7 +20,7 @@ import uvloop
 
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
 from gateway.core.types import (
     InferenceReply,

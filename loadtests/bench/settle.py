@@ -55,9 +55,9 @@ from gateway.core.types import (
     WireProtocol,
     Zone,
 )
-from gateway.pipeline.account import Accounts
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.limits import Limits
+from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.rate_limits import Limits
 
 _CALLERS = 64
 _BUDGET_S = 36_000.0

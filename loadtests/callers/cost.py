@@ -31,7 +31,7 @@ from gateway.auth.tokens import IssuerTokens
 from gateway.config import TenantSettings
 from gateway.core import ambient
 from gateway.core.types import InferenceReply, InferenceRequest
-from gateway.pipeline.limits import Limits
+from gateway.pipeline.rate_limits import Limits
 from gateway.server import Services
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve

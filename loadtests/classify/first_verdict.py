@@ -26,7 +26,7 @@ from gateway.classify.gate.gate import Gate
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import FirstVerdict
 from gateway.config import ClassifySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
 

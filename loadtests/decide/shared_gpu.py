@@ -114,7 +114,7 @@ class Gpu:
                 self.running.append(batch)
 
 
-class Lane:
+class ModelState:
     """One model with its queue and its calls."""
 
     def __init__(self, number: int, calls: Workload, scheduler: Scheduler) -> None:
@@ -156,7 +156,7 @@ class Lane:
 
 
 class Simulation:
-    def __init__(self, lanes: Sequence[Lane], world: World, gpu: SharedGpu | None) -> None:
+    def __init__(self, lanes: Sequence[ModelState], world: World, gpu: SharedGpu | None) -> None:
         self.lanes, self._gpu, self._shared = lanes, Gpu(world), gpu
         self._events: list[tuple[float, int, _Event]] = []
         self._order = count()
@@ -202,7 +202,7 @@ class Simulation:
         for at in batch.ids:
             self._do(lane, lane.scheduler.completed(at, now_s), now_s)
 
-    def _do(self, lane: Lane, actions: list[Action], now_s: float) -> None:
+    def _do(self, lane: ModelState, actions: list[Action], now_s: float) -> None:
         for action in actions:
             if isinstance(action, Release):
                 self._send(lane, action, now_s)
@@ -213,7 +213,7 @@ class Simulation:
                 work = float(lane.calls.work[at])
                 self._at(now_s + took_s, partial(_answered_abroad, lane, work, took_s))
 
-    def _send(self, lane: Lane, release: Release, now_s: float) -> None:
+    def _send(self, lane: ModelState, release: Release, now_s: float) -> None:
         work = sum(call.work for call in release.calls)
         needs_s = lane.fixed_s + lane.per_work_s * work
         ids = tuple(int(call.id) for call in release.calls)
@@ -222,20 +222,20 @@ class Simulation:
     def _at(self, when_s: float, event: _Event) -> None:
         heapq.heappush(self._events, (when_s, next(self._order), event))
 
-    def _set_timer(self, lane: Lane, now_s: float) -> None:
+    def _set_timer(self, lane: ModelState, now_s: float) -> None:
         wake_s = lane.scheduler.wake_s
         if wake_s != lane.timer_s:
             lane.timer_s = wake_s
             if wake_s < math.inf:
                 self._at(max(wake_s, now_s), partial(self._wake, lane, wake_s))
 
-    def _wake(self, lane: Lane, meant_s: float, now_s: float) -> None:
+    def _wake(self, lane: ModelState, meant_s: float, now_s: float) -> None:
         if meant_s == lane.timer_s:
             lane.timer_s = math.inf
             self._do(lane, lane.scheduler.tick(now_s), now_s)
 
 
-def _answered_abroad(lane: Lane, work: float, took_s: float, now_s: float) -> None:
+def _answered_abroad(lane: ModelState, work: float, took_s: float, now_s: float) -> None:
     lane.cloud.observe(work, took_s)
 
 
@@ -304,7 +304,7 @@ def study(
         model = BatchModel(mode.fixed_s, mode.per_work_s)
         gpus = None if gpu is None else {_SERVER: gpu}
         scheduler = Scheduler({_SERVER: model}, mode.max_batch, gpus=gpus)
-        lanes.append(Lane(number, one, scheduler))
+        lanes.append(ModelState(number, one, scheduler))
     Simulation(lanes, world, gpu).run()
     met = np.concatenate([lane.met for lane in lanes])
     restricted = np.concatenate([one.restricted for one in calls])

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gateway.core import garbage
+from gateway.core import gc_tuning
 from loadtests.fuzz.confirm import confirm
 from loadtests.fuzz.families import FAMILIES
 from loadtests.fuzz.inputs import MOST_BYTES, Input
@@ -33,7 +33,7 @@ def searched(given: argparse.Namespace, scratch: Path) -> Search:
             if search.tried >= _WARMING * len(search.families):
                 break
         search.tried = 0
-        garbage.settled_anew()
+        gc_tuning.settled_anew()
         began_s = shown_s = time.monotonic()
         for each in search.inputs():
             search.learn(each, subject.cost(each))

@@ -127,7 +127,11 @@ def message(content: bytes, compressed: int = 0) -> bytes:
 def _message(chance: random.Random, keyed: bool) -> bytes:
     content = _content(chance)
     if chance.random() < 0.3:
-        packed = gzip.compress(content, 9) if chance.random() < 0.7 else zlib.compress(content, 9)
+        packed = (
+            gzip.compress(content, 9, mtime=0)
+            if chance.random() < 0.7
+            else zlib.compress(content, 9)
+        )
         return message(packed, 1)
     return message(content)
 

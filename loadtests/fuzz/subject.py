@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.app.app import Gateway
+from gateway.app.gateway import Gateway
 from gateway.config.reading import parse
-from gateway.core import garbage
+from gateway.core import gc_tuning
 from loadtests.fuzz.families import FAMILIES
 from loadtests.fuzz.http2_inputs import KEY
 from loadtests.fuzz.inputs import Input
@@ -263,7 +263,7 @@ def running(scratch: Path) -> Iterator[Subject]:
         begun.wait(60)
         if not ready:
             raise RuntimeError("the gateway did not start")
-        garbage.settled()  # as `spillway serve` has it
+        gc_tuning.settled()  # as `spillway serve` has it
         yield ready[0]
     finally:
         if ready:

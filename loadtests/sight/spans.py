@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from statistics import median
 
-from gateway.core.tracing import UNTRACED, Trace, Untraced
+from gateway.core.trace_context import UNTRACED, Trace, Untraced
 from gateway.core.types import InferenceRequest
 from tests.unit.harness import Rig, now_s, onprem, request, run
 

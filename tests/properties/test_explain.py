@@ -17,7 +17,7 @@ from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import LimitSettings, QueueSettings
 from gateway.core.errors import GatewayError
 from gateway.core.types import Decision, InferenceRequest, Quota
-from gateway.pipeline.account import CallAccount
+from gateway.pipeline.call_account import CallAccount
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     Plan,

@@ -14,7 +14,7 @@ from gateway.protocols.http2.exchange import ANSWER
 from gateway.protocols.http2.hpack import TABLE_BYTES, Encoder
 from gateway.server import intake
 from gateway.server.grpc import calls as grpc_calls
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 
 words = st.text("abc-_.0", min_size=1, max_size=40)
 placements = st.builds(
@@ -29,7 +29,7 @@ placements = st.builds(
     st.dictionaries(st.sampled_from(["x-ratelimit-limit-requests", "x-other"]), words, max_size=2),
 )
 arrivals = st.builds(
-    Arrival,
+    RequestContext,
     st.one_of(st.uuids().map(str), words),
     st.integers(0, (1 << 128) - 1).map(lambda trace: f"00-{trace:032x}-{trace % 7:016x}-01"),
     st.floats(0, 1, allow_nan=False),
@@ -38,7 +38,7 @@ arrivals = st.builds(
 
 @given(st.lists(st.tuples(arrivals, placements), max_size=12), st.sampled_from([0, 200, 1 << 16]))
 def test_an_answer_over_grpc_tells_what_one_over_http_does(
-    calls: list[tuple[Arrival, Placement]], table_bytes: int
+    calls: list[tuple[RequestContext, Placement]], table_bytes: int
 ) -> None:
     """Written one after the other over one connection, among other blocks."""
     writing, reading = Encoder(table_bytes), hpack.Decoder()

@@ -30,7 +30,7 @@ from gateway.core.types import (
     TensorCall,
     WireProtocol,
 )
-from gateway.pipeline.account import Accounts
+from gateway.pipeline.call_account import Accounts
 from tests.unit.harness import MemoryLog
 
 METRICS = Metrics()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
-from gateway.scheduling.rules.arrival import RULES, OnArrival
+from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 

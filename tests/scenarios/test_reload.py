@@ -22,15 +22,15 @@ import pytest
 import tritonclient.grpc as triton
 import yaml
 
-from gateway.app.app import Gateway
-from gateway.app.core import Core
-from gateway.app.site import Site
+from gateway.app.endpoint_set import Site
+from gateway.app.gateway import Gateway
+from gateway.app.generation import Core
 from gateway.auth import Callers
 from gateway.config import Settings, parse
 from gateway.core.errors import SpillClosed
 from gateway.demo.cloud.process import SimulatedCloud
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.place import Place
+from gateway.endpoints.state import Place
 from gateway.pipeline.pipeline import Pipeline
 from tests.live import LiveGateway, LoopThread, descendants, serving, settings, simulated_cloud
 from tests.live import wait_until as until

@@ -19,7 +19,7 @@ from gateway.accounting.ledger.store import Store
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
-from gateway.app.assembly import shadows
+from gateway.app.factories import shadows
 from gateway.config import (
     EndpointSettings,
     LimitSettings,
@@ -27,26 +27,26 @@ from gateway.config import (
     RoutingSettings,
     ShadowSettings,
 )
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.types import Endpoint, Payload, ServedModel, Zone
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.health.canaries import CanaryDoors
-from gateway.endpoints.health.tending import Tending
-from gateway.endpoints.place import Place
-from gateway.endpoints.watch import Watch
-from gateway.pipeline.account import Accounts
+from gateway.endpoints.health.canary_requests import CanaryDoors
+from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.prober import Watch
+from gateway.endpoints.state import Place
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.dispatch import Dispatcher
+from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.retries import RetryBudget
-from gateway.pipeline.shadows.shadows import Shadows
-from gateway.scheduling.groups import Execution
+from gateway.pipeline.shadow.shadows import Shadows
+from gateway.scheduling.factory import new_scheduler, weights
+from gateway.scheduling.queues import Execution
 from gateway.scheduling.routing.policy import Policy
-from gateway.scheduling.schedulers import new_scheduler, weights
 from tests.simulation.classifier import SimulatedClassifier
 from tests.simulation.endpoints import CANARY, SimulatedEndpoint
 from tests.simulation.plan import MODELS, EndpointPlan, WorldPlan

@@ -19,7 +19,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import GatewayError, InternalError, UpstreamUnreachable
 from gateway.core.types import (
     Frame,

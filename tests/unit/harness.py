@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.accounting.spill import SpillControl
-from gateway.app.assembly import shadows
+from gateway.app.factories import shadows
 from gateway.config import EndpointSettings, LimitSettings, QueueSettings, RoutingSettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
 from gateway.core.errors import UpstreamRefused as Refused
@@ -48,15 +48,15 @@ from gateway.core.types import (
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.place import Place
-from gateway.pipeline.account import Accounts
+from gateway.endpoints.state import Place
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.dispatch import Dispatcher
-from gateway.pipeline.limits import Limits
+from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.pipeline import Classifier, Pipeline
+from gateway.pipeline.rate_limits import Limits
 from gateway.pipeline.retries import RetryBudget
+from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
-from gateway.scheduling.schedulers import new_scheduler, weights
 
 T = TypeVar("T")
 MODEL = "m"

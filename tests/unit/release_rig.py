@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from tritonclient.grpc import service_pb2
 
-from gateway.app.app import Gateway
+from gateway.app.gateway import Gateway
 from gateway.config.reading import parse
 from gateway.core.types import InferenceRequest
 from tests.unit.backends import wire_rig

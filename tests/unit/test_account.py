@@ -29,7 +29,7 @@ from gateway.core.types import (
     Sensitivity,
     Zone,
 )
-from gateway.pipeline.account import Accounts, CallAccount, _rounded
+from gateway.pipeline.call_account import Accounts, CallAccount, _rounded
 from gateway.protocols import strictjson
 from tests.unit.harness import MemoryLog, now_s, request, run
 

@@ -94,9 +94,9 @@ PURE = (
     "core.types",
     "core.errors",
     "scheduling",
-    "server.budget",
+    "server.latency_budget",
 )
-WAITING = ("scheduling.group", "scheduling.groups", "scheduling.schedulers")
+WAITING = ("scheduling.queue", "scheduling.queues", "scheduling.factory")
 """The queues, whose callers wait: the only part of scheduling that is not pure."""
 
 
@@ -243,7 +243,7 @@ def test_only_the_composition_root_makes_doors_to_endpoints() -> None:
     """Whoever could wrap a connector in a door of the wrong zone could send a call past both
     guards; the one who does it is the one who reads the zone from the settings."""
     makers = {"endpoints.connectors.egress", REGISTRY}
-    assert {i.importer for i in IMPORTS if i.imported in makers} == {"app.site"}
+    assert {i.importer for i in IMPORTS if i.imported in makers} == {"app.endpoint_set"}
 
 
 def test_nothing_but_its_command_knows_the_demo() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.types import ServedModel, Zone
-from gateway.endpoints.health.canaries import CanaryDoors
+from gateway.endpoints.health.canary_requests import CanaryDoors
 from tests.unit.harness import (
     FAILS,
     MODEL,

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from gateway.core.errors import InvalidBudget
-from gateway.server import budget
+from gateway.server import latency_budget
 
 MAX_S = 60.0
 
@@ -17,7 +17,7 @@ MAX_S = 60.0
     [("250", 0.25), ("0.5", 0.0005), (" 1000 ", 1.0), ("1e3", 1.0), ("60000", 60.0), ("+5", 0.005)],
 )
 def test_the_header_is_in_milliseconds(raw: str, seconds: float) -> None:
-    assert budget.from_header_ms(raw, MAX_S) == pytest.approx(seconds)
+    assert latency_budget.from_header_ms(raw, MAX_S) == pytest.approx(seconds)
 
 
 NONSENSE = [
@@ -30,7 +30,7 @@ NONSENSE = [
 @pytest.mark.parametrize("raw", [*NONSENSE, "60001", "1e30"])
 def test_a_header_that_makes_no_sense_is_refused(raw: str) -> None:
     with pytest.raises(InvalidBudget) as caught:
-        budget.from_header_ms(raw, MAX_S)
+        latency_budget.from_header_ms(raw, MAX_S)
     assert caught.value.http_status == 400
     assert caught.value.grpc_status == "INVALID_ARGUMENT"
     assert "x-latency-budget-ms" in caught.value.message
@@ -40,7 +40,7 @@ def test_a_header_that_makes_no_sense_is_refused(raw: str) -> None:
     ("raw", "seconds"), [(250_000, 0.25), ("250000", 0.25), (1, 1e-6), (60_000_000, 60.0)]
 )
 def test_the_v2_parameter_is_in_microseconds(raw: int | str, seconds: float) -> None:
-    assert budget.from_v2_timeout_us(raw, MAX_S) == pytest.approx(seconds)
+    assert latency_budget.from_v2_timeout_us(raw, MAX_S) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_the_v2_parameter_is_in_microseconds(raw: int | str, seconds: float) -> 
 )
 def test_a_v2_parameter_that_makes_no_sense_is_refused(raw: int | float | str | bool) -> None:
     with pytest.raises(InvalidBudget) as caught:
-        budget.from_v2_timeout_us(raw, MAX_S)
+        latency_budget.from_v2_timeout_us(raw, MAX_S)
     assert "timeout" in caught.value.message
 
 
 @pytest.mark.parametrize("raw", NONSENSE)
 def test_no_refusal_repeats_what_was_sent(raw: str) -> None:
     marked = f"{raw}MARKER"
-    for read in (budget.from_header_ms, budget.from_v2_timeout_us):
+    for read in (latency_budget.from_header_ms, latency_budget.from_v2_timeout_us):
         with pytest.raises(InvalidBudget) as caught:
             read(marked, MAX_S)
         assert "MARKER" not in caught.value.message
@@ -70,7 +70,7 @@ def test_no_refusal_repeats_what_was_sent(raw: str) -> None:
     ],
 )  # fmt: skip
 def test_a_hint_of_an_sdk_is_cut_to_the_maximum_or_ignored(raw: str, seconds: float | None) -> None:
-    assert budget.from_stainless_s(raw, MAX_S) == seconds
+    assert latency_budget.from_stainless_s(raw, MAX_S) == seconds
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_a_hint_of_an_sdk_is_cut_to_the_maximum_or_ignored(raw: str, seconds: fl
 def test_the_deadline_of_grpc_is_cut_to_the_maximum_and_may_have_passed(
     remaining_s: float | None, seconds: float | None
 ) -> None:
-    assert budget.from_grpc_s(remaining_s, MAX_S) == seconds
+    assert latency_budget.from_grpc_s(remaining_s, MAX_S) == seconds

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from gateway import config
 from gateway.auth import ANYONE, Callers
 from gateway.config import KeySettings, TenantSettings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.errors import RequestRejected, Unauthenticated
 from gateway.core.types import (
     EVERYWHERE,

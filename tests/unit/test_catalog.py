@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway import config
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.errors import UnknownModel
 
 TEXT = """\

@@ -12,11 +12,11 @@ from tritonclient.grpc import service_pb2
 from gateway.classify.classifier import Classifier
 from gateway.classify.text.extract import UNKNOWN_TENSORS
 from gateway.config import ClassifySettings
-from gateway.config.catalog import Catalog, CatalogModel, TensorNames
+from gateway.config.model_catalog import Catalog, CatalogModel, TensorNames
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import Classification, Endpoint, ServedModel, Tensor, TensorCall, Zone
-from gateway.endpoints.census import ServerCensus
-from gateway.endpoints.watch import Watch
+from gateway.endpoints.model_discovery import ServerCensus
+from gateway.endpoints.prober import Watch
 from tests.unit.classify.conftest import make_request
 from tests.unit.harness import Rig, cloud, onprem
 

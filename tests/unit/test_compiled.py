@@ -35,7 +35,7 @@ MODULES: list[str] = PROJECT["tool"]["spillway"]["compiled"]["modules"]
 KEYWORDS = {"_thread", "thread"}  # an attribute of this name would be one of C's words
 VALUES = '''
 from dataclasses import field
-from gateway.core.values import value
+from gateway.core.structs import value
 
 
 @value
@@ -126,7 +126,8 @@ def waits(node: ast.AST) -> list[Any]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_nothing_waits_while_it_handles_an_exception(name: str) -> None:
-    """mypyc 2.4 does not keep apart what several coroutines handle (`gateway/core/kept.py`)."""
+    """mypyc 2.4 does not keep apart what several coroutines handle
+    (`gateway/core/deferred_error.py`)."""
     assert handled_while_waiting(ast.parse(source(name).read_text())) == []
 
 

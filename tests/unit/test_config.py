@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway import config
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.types import Spill, Zone
 from tests.unit.settings_text import GOOD, changed, refusal
 

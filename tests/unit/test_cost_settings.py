@@ -9,7 +9,7 @@ import pytest
 from gateway import config
 from gateway.accounting.pricing import nano
 from gateway.accounting.pricing.tariff import tariff
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from tests.unit.settings_text import GOOD, changed, refusal
 
 _OUT = "      - endpoint: out\n        model: gpt-4.1\n        substitute: true\n"

@@ -16,11 +16,11 @@ from gateway.accounting.records import RecordUnwritable
 from gateway.classify import ScanFailed
 from gateway.classify.names.local import ReaderThread
 from gateway.config import QueueSettings
+from gateway.core.deferred_error import Kept, released
 from gateway.core.errors import UpstreamFailed
-from gateway.core.kept import Kept, released
 from gateway.core.types import InferenceRequest
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
-from gateway.pipeline.hedge import hedged
+from gateway.pipeline.hedging import hedged
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.grpc_rig import key, running_front
 from tests.unit.harness import (
@@ -288,9 +288,9 @@ _BESIDE_CALLS = (
     "simulate/",
 )
 _NOT_OF_CALLS = {
-    ("scheduling/schedulers.py", "exc"),  # a scheduler that is to fail
+    ("scheduling/factory.py", "exc"),  # a scheduler that is to fail
     ("classify/scan_workers/pool.py", "failure"),  # no scanner starts
-    ("accounting/audit/keeper.py", "exc"),  # of records
+    ("accounting/audit/writer_thread.py", "exc"),  # of records
     ("endpoints/batch_rows/row_trials.py", "exc"),
 }
 

@@ -44,8 +44,8 @@ from gateway.classify.pseudonyms.pseudonymiser import PSEUDONYMISED
 from gateway.classify.text import extract
 from gateway.core.errors import GatewayError
 from gateway.core.types import EVERYWHERE, PUBLIC_MODEL, Attempt, Endpoint, Outcome, Zone
-from gateway.pipeline.account import Accounts
-from gateway.pipeline.shadows import comparison
+from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.shadow import comparison
 from gateway.server import ops
 from gateway.server.kserve import front as kserve
 from gateway.server.openai import errors as openai_errors
@@ -268,7 +268,7 @@ def error_codes() -> set[str]:
                     and isinstance(k.value, ast.Constant)
                     and isinstance(k.value.value, str)
                 }
-    found |= returned("endpoints/place.py", "unavailable_why")  # given by the code that dispatches
+    found |= returned("endpoints/state.py", "unavailable_why")  # given by the code that dispatches
     found |= returned("accounting/spill/budget.py", "__init__") | returned(
         "accounting/spill/control.py", "_stopped"
     )
@@ -318,7 +318,7 @@ def codes_of(section: str) -> set[str]:
 
 def test_every_code_of_a_placement_is_documented() -> None:
     assert "failover" in strings("pipeline/pipeline.py")
-    queues = ("scheduling/scheduler.py", "scheduling/rules/arrival.py", "scheduling/group.py")
+    queues = ("scheduling/scheduler.py", "scheduling/rules/baselines.py", "scheduling/queue.py")
     leaving = {s for module in queues for s in strings(module) if s.startswith("spill_")}
     assert codes_of("Why a call was placed where it was") == (
         returned("scheduling/routing/policy.py", "_reason") | leaving | {"failover"}
@@ -329,7 +329,7 @@ def test_every_veto_is_documented() -> None:
     vetoes = returned("scheduling/routing/filters.py") | returned(
         "scheduling/routing/policy.py", "_filter"
     )
-    vetoes |= returned("endpoints/place.py", "unavailable_why")
+    vetoes |= returned("endpoints/state.py", "unavailable_why")
     vetoes |= returned("accounting/spill/budget.py", "closed") | returned(
         "accounting/spill/control.py", "closed"
     )

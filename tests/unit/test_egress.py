@@ -14,7 +14,7 @@ import pytest
 
 import gateway
 from gateway.core.errors import EgressForbidden
-from gateway.core.tracing import Untraced
+from gateway.core.trace_context import Untraced
 from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,

@@ -33,6 +33,7 @@ from gateway.endpoints.triton.server import (
     TritonOptions,
     TritonServer,
 )
+from tests.live import wait_until
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
 
@@ -219,6 +220,7 @@ GATEWAY = """
 import asyncio, sys
 from pathlib import Path
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from tests.live import wait_until
 
 async def main():
     options = TritonOptions(repositories=(Path(sys.argv[1]),), models=("simple",), stop_grace_s=1)
@@ -310,8 +312,16 @@ def test_the_server_listens_on_the_loopback_alone_and_knows_no_secrets(
             for environment in environments(pid(server)):
                 assert b"CLOUD_API_KEY" not in environment
                 assert b"HTTPS_PROXY" not in environment
-            listening = listeners()
-            for port in (server.ports.http, server.ports.grpc, server.ports.metrics):
+            ports = {server.ports.http, server.ports.grpc, server.ports.metrics}
+            listening: dict[int, set[str]] = {}
+
+            def all_listen() -> bool:
+                listening.update(listeners())
+                return ports <= listening.keys()
+
+            # The system's table is read in pieces: what opens or closes meanwhile can hide a line.
+            wait_until(all_listen, 60.0)
+            for port in ports:
                 assert listening[port] <= {"0100007F", "0000000000000000FFFF00000100007F"}
 
     asyncio.run(scenario())

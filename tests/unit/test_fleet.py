@@ -20,11 +20,11 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.types import EndpointState, ServedModel
-from gateway.endpoints.place import Place
-from gateway.endpoints.watch import Watch
-from gateway.endpoints.ways import price_usd
+from gateway.endpoints.candidates import price_usd
+from gateway.endpoints.prober import Watch
+from gateway.endpoints.state import Place
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.groups import Execution
+from gateway.scheduling.queues import Execution
 from gateway.server import status
 from tests.unit.harness import (
     MODEL,

@@ -12,7 +12,7 @@ from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, Saturated
 from gateway.scheduling.calls import Action, Call, Leave, Spill
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
-from gateway.scheduling.group import NoServer, ServerGroup, ServerNow, Spilled, Surroundings, Turn
+from gateway.scheduling.queue import Grant, ModelQueue, NoServer, ServerNow, Spilled, Surroundings
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 from tests.unit.harness import now_s, run
@@ -46,7 +46,7 @@ class Queue:
         self.scheduler = Scheduler(
             {name: model() for name in names}, batch, Tuning(max_waiting=max_waiting)
         )
-        self.group = ServerGroup(self.scheduler, self.around.look, now_s)
+        self.group = ModelQueue(self.scheduler, self.around.look, now_s)
         self.served: list[str] = []
 
     def call(
@@ -64,7 +64,7 @@ class Queue:
             cloud=Tail(0.01) if clear else None, later_s=later_s, avoid=avoid,
         )  # fmt: skip
 
-    async def enter(self, call: Call) -> Turn:
+    async def enter(self, call: Call) -> Grant:
         turn = await self.group.enter(call, Deadline(call.deadline_s, now_s))
         self.served.append(str(call.id))
         return turn
@@ -74,7 +74,7 @@ class Queue:
         await asyncio.sleep(BATCH_S)
         turn.release(answered=True)
 
-    def queued(self, *calls: Call) -> list[asyncio.Task[Turn]]:
+    def queued(self, *calls: Call) -> list[asyncio.Task[Grant]]:
         return [asyncio.create_task(self.enter(call)) for call in calls]
 
     @property

@@ -13,12 +13,12 @@ from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
 from gateway.scheduling.calls import Leave, Scheduling
 from gateway.scheduling.estimates.batches import _COLD_CAUTION, BatchModel
-from gateway.scheduling.group import ServerNow, Surroundings
-from gateway.scheduling.groups import Abroad, Execution, Groups, Prior, Weights
-from gateway.scheduling.rules.arrival import RULES, OnArrival
-from gateway.scheduling.rules.guarded import Guarded
+from gateway.scheduling.factory import new_scheduler, weights
+from gateway.scheduling.queue import ServerNow, Surroundings
+from gateway.scheduling.queues import Abroad, Execution, Groups, Prior, Weights
+from gateway.scheduling.rules.baselines import RULES, OnArrival
+from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.schedulers import new_scheduler, weights
 from gateway.scheduling.sharing import SharedGpu
 from tests.unit.harness import MODEL, now_s, request, run
 

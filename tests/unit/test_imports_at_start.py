@@ -39,7 +39,7 @@ _SCANNING = """
 import sys
 from types import ModuleType
 from gateway.classify.scan_workers import frames, worker
-from gateway.core.lazily import put_off
+from gateway.core.lazy_imports import put_off
 
 put_off(*worker._SELDOM)
 with open(sys.argv[1], "rb") as told:
@@ -80,7 +80,7 @@ def test_a_gateway_without_models_imports_none_of_what_others_need(
     settings: Path, tmp_path: Path
 ) -> None:
     there = _modules(_SERVING, settings, tmp_path / "ready.json")
-    assert {"gateway.app.app", "gateway.classify.gate.gate"} <= there
+    assert {"gateway.app.gateway", "gateway.classify.gate.gate"} <= there
     unwanted = {
         # libraries
         *("numpy", "onnxruntime", "presidio_analyzer", "presidio_anonymizer", "phonenumbers"),
@@ -98,7 +98,7 @@ def test_a_gateway_without_models_imports_none_of_what_others_need(
             "gateway.classify.pseudonyms",
             "gateway.cluster.workers.worker",
         ),
-        *("gateway.cluster.workers.parent", "gateway.pipeline.shadows.shadow"),
+        *("gateway.cluster.workers.parent", "gateway.pipeline.shadow.shadow"),
         # other commands
         *("gateway.demo", "gateway.simulate", "gateway.app.imports", "gateway.app.top"),
     }

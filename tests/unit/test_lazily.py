@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.lazily import put_off
+from gateway.core.lazy_imports import put_off
 
 
 @pytest.fixture
@@ -49,15 +49,15 @@ def test_what_is_there_or_is_missing_is_left_alone() -> None:
 
 
 def test_serving_imports_no_http_client_and_no_arrays_before_they_are_used() -> None:
-    """`gateway.app.app` and all that it imports say `import httpx` and `import numpy` alone."""
+    """`gateway.app.gateway` and all that it imports say `import httpx` and `import numpy` alone."""
     found = subprocess.run(
         [
             *(sys.executable, "-c"),
             "import sys; from gateway.cli.serve import _SELDOM, _CLIENTS;"
             "from gateway.classify.scan_workers.deferred import deferred;"
-            "from gateway.core.lazily import put_off;"
+            "from gateway.core.lazy_imports import put_off;"
             "put_off(*_SELDOM); d = deferred(_CLIENTS); d.__enter__(); import tritonclient.grpc;"
-            "d.__exit__(None, None, None); import gateway.app.app;"
+            "d.__exit__(None, None, None); import gateway.app.gateway;"
             "print(*(m for m in ('httpx._client', 'numpy.core', 'numpy._core', 'rich',"
             " 'onnxruntime', 'presidio_analyzer') if m in sys.modules))",
         ],

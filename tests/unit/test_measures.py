@@ -22,7 +22,7 @@ from gateway.core.types import (
     WireProtocol,
     Zone,
 )
-from gateway.pipeline.account import Accounts, CallAccount
+from gateway.pipeline.call_account import Accounts, CallAccount
 from tests.unit.harness import MemoryLog
 
 SERVED = Attempt("gpu", Zone.ONPREM, ONPREM_ONLY, "served", 0.1, 0.2)

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.app.assembly import policy, spill_control, spill_limits, spill_stop
+from gateway.app.factories import policy, spill_control, spill_limits, spill_stop
 from gateway.config import QueueSettings, RoutingSettings, Settings
 from gateway.core.errors import EgressForbidden, SpillClosed
 from gateway.core.types import Zone
-from gateway.scheduling.group import Spilled
+from gateway.scheduling.queue import Spilled
 from tests.unit.harness import (
     BUSY,
     EMPTY,

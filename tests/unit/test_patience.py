@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.core import patience
+from gateway.core import timeouts
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ class Timers:
 
 
 async def test_a_wait_ends_at_its_time() -> None:
-    with pytest.raises(TimeoutError), patience.within(0.02):
+    with pytest.raises(TimeoutError), timeouts.within(0.02):
         await asyncio.sleep(10)
     await asyncio.sleep(0)  # no cancellation is left behind
 
@@ -41,38 +41,38 @@ async def test_a_wait_ends_at_its_time() -> None:
 async def test_a_wait_can_be_given_the_time_at_which_it_ends() -> None:
     loop = asyncio.get_running_loop()
     at_s = loop.time() + 0.02
-    with pytest.raises(TimeoutError), patience.until(at_s):
+    with pytest.raises(TimeoutError), timeouts.until(at_s):
         await asyncio.sleep(10)
     assert loop.time() >= at_s - 0.002
 
 
 async def test_a_time_that_has_passed_ends_the_wait_at_once() -> None:
-    with pytest.raises(TimeoutError), patience.within(-1.0):
+    with pytest.raises(TimeoutError), timeouts.within(-1.0):
         await asyncio.sleep(10)
 
 
 async def test_what_does_not_wait_is_not_disturbed() -> None:
-    with patience.within(-1.0):
+    with timeouts.within(-1.0):
         found = 1
     await asyncio.sleep(0.01)
     assert found == 1
 
 
 async def test_waits_one_after_the_other_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_home", None)  # no timer of a test before, in the same loop
+    monkeypatch.setattr(timeouts, "_home", None)  # no timer of a test before, in the same loop
     timers = Timers(asyncio.get_running_loop(), monkeypatch)
     for later in range(100):
-        with patience.within(30 + later):
+        with timeouts.within(30 + later):
             await asyncio.sleep(0)
     assert timers.set == 1
 
 
 async def test_a_timer_of_an_earlier_wait_ends_no_later_one() -> None:
-    with patience.within(0.02):
+    with timeouts.within(0.02):
         await asyncio.sleep(0)
-    with patience.within(0.2):
+    with timeouts.within(0.2):
         await asyncio.sleep(0.08)
-    with pytest.raises(TimeoutError), patience.within(0.02):
+    with pytest.raises(TimeoutError), timeouts.within(0.02):
         await asyncio.sleep(10)
 
 
@@ -80,16 +80,16 @@ async def test_waits_within_waits_end_each_at_its_own_time() -> None:
     ended = []
 
     async def inner_first() -> None:
-        with patience.within(0.05):
+        with timeouts.within(0.05):
             try:
-                with patience.within(0.01):
+                with timeouts.within(0.01):
                     await asyncio.sleep(10)
             except TimeoutError:
                 ended.append("inner")
             await asyncio.sleep(10)
 
     async def outer_first() -> None:
-        with patience.within(0.01), patience.within(10):
+        with timeouts.within(0.01), timeouts.within(10):
             await asyncio.sleep(10)
 
     for wait in (inner_first, outer_first):
@@ -102,13 +102,13 @@ async def test_a_wait_can_be_ended_sooner_and_later() -> None:
     loop = asyncio.get_running_loop()
 
     async def sooner() -> None:
-        with patience.within(30) as limit:
+        with timeouts.within(30) as limit:
             loop.call_later(0.01, lambda: limit.reschedule(loop.time()))
             await asyncio.sleep(10)
 
     with pytest.raises(TimeoutError):
         await sooner()
-    with patience.within(0.02) as limit:
+    with timeouts.within(0.02) as limit:
         limit.reschedule(loop.time() + 30)
         assert limit.when() > loop.time() + 20
         await asyncio.sleep(0.06)
@@ -117,7 +117,7 @@ async def test_a_wait_can_be_ended_sooner_and_later() -> None:
 
 async def test_a_cancellation_from_elsewhere_stays_one() -> None:
     async def wait() -> None:
-        with patience.within(10):
+        with timeouts.within(10):
             await asyncio.sleep(10)
 
     task = asyncio.create_task(wait())
@@ -129,7 +129,7 @@ async def test_a_cancellation_from_elsewhere_stays_one() -> None:
 
 async def test_a_cancellation_that_comes_with_the_end_wins() -> None:
     async def wait() -> None:
-        with patience.within(0.02) as limit:
+        with timeouts.within(0.02) as limit:
             try:
                 await asyncio.sleep(10)
             except asyncio.CancelledError:
@@ -144,7 +144,7 @@ async def test_a_cancellation_that_comes_with_the_end_wins() -> None:
 
 async def test_an_error_of_its_own_goes_through() -> None:
     async def fail() -> None:
-        with patience.within(0.01):
+        with timeouts.within(0.01):
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(10)
             raise ValueError("mine")
@@ -156,7 +156,7 @@ async def test_an_error_of_its_own_goes_through() -> None:
 async def test_many_wait_side_by_side() -> None:
     async def wait(seconds: float) -> bool:
         try:
-            with patience.within(seconds):
+            with timeouts.within(seconds):
                 await asyncio.sleep(0.15)
         except TimeoutError:
             return True
@@ -168,7 +168,7 @@ async def test_many_wait_side_by_side() -> None:
 
 def test_each_loop_has_its_own() -> None:
     async def wait() -> None:
-        with patience.within(5):
+        with timeouts.within(5):
             await asyncio.sleep(0)
 
     for _ in range(3):
@@ -182,7 +182,7 @@ def test_only_a_task_can_be_patient() -> None:
 
         def outside() -> None:
             try:
-                with patience.within(1):
+                with timeouts.within(1):
                     failed.set_result(None)
             except RuntimeError as exc:
                 failed.set_exception(exc)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.config import premises
+from gateway.config import external_addresses
 
 OUTSIDE = [
     "api.openai.com",
@@ -68,12 +68,12 @@ INSIDE = [
 
 @pytest.mark.parametrize("host", OUTSIDE)
 def test_what_could_be_outside_is_told(host: str) -> None:
-    assert premises.could_be_outside(host)
+    assert external_addresses.could_be_outside(host)
 
 
 @pytest.mark.parametrize("host", INSIDE)
 def test_a_private_name_or_address_is_inside(host: str) -> None:
-    assert not premises.could_be_outside(host)
+    assert not external_addresses.could_be_outside(host)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_private_name_or_address_is_inside(host: str) -> None:
     ],
 )
 def test_the_host_of_a_plain_url_is_read(url: str, host: str) -> None:
-    assert premises.host_of_url(url) == host
+    assert external_addresses.host_of_url(url) == host
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_the_host_of_a_plain_url_is_read(url: str, host: str) -> None:
 )
 def test_a_url_whose_host_programs_could_read_differently_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"must|[Pp]ort|IPv"):
-        premises.host_of_url(url)
+        external_addresses.host_of_url(url)
 
 
 def test_credentials_in_a_url_are_not_repeated_in_the_refusal() -> None:
     with pytest.raises(ValueError, match="user name") as caught:
-        premises.host_of_url("http://user:hunter2@gpu-1/")
+        external_addresses.host_of_url("http://user:hunter2@gpu-1/")
     assert "hunter2" not in str(caught.value)
 
 
@@ -135,7 +135,7 @@ def test_credentials_in_a_url_are_not_repeated_in_the_refusal() -> None:
     [("gpu-1:8001", "gpu-1"), ("10.0.0.1:8001", "10.0.0.1"), ("[fd00::7]:8001", "fd00::7")],
 )
 def test_the_host_of_a_grpc_target_is_read(target: str, host: str) -> None:
-    assert premises.host_of_target(target) == host
+    assert external_addresses.host_of_target(target) == host
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_host_of_a_grpc_target_is_read(target: str, host: str) -> None:
 )
 def test_grpcs_other_ways_to_name_a_server_are_refused(target: str) -> None:
     with pytest.raises(ValueError, match=r"must|[Pp]ort"):
-        premises.host_of_target(target)
+        external_addresses.host_of_target(target)
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_grpcs_other_ways_to_name_a_server_are_refused(target: str) -> None:
     ],
 )  # fmt: skip
 def test_only_the_loopback_is_loopback(host: str, loopback: bool) -> None:
-    assert premises.is_loopback(host) is loopback
+    assert external_addresses.is_loopback(host) is loopback

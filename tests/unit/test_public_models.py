@@ -11,7 +11,7 @@ import pytest
 
 from gateway import config
 from gateway.__main__ import main
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.types import (
     ONPREM_ONLY,
     PUBLIC_MODEL,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.accounting.metrics import Metrics
-from gateway.app.reloading import Reloading, SettingsFile
+from gateway.app.reload import Reloading, SettingsFile
 from gateway.classify import ScannerUnfit
 from gateway.config import Settings, load, parse
 from gateway.config.changes import changed, needs_restart

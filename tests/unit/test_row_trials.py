@@ -12,7 +12,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import (
     DeadlineExceeded,
     GatewayError,
@@ -25,10 +25,10 @@ from gateway.core.errors import (
 from gateway.core.types import Endpoint, InferenceRequest, OneFrame, ServedModel, TensorCall, Zone
 from gateway.endpoints.batch_rows.row_trials import Array, decoded, encoded, rows_of
 from gateway.endpoints.batch_rows.rows import Input
-from gateway.endpoints.census import ServerCensus
+from gateway.endpoints.model_discovery import ServerCensus
 from gateway.protocols.oip.grpc import encode_response
 from gateway.protocols.oip.reply import TensorReply
-from gateway.scheduling.groups import Execution
+from gateway.scheduling.queues import Execution
 
 pytestmark = pytest.mark.anyio
 
@@ -92,7 +92,7 @@ class Server:
 
 
 @dataclass
-class Lane:
+class ModelState:
     in_flight: int = 0
 
 
@@ -102,7 +102,7 @@ class Place:
         self.settings = type("S", (), {"kind": server.kind, "zone": zone, "canary": canary})
         self.unbatched: dict[str, Any] = {}
         self.rows: dict[Any, Any] = {}
-        self.lanes = {MODEL: Lane()}
+        self.lanes = {MODEL: ModelState()}
 
 
 class Site:

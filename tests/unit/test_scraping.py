@@ -12,7 +12,7 @@ from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import RestBody
 from gateway.endpoints.health.lane import Answer
 from gateway.endpoints.health.statistics import read
-from gateway.endpoints.scraping import Scraping
+from gateway.endpoints.statistics_poller import Scraping
 from gateway.server import status
 from tests.unit.harness import (
     HANGS,

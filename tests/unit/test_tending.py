@@ -13,10 +13,10 @@ import pytest
 
 from gateway.core.errors import ModelDead, ModelFailed, OnpremUnavailable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
-from gateway.endpoints.health.canaries import CanaryDoors
-from gateway.endpoints.health.tending import Tending
-from gateway.endpoints.place import Place
-from gateway.endpoints.watch import Watch
+from gateway.endpoints.health.canary_requests import CanaryDoors
+from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.prober import Watch
+from gateway.endpoints.state import Place
 from tests.unit.harness import (
     ANSWERS,
     FAILS,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core import tracing
-from gateway.core.tracing import UNTRACED, Sampler, Span, Trace
+from gateway.core import trace_context
+from gateway.core.trace_context import UNTRACED, Sampler, Span, Trace
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
@@ -165,7 +165,7 @@ def test_a_share_is_about_so_many_and_the_same_for_all_who_see_a_trace() -> None
 
 def test_every_stage_and_attribute_is_documented() -> None:
     page = PAGE.read_text()
-    for stage in typing.get_args(tracing.Stage):
+    for stage in typing.get_args(trace_context.Stage):
         assert f"`spillway.{stage}`" in page
 
 
@@ -173,7 +173,7 @@ def test_every_attribute_has_its_otlp_name_and_is_documented() -> None:
     spans = pytest.importorskip(
         "gateway.accounting.otlp.spans", reason="the extra otel is not installed"
     )
-    assert set(spans.KEYS) == set(typing.get_args(tracing.Attribute))
+    assert set(spans.KEYS) == set(typing.get_args(trace_context.Attribute))
     page = PAGE.read_text()
     for key in spans.KEYS.values():
         assert f"`{key}`" in page

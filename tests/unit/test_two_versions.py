@@ -10,7 +10,7 @@ import pytest
 from gateway.config import QueueSettings
 from gateway.core.errors import GatewayError
 from gateway.core.types import InferenceRequest, Quota, ReplyStream, ServedModel
-from gateway.pipeline.limits import Limits
+from gateway.pipeline.rate_limits import Limits
 from tests.unit.harness import (
     HANGS,
     MODEL,

@@ -10,7 +10,7 @@ import pytest
 from gateway.config import HealthSettings
 from gateway.endpoints.health.breaker import Breaker
 from gateway.endpoints.health.lane import LaneHealth
-from gateway.endpoints.place import Lane, Waiting
+from gateway.endpoints.state import AttemptTimeout, ModelState
 from gateway.scheduling.routing.estimate import ServiceTimes
 from tests.unit.harness import now_s
 
@@ -23,14 +23,14 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def lane() -> Lane:
+def lane() -> ModelState:
     health = LaneHealth(now_s, HealthSettings(), Breaker(now_s))
-    return Lane(health.breaker, ServiceTimes(0.1, now_s), ServiceTimes(0.0, now_s), health)
+    return ModelState(health.breaker, ServiceTimes(0.1, now_s), ServiceTimes(0.0, now_s), health)
 
 
 class Call:
-    def __init__(self, lane: Lane, waiting: Waiting | None = None) -> None:
-        self.waiting = Waiting() if waiting is None else waiting
+    def __init__(self, lane: ModelState, waiting: AttemptTimeout | None = None) -> None:
+        self.waiting = AttemptTimeout() if waiting is None else waiting
         self.waiting.lane = lane
 
     async def wait(self, seconds: float, answered_s: float = 10.0) -> float:
@@ -41,10 +41,10 @@ class Call:
         return now_s() - began_s
 
 
-def lasting(lane: Lane, later_s: float) -> Call:
+def lasting(lane: ModelState, later_s: float) -> Call:
     """`later_s`: how much longer it may last when its end has come."""
 
-    class Lasting(Waiting):
+    class Lasting(AttemptTimeout):
         may_last = True
 
         def last_look(self) -> None:
@@ -53,7 +53,7 @@ def lasting(lane: Lane, later_s: float) -> Call:
     return Call(lane, Lasting())
 
 
-async def test_a_wait_ends_at_its_time_and_leaves_nothing_behind(lane: Lane) -> None:
+async def test_a_wait_ends_at_its_time_and_leaves_nothing_behind(lane: ModelState) -> None:
     call = Call(lane)
     began_s = now_s()
     with pytest.raises(TimeoutError):
@@ -65,25 +65,27 @@ async def test_a_wait_ends_at_its_time_and_leaves_nothing_behind(lane: Lane) -> 
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-async def test_a_time_that_has_passed_ends_it_at_once(lane: Lane, seconds: float) -> None:
+async def test_a_time_that_has_passed_ends_it_at_once(lane: ModelState, seconds: float) -> None:
     with pytest.raises(TimeoutError):
         await Call(lane).wait(seconds)
 
 
-async def test_what_is_answered_in_time_is_a_sign_of_life(lane: Lane) -> None:
+async def test_what_is_answered_in_time_is_a_sign_of_life(lane: ModelState) -> None:
     await Call(lane).wait(5.0, answered_s=0.01)
     assert lane.health.heard_count == 1
     assert lane.health.unanswered_since_s is None
 
 
-async def test_who_gave_up_has_heard_nothing(lane: Lane) -> None:
+async def test_who_gave_up_has_heard_nothing(lane: ModelState) -> None:
     with pytest.raises(TimeoutError):
         await Call(lane).wait(0.01)
     assert lane.health.heard_count == 0
     assert lane.health.unanswered_since_s is not None
 
 
-async def test_one_timer_serves_all_who_wait(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_timer_serves_all_who_wait(
+    lane: ModelState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop = asyncio.get_running_loop()
     timers = []
     later = loop.call_later
@@ -99,7 +101,7 @@ async def test_one_timer_serves_all_who_wait(lane: Lane, monkeypatch: pytest.Mon
     assert len(timers) == 1
 
 
-async def test_each_of_many_ends_at_its_own_time(lane: Lane) -> None:
+async def test_each_of_many_ends_at_its_own_time(lane: ModelState) -> None:
     async def lasted(seconds: float) -> bool:
         try:
             await Call(lane).wait(seconds, answered_s=0.15)
@@ -112,7 +114,7 @@ async def test_each_of_many_ends_at_its_own_time(lane: Lane) -> None:
 
 
 @pytest.mark.interpreted  # no class may inherit from one that is compiled
-async def test_a_wait_can_be_ended_sooner(lane: Lane) -> None:
+async def test_a_wait_can_be_ended_sooner(lane: ModelState) -> None:
     call = lasting(lane, later_s=30)
     loop = asyncio.get_running_loop()
     loop.call_later(0.01, lambda: call.waiting.ends_by(now_s(), now_s()))
@@ -120,7 +122,7 @@ async def test_a_wait_can_be_ended_sooner(lane: Lane) -> None:
         await call.wait(30)
 
 
-async def test_nothing_ends_later_for_being_ended_sooner(lane: Lane) -> None:
+async def test_nothing_ends_later_for_being_ended_sooner(lane: ModelState) -> None:
     call = Call(lane)
     asyncio.get_running_loop().call_later(0.01, lambda: call.waiting.ends_by(now_s() + 30, now_s()))
     with pytest.raises(TimeoutError):
@@ -128,7 +130,7 @@ async def test_nothing_ends_later_for_being_ended_sooner(lane: Lane) -> None:
 
 
 @pytest.mark.interpreted  # no class may inherit from one that is compiled
-async def test_what_may_last_is_asked_once_when_its_end_has_come(lane: Lane) -> None:
+async def test_what_may_last_is_asked_once_when_its_end_has_come(lane: ModelState) -> None:
     assert await lasting(lane, later_s=5.0).wait(0.02, answered_s=0.06) >= 0.05
     began_s = now_s()
     with pytest.raises(TimeoutError):
@@ -136,7 +138,7 @@ async def test_what_may_last_is_asked_once_when_its_end_has_come(lane: Lane) -> 
     assert now_s() - began_s >= 0.04
 
 
-async def test_a_cancellation_from_elsewhere_stays_one(lane: Lane) -> None:
+async def test_a_cancellation_from_elsewhere_stays_one(lane: ModelState) -> None:
     task = asyncio.create_task(Call(lane).wait(10))
     await asyncio.sleep(0.01)
     task.cancel()
@@ -145,7 +147,7 @@ async def test_a_cancellation_from_elsewhere_stays_one(lane: Lane) -> None:
     assert not lane.waiting
 
 
-async def test_a_cancellation_that_comes_with_the_end_wins(lane: Lane) -> None:
+async def test_a_cancellation_that_comes_with_the_end_wins(lane: ModelState) -> None:
     async def wait() -> None:
         with (waiting := Call(lane).waiting).waits(now_s() + 0.02, now_s()):
             try:
@@ -160,7 +162,7 @@ async def test_a_cancellation_that_comes_with_the_end_wins(lane: Lane) -> None:
         await task
 
 
-async def test_who_is_slow_to_leave_is_told_once(lane: Lane) -> None:
+async def test_who_is_slow_to_leave_is_told_once(lane: ModelState) -> None:
     async def wait() -> None:
         with Call(lane).waiting.waits(now_s() + 0.01, now_s()):
             try:

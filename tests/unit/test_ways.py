@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import UnknownModel
 from gateway.core.types import Endpoint, ServedModel, Zone
-from gateway.endpoints.ways import Ways
+from gateway.endpoints.candidates import CandidateIndex
 from tests.unit.harness import MODEL, Rig, cloud, onprem, run
 
 
@@ -24,7 +24,7 @@ def _catalog() -> Catalog:
 def test_the_ways_of_a_model_are_kept_until_the_catalog_changes() -> None:
     async def main() -> None:
         rig, catalog = Rig(onprem(), cloud()), _catalog()
-        ways = Ways(catalog, rig.fleet.places, rig.fleet.lane)
+        ways = CandidateIndex(catalog, rig.fleet.places, rig.fleet.lane)
         before = ways.of(MODEL)
         assert [way.name for way in before.all] == ["gpu"]
         assert ways.of(MODEL) is before

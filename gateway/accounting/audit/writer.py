@@ -2,7 +2,7 @@
 
 The loop gathers records while the disk is busy, and seals them into the chain as one group when it
 is free: one write for all of them, durable when it returns. What blocks is done by a thread, one
-job at a time (`keeper.py`); all else, and all state, is the loop's. Sealed here, records cost
+job at a time (`writer_thread`); all else, and all state, is the loop's. Sealed here, records cost
 little: a thread that took them one by one would need the interpreter's lock for that, and take it
 from the calls. Alone, a record goes out at once. Records that come in company are gathered for a
 moment, because what a commit costs (a thread that wakes, a sync) costs the same for one as for a
@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.accounting.audit.journal import Journal
-from gateway.accounting.audit.keeper import Group, Keeper, Tending
+from gateway.accounting.audit.writer_thread import Group, Keeper, Tending
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core import ambient

@@ -15,7 +15,7 @@ from gateway.accounting.ledger.leases import VALID_S, Leases
 from gateway.accounting.ledger.limits import Limits
 from gateway.accounting.ledger.store import Already, Granted, Store, Wanted
 from gateway.core.deadline import Clock
-from gateway.core.kept import Kept
+from gateway.core.deferred_error import Kept
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from gateway.config import TelemetrySettings
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError
-from gateway.core.tracing import Trace
+from gateway.core.trace_context import Trace
 from gateway.protocols.http_client.wire import Header, Origin, Wire, WireRequest, trusting
 
 log = logging.getLogger(__name__)

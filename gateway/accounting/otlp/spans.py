@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, St
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from gateway import __version__
-from gateway.core.tracing import Attribute, Span, Trace, Value
+from gateway.core.trace_context import Attribute, Span, Trace, Value
 
 KEYS: Final[Mapping[Attribute, str]] = {
     "protocol": "spillway.protocol",

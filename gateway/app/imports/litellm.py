@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from gateway.app.imports import Imported
 from gateway.app.imports.litellm_providers import AZURE, IN_THE_CLOUD, OTHER_DIALECTS, SELF_HOSTED
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.config.section import NAME_WORDS, is_name, is_upstream_name
-from gateway.core.configfile import ConfigError
+from gateway.core.yaml_document import ConfigError
 
 _ENVIRON = "os.environ/"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -171,7 +171,7 @@ class _Reader:
         if url is None:
             return None
         try:
-            host = premises.host_of_url(url)
+            host = external_addresses.host_of_url(url)
         except ValueError as exc:
             self.found.left_out(where, f"{group}: api_base {exc}")
             return None
@@ -182,7 +182,7 @@ class _Reader:
         name = self._new_name(provider if provider in IN_THE_CLOUD else host)
         here = self._stands_here(where, name, provider, host)
         its: dict[str, Any] = {"kind": "openai", "zone": "onprem" if here else "cloud", "url": url}
-        if here and premises.could_be_outside(host):
+        if here and external_addresses.could_be_outside(host):
             its["i_know"] = True
         if key:
             its["api_key"] = key
@@ -229,10 +229,10 @@ class _Reader:
         address may lead into a cloud by a tunnel, and a proxy anywhere."""
         if provider not in _ENDS_THERE:
             return False
-        if host in self._onprem or premises.is_loopback(host):
+        if host in self._onprem or external_addresses.is_loopback(host):
             self._found_here.add(host)
             return True
-        if not premises.could_be_outside(host):
+        if not external_addresses.could_be_outside(host):
             self.found.check(
                 where, f"{name}: in zone cloud, where no restricted call goes; if {host} stands in "
                 f"your building, say --onprem {host}"

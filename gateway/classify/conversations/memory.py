@@ -23,8 +23,8 @@ from gateway.classify import ScanFailed
 from gateway.classify.conversations.shelves import Shelves
 from gateway.classify.profile import Profile
 from gateway.core.deadline import Clock
+from gateway.core.structs import value
 from gateway.core.types import Finding
-from gateway.core.values import value
 
 BETWEEN = "\n|\n"  # between the strings of one call: no value can match across it
 CONTEXT = 320  # characters before a segment that belong to what is judged; the scanners' overlap

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from gateway.core.deadline import Clock
-from gateway.core.values import value
+from gateway.core.structs import value
 
 V = TypeVar("V")
 

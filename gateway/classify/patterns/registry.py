@@ -16,7 +16,7 @@ import yaml
 from presidio_analyzer import RecognizerRegistry
 from presidio_analyzer.recognizer_registry.recognizers_loader_utils import RecognizerListLoader
 
-from gateway.core.configfile import ConfigError, ConfigFile
+from gateway.core.yaml_document import ConfigError, ConfigFile
 
 if TYPE_CHECKING:
     from gateway.classify.scan_workers.frames import ScanSettings

@@ -21,8 +21,8 @@ from typing import Any
 from gateway.classify.pseudonyms.documents import TooDeep, changed
 from gateway.classify.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import GatewayError, UpstreamFailed
-from gateway.core.kept import Kept
 from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ReplyStream, ServerEvent
 from gateway.protocols import strictjson
 

@@ -19,8 +19,8 @@ from gateway.classify import Scanner, ScannerUnfit, TooMany
 from gateway.classify.patterns.expressions import kept
 from gateway.classify.patterns.store import Store
 from gateway.classify.scan_workers import factories, frames
-from gateway.core import coredumps, garbage
-from gateway.core.lazily import put_off
+from gateway.core import coredumps, gc_tuning
+from gateway.core.lazy_imports import put_off
 from gateway.core.types import Finding
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h
@@ -51,7 +51,7 @@ def main() -> None:
     jobs, answers = _private_pipes()
     _confine(int(sys.argv[1]))
     put_off(*_SELDOM)
-    garbage.none_yet()
+    gc_tuning.none_yet()
     if sys.argv[2:] == ["ahead"]:
         factories.ahead()
     spec_frame = frames.read(jobs)
@@ -69,7 +69,7 @@ def main() -> None:
         _answer(answers, frames.pack({"error": type(exc).__name__}))
         return
     _answer(answers, frames.pack({"ready": not missed, "missed": missed, "needs": _needs(scanner)}))
-    garbage.settled()
+    gc_tuning.settled()
     alarm = _Alarm()
     while not missed and (job := frames.read(jobs)) is not None:
         _answer(answers, _scan(scanner, job, alarm))

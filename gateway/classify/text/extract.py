@@ -23,7 +23,7 @@ from gateway.classify.text.collect import (
     plain_texts,
     within,
 )
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
 __all__ = ["OVER_CAP", "TENSOR_CLASS", "UNDECLARED", "UNKNOWN_TENSORS", "Unscannable", "texts_of"]

@@ -1,7 +1,7 @@
 """Who is inside and what of each limit is used, counted over all workers.
 
-The rules are those of one process (`gateway.pipeline.admission`, `gateway.pipeline.limits`); here
-they are given the numbers of all, within the lock, and what they make of them is written back.
+The rules are those of one process (`gateway.pipeline.admission`, `gateway.pipeline.rate_limits`);
+here they are given the numbers of all, within the lock, and what they make of them is written back.
 While nobody can say what the others have let in, whoever has a limit is refused: a limit is never
 had twice.
 """
@@ -21,7 +21,7 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import Draining, Saturated
 from gateway.core.types import InferenceRequest, Quota
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.limits import NOTHING, Holder, Limits, Share
+from gateway.pipeline.rate_limits import NOTHING, Holder, Limits, Share
 
 log = logging.getLogger(__name__)
 

@@ -49,7 +49,7 @@ class ParentsServer:
 
 
 class ParentsKeeper:
-    """In the place of `gateway.endpoints.triton.keeper.Keeper`. `ask` tells the parent."""
+    """In the place of `gateway.endpoints.triton.supervisor.Keeper`. `ask` tells the parent."""
 
     def __init__(self, ask: Callable[[Words], None]) -> None:
         self._ask = ask

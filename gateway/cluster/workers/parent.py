@@ -30,7 +30,7 @@ from gateway.cluster.workers.slots import Slots
 from gateway.cluster.workers.worker import shared_bytes
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient
-from gateway.endpoints.triton.keeper import Keeper, Progress
+from gateway.endpoints.triton.supervisor import Keeper, Progress
 from gateway.protocols.listeners import bound, refuse_key_logging
 
 log = logging.getLogger(__name__)

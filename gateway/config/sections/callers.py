@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.config.section import (
     Contradiction,
     Count,
@@ -105,7 +105,7 @@ class IssuerSettings(ScopeSettings):
     def _fetched_safely(self) -> IssuerSettings:
         parts = urlsplit(self.jwks_url)
         host = parts.hostname or ""
-        plain = parts.scheme == "http" and premises.is_loopback(host)
+        plain = parts.scheme == "http" and external_addresses.is_loopback(host)
         if not host or not (parts.scheme == "https" or plain) or parts.username or parts.password:
             raise Contradiction(("jwks_url",), "must be https://host/path, without a user name")
         if self.stale_s < self.refresh_s:

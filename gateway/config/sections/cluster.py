@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Name, NotNegative, Positive, Section, known
 from gateway.config.sections.endpoints import EndpointSettings
 from gateway.config.sections.models import ModelSettings
@@ -36,13 +36,13 @@ class PeerSettings(Section):
     @model_validator(mode="after")
     def _reachable(self) -> PeerSettings:
         try:
-            host = premises.host_of_url(self.url)
+            host = external_addresses.host_of_url(self.url)
         except ValueError as exc:
             raise Contradiction(("url",), str(exc)) from None
         parts = urlsplit(self.url)
         if parts.scheme != "https" or parts.path not in ("", "/"):
             raise Contradiction(("url",), "must be https://host:port, without a path")
-        if not self.i_know and premises.could_be_outside(host):
+        if not self.i_know and external_addresses.could_be_outside(host):
             raise Contradiction(
                 ("url",),
                 f"{host} is a public name or address, and restricted calls are forwarded there; "

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Count, NotNegative, Positive, Section
 from gateway.core.types import Zone
 
@@ -97,7 +97,11 @@ class EndpointSettings(Section):
         self._check_embedded() if self.embedded else self._check_sides()
         check_pair(self.cert_file, self.key_file)
         for key, host in self._hosts():
-            if self.zone is Zone.ONPREM and not self.i_know and premises.could_be_outside(host):
+            if (
+                self.zone is Zone.ONPREM
+                and not self.i_know
+                and external_addresses.could_be_outside(host)
+            ):
                 raise Contradiction(
                     (key,),
                     f"{host} is a public name or address, and the zone is onprem; "
@@ -135,9 +139,9 @@ class EndpointSettings(Section):
     def _hosts(self) -> Iterator[tuple[str, str]]:
         """Each address's key and host."""
         readers: dict[str, tuple[str | None, Callable[[str], str]]] = {
-            "url": (self.url, premises.host_of_url),
-            "grpc": (self.grpc, premises.host_of_target),
-            "metrics_url": (self.metrics_url, premises.host_of_url),
+            "url": (self.url, external_addresses.host_of_url),
+            "grpc": (self.grpc, external_addresses.host_of_target),
+            "metrics_url": (self.metrics_url, external_addresses.host_of_url),
         }
         for key, (address, read) in readers.items():
             if address:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Positive, Score, Section
 
 
@@ -33,7 +33,7 @@ class TelemetrySettings(Section):
                 raise Contradiction(("push_metrics",), "there is no otlp_url to send them to")
             return self
         try:
-            premises.host_of_url(self.otlp_url)
+            external_addresses.host_of_url(self.otlp_url)
         except ValueError as exc:
             raise Contradiction(("otlp_url",), str(exc)) from None
         if self.ca_file is not None and not self.otlp_url.startswith("https:"):

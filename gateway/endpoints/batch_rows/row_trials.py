@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import (
     DeadlineExceeded,
@@ -38,7 +38,7 @@ from gateway.core.types import (
 from gateway.endpoints.batch_rows import row_trial
 from gateway.endpoints.batch_rows.row_trial import Batch, Trial
 from gateway.endpoints.batch_rows.rows import Input, NotNow, Rows, Verdict
-from gateway.endpoints.place import Place, TriedRows
+from gateway.endpoints.state import Place, TriedRows
 from gateway.protocols.oip.datatypes import DATATYPES, join, split
 from gateway.protocols.oip.grpc import decode_response
 

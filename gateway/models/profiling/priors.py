@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.models.profiling import FILE, BadProfile, Machine, Profile, read
-from gateway.scheduling.groups import Prior
+from gateway.scheduling.queues import Prior
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.core import ambient
 from gateway.core.errors import GatewayError
 from gateway.core.types import RestBody
@@ -101,7 +101,7 @@ def over(repository: Path, url: str | None) -> list[Server]:
     """The server that was named; else those that run over the repository on this machine."""
     if url is not None:
         host = urlsplit(url).hostname
-        if urlsplit(url).scheme != "http" or not host or premises.could_be_outside(host):
+        if urlsplit(url).scheme != "http" or not host or external_addresses.could_be_outside(host):
             raise RegistryError(f"{url}: write http://host:port of a Triton on the premises")
         return [Server(url.rstrip("/"))]
     return [

@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import certifi
 import httpx
 
-from gateway.config import premises
+from gateway.config import external_addresses
 from gateway.models.registry import Denied, NotThere, RegistryError, Taken, Unfit, Unreachable
 
 ATTEMPTS = 4
@@ -189,7 +189,11 @@ def _unreachable(host: str, exc: Exception) -> Unreachable:
 
 def _refuse_open_credentials(base: str, credentials: bool) -> None:
     parts = urlsplit(base)
-    if credentials and parts.scheme == "http" and not premises.is_loopback(parts.hostname or ""):
+    if (
+        credentials
+        and parts.scheme == "http"
+        and not external_addresses.is_loopback(parts.hostname or "")
+    ):
         raise RegistryError(
             f"{parts.netloc} is reached over plain HTTP, which would show the credentials to the "
             "network; use https, or no credentials"

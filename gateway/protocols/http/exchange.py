@@ -7,9 +7,9 @@ import http
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, Protocol
 
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import BodiesFull, BodyTooLarge
 from gateway.core.held_bytes import BodyShare
-from gateway.core.kept import Kept
 from gateway.core.types import Sink, flow_of, in_chunk
 from gateway.protocols.http import ClientLeft
 from gateway.protocols.http.head import Field, Head

@@ -4,6 +4,7 @@ refused as soon as its beginning says that it is too large."""
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from typing import Any, Protocol
 
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
@@ -104,7 +105,7 @@ class StreamedCall(Call):
         while True:
             if (why := self.refused()) is not None:
                 self._client.give_up_on(self, why)
-                raise why
+                raise copy(why)  # this frame has `why`
             if PREFIX_BYTES + self._announced_bytes() <= pieces.size:
                 break
             if self.answer.done():
@@ -148,7 +149,7 @@ class StreamedCall(Call):
         """Raises Status."""
         status = self.answer.result()
         if isinstance(status, Status):
-            raise status
+            raise copy(status)
         if self.pieces.size:
             raise Status("INTERNAL", "the answers end within a message")
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from gateway.core import ambient
+from gateway.core.deferred_error import released
 from gateway.core.errors import GatewayError
 from gateway.core.held_bytes import NOBODY, HeldBytes
-from gateway.core.kept import released
 from gateway.protocols.http2 import frames
 from gateway.protocols.http2.hpack import Field, literal
 from gateway.protocols.http2.message import PREFIX_BYTES, Status, number_of, told_of, too_large

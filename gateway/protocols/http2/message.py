@@ -28,6 +28,12 @@ class Status(Exception):
         self.code = code
         self.details = details
 
+    def __copy__(self) -> Status:
+        """The same without a traceback, for several to raise."""
+        made = type(self).__new__(type(self), self.details)
+        Status.__init__(made, self.code, self.details)
+        return made
+
 
 class NoConnection(Status):
     """None could be made: nothing was sent."""

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from gateway.core import patience
+from gateway.core import timeouts
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, Unconnected, UpstreamUnreachable
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.values import value
+from gateway.core.structs import value
 from gateway.protocols.http_client.connection import Connection, Lost, Take, Usual
 from gateway.protocols.http_client.idle import IdleConnections
 from gateway.protocols.tls import TlsFiles, of_client
@@ -129,7 +129,7 @@ class WireStream:
 
     async def __anext__(self) -> bytes:
         try:
-            with patience.within(self.deadline.remaining_s()):
+            with timeouts.within(self.deadline.remaining_s()):
                 chunk = await self.more()
         except TimeoutError:
             raise _late() from None
@@ -226,7 +226,7 @@ class Wire:
         its own, which has had no other call and gets none."""
         head, body, once = self._head(request), request.body, request.repeatable
         try:
-            with patience.within(deadline.remaining_s()):
+            with timeouts.within(deadline.remaining_s()):
                 return await self.ask(head, body, deadline, read, once, alone=alone, held=held)
         except TimeoutError:
             raise _late() from None
@@ -234,7 +234,7 @@ class Wire:
     async def stream(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireStream:
         """The answer as soon as its head is here."""
         try:
-            with patience.within(deadline.remaining_s()):
+            with timeouts.within(deadline.remaining_s()):
                 return await self.open(
                     self._head(request), request.body, deadline, request.repeatable
                 )
@@ -331,7 +331,7 @@ class Wire:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         try:
-            with patience.within(deadline.remaining_s()):
+            with timeouts.within(deadline.remaining_s()):
                 await turn
         except BaseException as exc:  # the room that it has got meanwhile is the next one's
             if not turn.cancelled() and not turn.cancel():

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 from weakref import ref
 
+from gateway.core.structs import value
 from gateway.core.tokens import stated
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, TensorCall
-from gateway.core.values import value
 from gateway.protocols import strictjson
 
 _EMBEDDINGS: Final = Operation.EMBEDDINGS

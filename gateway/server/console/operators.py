@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gateway.config import OperatorSettings, premises
+from gateway.config import OperatorSettings, external_addresses
 from gateway.core.errors import Forbidden, GatewayError, Unauthenticated
 
 _PORT = re.compile(r":[0-9]*$")
@@ -103,7 +103,7 @@ def _check_local(headers: Mapping[str, str], peer: str | None) -> None:
 
 
 def _loopback(host: str) -> bool:
-    return premises.is_loopback(host.strip("[]"))
+    return external_addresses.is_loopback(host.strip("[]"))
 
 
 def _from_page(headers: Mapping[str, str]) -> bool:

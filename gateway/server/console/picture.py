@@ -11,11 +11,11 @@ from typing import Any
 from gateway.accounting.live.decisions import Decisions, Figures
 from gateway.accounting.live.shares import Shares, alone, decision_id
 from gateway.accounting.spill import SpillStop
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import Zone
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.place import Lane, Place
+from gateway.endpoints.state import ModelState, Place
 from gateway.pipeline.admission import Admission
 from gateway.scheduling.routing.work import Size
 from gateway.server.console import figures, together
@@ -166,7 +166,7 @@ def _endpoint(name: str, place: Place) -> Section:
     }
 
 
-def state_of(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, Lane]) -> str:
+def state_of(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, ModelState]) -> str:
     """One word for the worst that is known of it."""
     if drained:
         return "draining" if in_flight else "drained"
@@ -176,7 +176,7 @@ def state_of(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, Lane])
     return next((bad for bad in ("ejected", "slow") if bad in states), "up")
 
 
-def _lane(model: str, lane: Lane) -> Section:
+def _lane(model: str, lane: ModelState) -> Section:
     cold = lane.times.cold
     return {
         "model": model,

@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
 from gateway.auth import Caller
-from gateway.config.catalog import CatalogModel
-from gateway.core import patience
+from gateway.config.model_catalog import CatalogModel
+from gateway.core import timeouts
 from gateway.core.errors import (
     DeadlineExceeded,
     GatewayError,
@@ -23,7 +23,7 @@ from gateway.core.errors import (
     RequestRejected,
     UpstreamFailed,
 )
-from gateway.core.patience import Patience
+from gateway.core.timeouts import Patience
 from gateway.core.types import (
     AT_ONCE_BYTES,
     Frame,
@@ -41,7 +41,7 @@ from gateway.protocols.http2.sender import Fields
 from gateway.protocols.oip.grpc import grpc_from_rest
 from gateway.protocols.oip.grpc_bounds import check_request
 from gateway.server import Services, intake
-from gateway.server.intake import READING, WHERE, Arrival, Terms
+from gateway.server.intake import READING, WHERE, CallDefaults, RequestContext
 
 _log = logging.getLogger("gateway.grpc")
 
@@ -72,7 +72,7 @@ class Opening:
         self.services = services
         self.caller: Caller | None = None  # once it is known, and for as long as they are
         self.repeated = ""  # a header of ours that came twice
-        self._terms: Terms | None = None  # of the model that was asked for last
+        self._terms: CallDefaults | None = None  # of the model that was asked for last
         self._terms_of: Caller | None = None
         self.headers: dict[str, str] = {}
         for name, value in given:
@@ -84,14 +84,14 @@ class Opening:
                 self.repeated = name
             self.headers[name] = value
 
-    def terms(self, caller: Caller, model: CatalogModel) -> Terms:
+    def terms(self, caller: Caller, model: CatalogModel) -> CallDefaults:
         """Raises RequestRejected, Forbidden."""
         terms = self._terms
         # guard: B6.caller-terms minus 3
         # guard: B6.model-terms minus 2
         if terms is None or terms.model is not model or self._terms_of is not caller:
             grpc_protocol = WireProtocol.KSERVE_GRPC
-            terms = Terms(self.services, caller, self.headers, grpc_protocol, model)
+            terms = CallDefaults(self.services, caller, self.headers, grpc_protocol, model)
             self._terms, self._terms_of = terms, caller
         return terms
 
@@ -175,7 +175,7 @@ def unexpected(exc: Exception) -> InternalError:
     return InternalError("the gateway failed to serve this call")
 
 
-def status_of(arrival: Arrival, error: GatewayError, services: Services) -> Status:
+def status_of(arrival: RequestContext, error: GatewayError, services: Services) -> Status:
     """What ends a call by `context.abort`."""
     services.error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
     # guard: A1.grpc-refusal -> told = ()
@@ -194,7 +194,7 @@ _ID, _TRACE, _READ = (  # of fields that go into no table
 )
 
 
-def answered_by(arrival: Arrival, placement: Placement) -> Fields:
+def answered_by(arrival: RequestContext, placement: Placement) -> Fields:
     """The trailers of an answer: `placement_headers`, as they go over the wire."""
     key = (
         placement.zone,
@@ -276,8 +276,8 @@ async def answer_bytes(frame: Frame | None) -> bytes:
 
 def bounded(remaining_s: float) -> Patience:
     """No wait of a front outlives the deadline, even where the pipeline's own bound fails (D1)."""
-    # guard: D1.pipeline-bound -> return patience.within(100000.0)
-    return patience.within(max(0.0, remaining_s) + GRACE_S)
+    # guard: D1.pipeline-bound -> return timeouts.within(100000.0)
+    return timeouts.within(max(0.0, remaining_s) + GRACE_S)
 
 
 def too_late() -> DeadlineExceeded:

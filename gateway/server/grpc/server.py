@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 
 import grpc
 
-from gateway.core import ambient, patience
+from gateway.core import ambient, timeouts
+from gateway.core.deferred_error import released
 from gateway.core.errors import BodiesFull, BodyTooLarge, GatewayError
 from gateway.core.held_bytes import AnswerShare, BodyShare, HeldBytes
-from gateway.core.kept import released
 from gateway.protocols.http2.exchange import OK, Exchange, Serving, status_of
 from gateway.protocols.http2.hpack import literal
 from gateway.protocols.http2.message import PREFIX_BYTES, Status, framed, read_prefix, too_large
@@ -255,7 +255,7 @@ class GrpcServer:
                 await run(handler, exchange, context)
             else:
                 left_s = exchange.at_s + head.timeout_s - ambient.loop_s()
-                with patience.within(max(0.0, left_s) + _SAYS_ITSELF_S):
+                with timeouts.within(max(0.0, left_s) + _SAYS_ITSELF_S):
                     await run(handler, exchange, context)
         except Aborted as exc:
             await exchange.heard_out(_HEARS_OUT_S)

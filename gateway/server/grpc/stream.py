@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 
 from tritonclient.grpc import service_pb2
 
+from gateway.core.deferred_error import Kept, released
 from gateway.core.errors import AnswersFull, GatewayError, ModelFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.core.kept import Kept, released
 from gateway.core.types import InferenceRequest, Placement, TensorCall, WireProtocol
 from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame

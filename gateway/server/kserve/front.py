@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import (
     GatewayError,
     InternalError,
@@ -26,7 +27,6 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.kept import Kept
 from gateway.core.types import (
     AT_ONCE_BYTES,
     Frame,
@@ -46,7 +46,7 @@ from gateway.protocols.oip.known_heads import KnownHeads
 from gateway.server import Services, compression, intake
 from gateway.server.http import Call, Front, Opening
 from gateway.server.infer_path import infer_path
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 from gateway.server.kserve.inspection import Inspecting, checked_version, known
 from gateway.server.routes import Answer, endpoint
 
@@ -93,7 +93,7 @@ def routes(services: Services) -> list[Route]:
     ]
 
 
-def error_response(error: GatewayError, arrival: Arrival) -> Response:
+def error_response(error: GatewayError, arrival: RequestContext) -> Response:
     """A failure in Triton's shape; what a server or its model said, as it was written."""
     own = error.body if isinstance(error, UpstreamRefused | ModelFailed) else None
     body = own if own and _in_shape(own) else strictjson.dumps({"error": error.message})
@@ -132,7 +132,7 @@ class _Opening(Opening):
         self._header_length = _header_length(exchange.headers.get(_HEADER_LENGTH))
 
     def asked(
-        self, body: bytes, arrival: Arrival
+        self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         length, depth = self._header_length, self.services.limits.max_json_depth
         if (length or len(body)) > AT_ONCE_BYTES:
@@ -140,13 +140,15 @@ class _Opening(Opening):
         call = self._heads.decode(body, length, depth, self._version, self._bounds)
         return self._request(call, arrival)
 
-    async def _asked_at_length(self, body: bytes, arrival: Arrival, depth: int) -> InferenceRequest:
+    async def _asked_at_length(
+        self, body: bytes, arrival: RequestContext, depth: int
+    ) -> InferenceRequest:
         call = await asyncio.to_thread(
             rest.decode_request, body, self._header_length, depth, self._version, self._bounds
         )
         return self._request(call, arrival)
 
-    def _request(self, call: TensorCall, arrival: Arrival) -> InferenceRequest:
+    def _request(self, call: TensorCall, arrival: RequestContext) -> InferenceRequest:
         model = known(self.services, self.caller, self._name)
         return self.terms(WireProtocol.KSERVE_REST, model).request(arrival, call)
 
@@ -231,7 +233,7 @@ def _refused(services: Services) -> list[Route]:
     """Parts of Triton that this gateway leaves out, each with a refusal that says so."""
 
     def refuse(what: str, *paths: str) -> list[Route]:
-        async def answer(request: Request, arrival: Arrival) -> Response:
+        async def answer(request: Request, arrival: RequestContext) -> Response:
             raise RouteNotFound(
                 f"Not Found: {what} is not offered by this gateway", reason=NotOffered.reason
             )
@@ -239,7 +241,7 @@ def _refused(services: Services) -> list[Route]:
         refused = endpoint(answer, services)
         return [Route(path, refused, methods=_EVERY_METHOD) for path in paths]
 
-    async def not_offered(request: Request, arrival: Arrival) -> Response:
+    async def not_offered(request: Request, arrival: RequestContext) -> Response:
         raise RouteNotFound("Not Found: Triton's generate extension is not offered")
 
     absent = endpoint(not_offered, services)

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.auth import Caller
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.errors import (
     Forbidden,
     GatewayError,
@@ -30,7 +30,7 @@ from gateway.protocols.http.head import name_in
 from gateway.protocols.oip.inspect import OFFERED_EXTENSIONS
 from gateway.server import Services, intake
 from gateway.server.http import caller_of, exchange_of, read_body, share_of
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 
 ANSWER_S = 5.0  # a server that takes longer over a question about itself does not answer
 
@@ -57,15 +57,15 @@ class Inspecting:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def live(self, request: Request, arrival: Arrival) -> Response:
+    async def live(self, request: Request, arrival: RequestContext) -> Response:
         live = self._services.inspection.live()
         return _told({"live": live}, arrival, 200 if live else 400)
 
-    async def ready(self, request: Request, arrival: Arrival) -> Response:
+    async def ready(self, request: Request, arrival: RequestContext) -> Response:
         ready = self._services.inspection.ready()
         return _told({"ready": ready}, arrival, 200 if ready else 400)
 
-    async def model_ready(self, request: Request, arrival: Arrival) -> Response:
+    async def model_ready(self, request: Request, arrival: RequestContext) -> Response:
         """As Triton does it, a model that nobody knows is one that is not ready."""
         try:
             name, version = self._asked(request)
@@ -80,7 +80,7 @@ class Inspecting:
             )
         return _told({"name": name, "ready": True}, arrival)
 
-    async def server(self, request: Request, arrival: Arrival) -> Response:
+    async def server(self, request: Request, arrival: RequestContext) -> Response:
         caller_of(exchange_of(request), self._services)
         inspector = self._services.inspection.of_server()
         document = _object(await inspector.rest("/v2", ANSWER_S))
@@ -88,26 +88,26 @@ class Inspecting:
         document["extensions"] = [e for e in told if e in OFFERED_EXTENSIONS]
         return _told(document, arrival)
 
-    async def model(self, request: Request, arrival: Arrival) -> Response:
+    async def model(self, request: Request, arrival: RequestContext) -> Response:
         return await self._answer(request, arrival, "")
 
-    async def config(self, request: Request, arrival: Arrival) -> Response:
+    async def config(self, request: Request, arrival: RequestContext) -> Response:
         return await self._answer(request, arrival, "/config")
 
-    async def stats(self, request: Request, arrival: Arrival) -> Response:
+    async def stats(self, request: Request, arrival: RequestContext) -> Response:
         try:
             return await self._answer(request, arrival, "/stats")
         except UnknownModel:
             raise RequestRejected("requested model is not available") from None
 
-    async def all_stats(self, request: Request, arrival: Arrival) -> Response:
+    async def all_stats(self, request: Request, arrival: RequestContext) -> Response:
         """Of the models that this caller may use and that a server answers for."""
         names = self._visible(request)
         answers = await asyncio.gather(*(self._of_model(n, "", "/stats") for n in names))
         found = [entry for a in answers if a for entry in _object(a).get("model_stats", [])]
         return _told({"model_stats": found}, arrival)
 
-    async def index(self, request: Request, arrival: Arrival) -> Response:
+    async def index(self, request: Request, arrival: RequestContext) -> Response:
         names = self._visible(request)
         only_ready = await self._only_ready(request)
         entries = await asyncio.gather(*(self._entries(name) for name in sorted(names)))
@@ -134,7 +134,7 @@ class Inspecting:
     async def _version_ready(self, name: str, version: str) -> bool:
         return await self._of_model(name, version, "/ready") is not None
 
-    async def _answer(self, request: Request, arrival: Arrival, what: str) -> Response:
+    async def _answer(self, request: Request, arrival: RequestContext, what: str) -> Response:
         name, version = self._asked(request)
         inspector, there = self._services.inspection.of_model(name)
         answer = await inspector.rest(_path(there, version, what), ANSWER_S)
@@ -176,6 +176,6 @@ def _object(body: RestBody) -> dict[str, Any]:
     return document
 
 
-def _told(document: Any, arrival: Arrival, status: int = 200) -> Response:
+def _told(document: Any, arrival: RequestContext, status: int = 200) -> Response:
     told = intake.placement_headers(arrival, None)
     return Response(strictjson.dumps(document), status, told, _JSON)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import DocumentCall, JsonDocument, Operation
 from gateway.server import labels
 from gateway.server.openai.errors import MISSING, NOT_OFFERED, WRONG_TYPE, InvalidField

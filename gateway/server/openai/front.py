@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.auth import Caller
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
-from gateway.core.kept import Kept
 from gateway.core.types import (
     AT_ONCE_BYTES,
     Frame,
@@ -36,7 +36,7 @@ from gateway.protocols.http.exchange import AS_TAKEN_BYTES, Exchange
 from gateway.protocols.http.head import name_in
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, Opening, caller_of, exchange_of
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 from gateway.server.openai.alike import AlikeBodies
 from gateway.server.openai.documents import TASKS, read
 from gateway.server.openai.errors import error_body, should_retry
@@ -71,7 +71,7 @@ def _routes(services: Services) -> list[Route]:
     ]
 
 
-def error_response(error: GatewayError, arrival: Arrival) -> Response:
+def error_response(error: GatewayError, arrival: RequestContext) -> Response:
     """A failure in OpenAI's shape, with what its SDKs read from the headers."""
     told = intake.error_headers(arrival, error)
     told["x-should-retry"] = "true" if should_retry(error) else "false"
@@ -82,12 +82,12 @@ class OpenAiFront:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def models(self, request: Request, arrival: Arrival) -> Response:
+    async def models(self, request: Request, arrival: RequestContext) -> Response:
         caller = caller_of(exchange_of(request), self._services)
         listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
         return _document_response({"object": "list", "data": listed}, arrival)
 
-    async def model(self, request: Request, arrival: Arrival) -> Response:
+    async def model(self, request: Request, arrival: RequestContext) -> Response:
         caller = caller_of(exchange_of(request), self._services)
         model = self._services.catalog.find(name_in(request.path_params["name"]))
         if not _shown(model, caller):
@@ -109,18 +109,20 @@ class _Opening(Opening):
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
 
     def asked(
-        self, body: bytes, arrival: Arrival
+        self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         if len(body) > AT_ONCE_BYTES:
             return self._asked_at_length(body, arrival)
         return self._request(self._alike.read(body), arrival, 0)
 
-    async def _asked_at_length(self, body: bytes, arrival: Arrival) -> InferenceRequest:
+    async def _asked_at_length(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
         depth = self.services.limits.max_json_depth
         document = await asyncio.to_thread(strictjson.load_object, body, depth, self._bounds)
         return self._request(document, arrival, len(body))
 
-    def _request(self, document: JsonDocument, arrival: Arrival, size: int) -> InferenceRequest:
+    def _request(
+        self, document: JsonDocument, arrival: RequestContext, size: int
+    ) -> InferenceRequest:
         services, terms = self.services, self._terms
         model, call = read(self._operation, document, services.catalog, size)
         if terms is None or terms.model is not model:
@@ -176,6 +178,6 @@ def _entry(model: CatalogModel) -> JsonDocument:
     return {"id": model.name, "object": "model", "created": 0, "owned_by": "spillway"}
 
 
-def _document_response(document: JsonDocument, arrival: Arrival) -> Response:
+def _document_response(document: JsonDocument, arrival: RequestContext) -> Response:
     told = intake.placement_headers(arrival, None)
     return Response(strictjson.dumps(document), 200, told, _JSON)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core import patience
+from gateway.core import timeouts
 from gateway.core.deadline import Deadline
 from gateway.core.errors import (
     DeadlineExceeded,
@@ -234,7 +234,7 @@ async def ask(provider: Provider, call: InferenceRequest, **more: Any) -> list[F
 async def opened(there: OpenAiConnector, call: InferenceRequest) -> ReplyStream:
     """Whoever opens a connector bounds the wait, as attempts do."""
     try:
-        with patience.within(call.deadline.remaining_s()):
+        with timeouts.within(call.deadline.remaining_s()):
             return await there.open(call, ServedModel("scribe-large"))
     except TimeoutError:
         raise DeadlineExceeded("too late") from None

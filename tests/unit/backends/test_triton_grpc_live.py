@@ -17,7 +17,7 @@ import grpc.aio
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.types import (
     DocumentCall,
@@ -102,7 +102,7 @@ def address(waits: Path) -> Iterator[str]:
 
 
 @dataclasses.dataclass
-class Ways:
+class CandidateIndex:
     """The same server, directly and through the front and the connector."""
 
     direct: Any
@@ -111,7 +111,7 @@ class Ways:
 
 
 @asynccontextmanager
-async def ways_to(address: str) -> AsyncIterator[Ways]:
+async def ways_to(address: str) -> AsyncIterator[CandidateIndex]:
     connector = triton_grpc(GrpcTarget(address))
 
     async def handle(request: InferenceRequest) -> InferenceReply:
@@ -124,7 +124,7 @@ async def ways_to(address: str) -> AsyncIterator[Ways]:
         front.services.catalog.models.update(
             {name: CatalogModel(name, "infer", ("gpu",)) for name in NAMES}
         )
-        yield Ways(service_pb2_grpc.GRPCInferenceServiceStub(channel), front.stub, front)
+        yield CandidateIndex(service_pb2_grpc.GRPCInferenceServiceStub(channel), front.stub, front)
     await connector.aclose()
 
 

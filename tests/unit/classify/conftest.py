@@ -14,7 +14,7 @@ from gateway.classify.patterns.gate import awaited
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.types import (
     DocumentCall,

@@ -17,7 +17,7 @@ from gateway.classify.text.collect import (
     plain_texts,
 )
 from gateway.classify.text.extract import texts_of
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Operation
 
 MODEL = CatalogModel("chat", "generate", ("gpu",))

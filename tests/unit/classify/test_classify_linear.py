@@ -15,7 +15,7 @@ import pytest
 
 from gateway.classify.conversations.memory import segments
 from gateway.classify.text.extract import texts_of
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Operation
 
 pytestmark = pytest.mark.interpreted  # what is compiled has no bytecodes

@@ -27,7 +27,7 @@ from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import OVERLAP
 from gateway.classify.text.extract import texts_of
 from gateway.config import ClassifySettings
-from gateway.config.catalog import CatalogModel
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Finding, Operation
 
 SCOPE = Scope("tenant", "policy", "patterns-1")

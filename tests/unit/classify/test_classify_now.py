@@ -23,7 +23,7 @@ from gateway.classify.gate.plan import Signs
 from gateway.classify.patterns.store import Store
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import Classification, Finding, InferenceRequest, Tightening
 
 PROSE = "The gardener waters the tulips before noon and reads a book about rivers. "

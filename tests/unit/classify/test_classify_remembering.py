@@ -21,7 +21,7 @@ from gateway.classify.scan_workers import worker
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import (
     NOT_TIGHTENED,
     Classification,

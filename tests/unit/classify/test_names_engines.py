@@ -18,7 +18,7 @@ from gateway.classify.names.presidio import PresidioNames
 from gateway.classify.names.triton import TritonNames
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.config import ClassifySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import Finding, Tightening
 
 

@@ -12,7 +12,7 @@ from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify.patterns import registry
 from gateway.config import ClassifySettings
-from gateway.core.configfile import ConfigError
+from gateway.core.yaml_document import ConfigError
 
 ZIP = """\
 recognizers:

@@ -24,7 +24,7 @@ from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
 from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Zone
-from gateway.pipeline.dispatch import Dispatcher
+from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.pipeline import Pipeline
 from tests.unit.harness import (
     Plan,

@@ -19,7 +19,7 @@ from gateway.core.types import DocumentCall, InferenceRequest, Operation, WirePr
 from gateway.endpoints.fleet import Fleet
 from gateway.scheduling.calls import Call, Leave
 from gateway.scheduling.estimates.latency import Tail
-from gateway.scheduling.group import NoServer, Spilled
+from gateway.scheduling.queue import NoServer, Spilled
 
 OWN: Any = "a turn of its own queue"
 GROUP = ("gpu-1", "gpu-2")

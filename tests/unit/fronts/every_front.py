@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc.aio
 
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import (
     GrpcMessage,
     InferenceReply,

@@ -13,7 +13,7 @@ from typing import Any
 
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import NoEligibleEndpoint, UpstreamRefused
 from gateway.core.types import (
     Frame,

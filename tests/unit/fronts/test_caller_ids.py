@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.tracing import UNTRACED
+from gateway.core.trace_context import UNTRACED
 from gateway.core.types import InferenceRequest
 from gateway.server import Services, intake
 from tests.unit.fronts import http_rig

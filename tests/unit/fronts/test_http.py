@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from gateway.core.errors import GatewayError, Saturated
 from gateway.server.http import App, ClosingResponse, Front, exchange_of, read_body
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 from gateway.server.kserve import front as kserve
 from tests.laps import within
 
@@ -94,7 +94,7 @@ async def rig() -> AsyncIterator[Rig]:
         secret = "4111111111111111"
         raise RuntimeError(secret)
 
-    def told(error: GatewayError, arrival: Arrival) -> Response:
+    def told(error: GatewayError, arrival: RequestContext) -> Response:
         return Response(f"ops: {error.message}", error.http_status)
 
     ops = [

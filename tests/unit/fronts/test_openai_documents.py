@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import RequestRejected
 from gateway.core.types import Operation
 from gateway.server.openai import documents as openai_documents

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import (
     DeadlineExceeded,
     DeadlineUnmeetable,

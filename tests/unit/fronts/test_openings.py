@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from gateway.auth import Callers
 from gateway.config import KeySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceReply, InferenceRequest
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound

@@ -15,7 +15,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from gateway.config import LimitSettings, QueueSettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.server import Services
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve

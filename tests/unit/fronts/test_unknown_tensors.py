@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.catalog import CatalogModel, TensorNames
+from gateway.config.model_catalog import CatalogModel, TensorNames
 from gateway.core.types import Endpoint, ServedModel, Zone
 from gateway.server import Services
 from gateway.server.http import App

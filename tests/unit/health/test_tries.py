@@ -9,10 +9,10 @@ import pytest
 
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, ServedModel, Zone
-from gateway.endpoints.health.tending import Tending
-from gateway.endpoints.place import Place
-from gateway.endpoints.watch import Watch
-from gateway.scheduling.groups import Execution
+from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.prober import Watch
+from gateway.endpoints.state import Place
+from gateway.scheduling.queues import Execution
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,

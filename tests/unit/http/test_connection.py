@@ -18,7 +18,7 @@ from gateway.core.errors import GatewayError
 from gateway.core.types import EVERYWHERE
 from gateway.protocols.http.connection import HttpConnection
 from gateway.server.http import App, Front, exchange_of, read_body
-from gateway.server.intake import Arrival
+from gateway.server.intake import RequestContext
 from gateway.server.kserve import front as kserve
 from tests.unit.fronts.http_rig import Client, Pipeline, head, services, serving
 
@@ -60,7 +60,7 @@ async def rig() -> AsyncIterator[Rig]:
         await held.wait()
         return Response("done")
 
-    def told(error: GatewayError, arrival: Arrival) -> Response:
+    def told(error: GatewayError, arrival: RequestContext) -> Response:
         return Response(error.message, error.http_status)
 
     ops = Front("", "ops", [Route("/hold", hold, methods=["POST"])], told)

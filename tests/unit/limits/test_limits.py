@@ -22,8 +22,8 @@ from gateway.core.types import (
     TensorCall,
     WireProtocol,
 )
-from gateway.pipeline.limits import Limits, Share, estimate
-from gateway.pipeline.limits.bucket import Bucket
+from gateway.pipeline.rate_limits import Limits, Share, estimate
+from gateway.pipeline.rate_limits.bucket import Bucket
 
 KEY = Quota("key a", "key", "acme", requests_per_minute=3)
 TENANT = Quota("tenant acme", "tenant", "acme", concurrent=2)

@@ -14,7 +14,7 @@ pytest.importorskip("opentelemetry.proto", reason="the extra otel is not install
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.otlp.collector import Collector
 from gateway.config import Contradiction, TelemetrySettings
-from gateway.core.tracing import Trace
+from gateway.core.trace_context import Trace
 from tests.otlp import Receiver, collector
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.scheduling.calls import Call, Leave
-from gateway.scheduling.rules.arrival import RULES, Backlog, OnArrival, Rule
+from gateway.scheduling.rules.baselines import RULES, Backlog, OnArrival, Rule
 from tests.unit.scheduling.calls import (
     BATCH,
     CLOUD,

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.config import QueueSettings
 from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Spill
-from gateway.scheduling.rules.guarded import DWELL_S, LONGEST_DWELL_S, RELAPSE_S, Guarded
+from gateway.scheduling.rules.failsafe import DWELL_S, LONGEST_DWELL_S, RELAPSE_S, Guarded
 from gateway.scheduling.rules.priorities import ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu

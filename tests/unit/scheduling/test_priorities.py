@@ -11,10 +11,10 @@ import pytest
 
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
-from gateway.scheduling.rules.arrival import RULES
-from gateway.scheduling.rules.guarded import Guarded
+from gateway.scheduling.factory import new_scheduler
+from gateway.scheduling.rules.baselines import RULES
+from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
-from gateway.scheduling.schedulers import new_scheduler
 from gateway.simulate.study import NAMES, simulate
 from gateway.simulate.workload import MODES, build
 from tests.unit.scheduling.calls import (

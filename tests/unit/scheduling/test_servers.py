@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.scheduling.calls import Call, Release, Scheduling
-from gateway.scheduling.rules.arrival import OnArrival, never
+from gateway.scheduling.rules.baselines import OnArrival, never
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 from tests.unit.scheduling.calls import (

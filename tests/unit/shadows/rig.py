@@ -15,8 +15,8 @@ from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
 from gateway.pipeline.pipeline import Classifier, Pipeline
-from gateway.pipeline.shadows.shadow import Rules
-from gateway.pipeline.shadows.shadows import Shadows
+from gateway.pipeline.shadow.shadow import Rules
+from gateway.pipeline.shadow.shadows import Shadows
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     Ended,

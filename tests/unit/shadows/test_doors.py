@@ -6,12 +6,12 @@ from tests.unit.test_architecture import IMPORTS, MODULES, below
 
 DOORS = (
     "endpoints.connectors",
-    "endpoints.place",
+    "endpoints.state",
     "endpoints.fleet",
     "endpoints.triton",
-    "endpoints.watch",
+    "endpoints.prober",
     "pipeline.attempt",
-    "pipeline.dispatch",
+    "pipeline.dispatcher",
     "app",
     "cluster",
 )
@@ -27,8 +27,8 @@ def reached(package: str) -> set[str]:
 
 
 def test_nothing_that_shadows_import_however_far_has_a_door() -> None:
-    found = reached("pipeline.shadows")
-    assert {"scheduling.groups", "scheduling.routing.policy", "scheduling.scheduler"} <= found, (
+    found = reached("pipeline.shadow")
+    assert {"scheduling.queues", "scheduling.routing.policy", "scheduling.scheduler"} <= found, (
         "it looks at imports"
     )
     through = [name for name in found if any(below(d, name) is not None for d in DOORS)]
@@ -36,5 +36,5 @@ def test_nothing_that_shadows_import_however_far_has_a_door() -> None:
 
 
 def test_who_sends_calls_would_be_found() -> None:
-    doors = {"endpoints.connectors", "endpoints.place", "endpoints.fleet"}
-    assert doors <= reached("pipeline.dispatch")
+    doors = {"endpoints.connectors", "endpoints.state", "endpoints.fleet"}
+    assert doors <= reached("pipeline.dispatcher")

@@ -6,10 +6,10 @@ import copy
 
 import pytest
 
-from gateway.pipeline.shadows.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
-from gateway.pipeline.shadows.timeline import Timeline
+from gateway.pipeline.shadow.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
+from gateway.pipeline.shadow.timeline import Timeline
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.schedulers import ROUND_TRIP_S
+from gateway.scheduling.factory import ROUND_TRIP_S
 
 
 def learnt(fixed_s: float, per_work_s: float) -> BatchModel:

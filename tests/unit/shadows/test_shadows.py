@@ -11,12 +11,12 @@ import pytest
 from gateway.core.deadline import Clock
 from gateway.core.errors import OnpremUnavailable
 from gateway.core.types import Classification, InferenceRequest, Sensitivity, Zone
-from gateway.pipeline.shadows.shadow import Rules
+from gateway.pipeline.shadow.shadow import Rules
 from gateway.scheduling.calls import Action, Call, Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.groups import Weights
+from gateway.scheduling.queues import Weights
 from gateway.scheduling.routing.policy import Policy
-from gateway.scheduling.rules.arrival import OnArrival, never
+from gateway.scheduling.rules.baselines import OnArrival, never
 from gateway.scheduling.sharing import SharedGpu
 from tests.unit.harness import (
     MODEL,

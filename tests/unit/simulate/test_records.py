@@ -24,7 +24,7 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.core.types import Outcome as Ended
-from gateway.pipeline.account import Accounts
+from gateway.pipeline.call_account import Accounts
 from gateway.simulate.loop import CLOUD, ONPREM, REFUSED, Outcome
 from gateway.simulate.moves import as_recorded, moves
 from gateway.simulate.records import Replayed, read_records

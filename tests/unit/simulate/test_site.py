@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gateway import config
-from gateway.scheduling.rules.arrival import RULES, OnArrival
-from gateway.scheduling.rules.guarded import Guarded
+from gateway.scheduling.rules.baselines import RULES, OnArrival
+from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.scheduler import Scheduler
 from gateway.simulate.loop import World
 from gateway.simulate.site import Site

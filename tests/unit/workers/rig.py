@@ -13,7 +13,7 @@ from gateway.cluster.workers.slots import Slots
 from gateway.config import LimitSettings
 from gateway.core.deadline import Deadline
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Quota, WireProtocol
-from gateway.pipeline.limits import Limits
+from gateway.pipeline.rate_limits import Limits
 
 WORKERS = 3
 _HOLD = """

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.cluster.workers.memory import Unshared
 from gateway.core.errors import Draining, OverLimit, Saturated
 from gateway.core.types import Quota
-from gateway.pipeline.limits import Share
+from gateway.pipeline.rate_limits import Share
 from tests.unit.workers.rig import WORKERS, Machine, request
 
 REQUESTS = Quota("key a", "key", "acme", requests_per_minute=6)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gateway.accounting.ledger.store import Store
-from gateway.app.app import Gateway
+from gateway.app.gateway import Gateway
 from gateway.cli.serve import overridden
 from gateway.cluster.workers.parent import check_shared
 from gateway.config import ConfigError, Settings, parse

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from urllib.parse import urlsplit
 
-from gateway.core import patience
+from gateway.core import timeouts
+from gateway.core.deferred_error import Kept
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.kept import Kept
 from gateway.protocols.http2.calls import StreamedCall
 from gateway.protocols.http2.client import Http2Client
 from gateway.protocols.http2.hpack import Field, literal
@@ -60,8 +60,8 @@ class GrpcWire:
         """The answer's message. `method` is its whole path, `own` a block of header fields of this
         call alone. Raises Status."""
         try:
-            # guard: D3.late-reset -> with patience.within(3600.0):
-            with patience.within(timeout_s):
+            # guard: D3.late-reset -> with timeouts.within(3600.0):
+            with timeouts.within(timeout_s):
                 return await self.call(method, message, timeout_s, own)
         except TimeoutError:
             raise Status("DEADLINE_EXCEEDED", "Deadline Exceeded") from None

@@ -24,8 +24,9 @@ from typing import Any
 
 import orjson
 
-from gateway.core import ambient, patience
+from gateway.core import ambient, timeouts
 from gateway.core.deadline import Deadline
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import (
     AnswersFull,
     DeadlineExceeded,
@@ -36,7 +37,6 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.core.kept import Kept
 from gateway.core.types import (
     AT_ONCE_BYTES,
     DocumentCall,
@@ -262,7 +262,7 @@ class EventStream:
         left_s = idle_s
         while left_s > 0.0:
             try:
-                with patience.within(min(left_s, response.deadline.remaining_s())):
+                with timeouts.within(min(left_s, response.deadline.remaining_s())):
                     await response.flow(came, passage.chunk)
                 return
             except TimeoutError:
@@ -305,7 +305,7 @@ class EventStream:
     async def _read(self) -> None:
         left_s, idle_s = self._response.deadline.remaining_s(), self._bounds.idle_s
         try:
-            with patience.within(min(left_s, idle_s)):
+            with timeouts.within(min(left_s, idle_s)):
                 chunk = await self._response.more()
         except TimeoutError:
             if left_s < idle_s:
@@ -342,7 +342,7 @@ class EventStream:
 
     async def _drain(self) -> None:
         """So that the connection can be kept."""
-        limit = patience.within(self._bounds.drain_s)
+        limit = timeouts.within(self._bounds.drain_s)
         with suppress(TimeoutError, UpstreamError, DeadlineExceeded), limit:
             async for _ in self._response:
                 pass

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from gateway.core.kept import Kept
+from gateway.core.deferred_error import Kept
 from gateway.core.types import GrpcMessage, ReplyStream
 from gateway.endpoints.connectors.triton.text_tensors import Piece
 

@@ -16,7 +16,7 @@ import pytest
 from gateway.classify.classifier import Classifier
 from gateway.classify.names import Names
 from gateway.config import ClassifySettings
-from gateway.config.catalog import Catalog, CatalogModel
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.types import (
     Classification,

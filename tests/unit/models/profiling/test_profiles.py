@@ -23,7 +23,7 @@ from gateway.models.profiling import (
     write,
 )
 from gateway.models.profiling.priors import measured
-from gateway.scheduling.groups import Prior
+from gateway.scheduling.queues import Prior
 
 HERE = Machine("a machine", 2)
 

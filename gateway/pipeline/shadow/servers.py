@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.schedulers import ROUND_TRIP_S
+from gateway.scheduling.factory import ROUND_TRIP_S
 from gateway.scheduling.sharing import SharedGpu
 
 _SHORTEST: Final = 0.25  # of what was predicted

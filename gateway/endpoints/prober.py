@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from gateway.accounting.metrics import Metrics
 from gateway.core import ambient
 from gateway.core.errors import GatewayError
-from gateway.core.together import run_together
+from gateway.core.tasks import run_together
 from gateway.core.types import Zone
-from gateway.endpoints.place import Place
+from gateway.endpoints.state import Place
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
 from gateway.accounting.records import DecisionLog
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core import ambient
 from gateway.core.errors import NotOffered, UpstreamFailed
 from gateway.core.types import (
@@ -24,7 +24,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import Cleared
 from gateway.endpoints.health import canary
-from gateway.endpoints.place import Place
+from gateway.endpoints.state import Place
 
 _TIMEOUT_S = 2.0
 

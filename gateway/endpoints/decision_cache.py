@@ -22,7 +22,7 @@ from gateway.core.types import (
     InferenceRequest,
     TensorCall,
 )
-from gateway.endpoints.ways import Way
+from gateway.endpoints.candidates import Way
 from gateway.scheduling.routing.policy import Policy
 
 _NEARLY_OVER_S = 0.01  # what is left for a call that somebody had better look at

@@ -11,16 +11,16 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
-from gateway.config.catalog import Catalog, CatalogModel, TensorNames
+from gateway.config.model_catalog import Catalog, CatalogModel, TensorNames
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
 from gateway.core.types import ServedModel, Zone, endpoint_of
 from gateway.endpoints.batch_rows.rows import Input, NotNow, Rows, Verdict
 from gateway.endpoints.connectors import Inspector
-from gateway.endpoints.place import Place
+from gateway.endpoints.state import Place
 from gateway.endpoints.triton.repository import CACHED, stalling_options
-from gateway.scheduling.groups import Execution
+from gateway.scheduling.queues import Execution
 
 if TYPE_CHECKING:
     from gateway.endpoints.batch_rows.row_trials import RowTrials

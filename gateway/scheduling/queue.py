@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from gateway.core import patience
+from gateway.core import timeouts
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, GatewayError, Saturated
-from gateway.core.values import value
+from gateway.core.structs import value
 from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
 
 _AT_LEAST_S = 0.001
@@ -63,13 +63,13 @@ class _Waiter:
     granted: asyncio.Future[str]  # the name of the server
 
 
-class Turn:
+class Grant:
     """The right to have one call with a server. Given back exactly once."""
 
     door: None = None  # it goes by the server's own
     __slots__ = ("_call", "_group", "_released", "queued_s", "server")
 
-    def __init__(self, group: ServerGroup, call: Call, server: str, queued_s: float) -> None:
+    def __init__(self, group: ModelQueue, call: Call, server: str, queued_s: float) -> None:
         self._group, self._call = group, call
         self._released = False
         self.server = server
@@ -82,7 +82,7 @@ class Turn:
             self._group.ended(self._call, answered)
 
 
-class ServerGroup:
+class ModelQueue:
     def __init__(
         self,
         scheduling: Scheduling,
@@ -116,13 +116,13 @@ class ServerGroup:
     def waiting(self) -> int:
         return len(self._waiters)
 
-    async def enter(self, call: Call, deadline: Deadline) -> Turn:
+    async def enter(self, call: Call, deadline: Deadline) -> Grant:
         """Wait for a turn at one of the servers. Raises Spilled when the call is to leave, NoServer
         when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
         turn = self.ask(call, deadline)
-        return turn if isinstance(turn, Turn) else await turn
+        return turn if isinstance(turn, Grant) else await turn
 
-    def ask(self, call: Call, deadline: Deadline) -> Turn | Coroutine[Any, Any, Turn]:
+    def ask(self, call: Call, deadline: Deadline) -> Grant | Coroutine[Any, Any, Grant]:
         """The turn, where it is there at once, as mostly; else what waits for it, which has to be
         awaited: the call stands in the queue. Raises NoServer, and then it does not."""
         since_s = self._clock()
@@ -137,7 +137,7 @@ class ServerGroup:
             first = actions[0]
             if type(first) is Release and len(first.calls) == 1 and first.calls[0] is call:
                 self._acted_on()
-                return Turn(self, call, first.server, 0.0)
+                return Grant(self, call, first.server, 0.0)
         granted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiters[call.id] = _Waiter(call, granted)
         self._todo.extend(actions)
@@ -146,7 +146,7 @@ class ServerGroup:
 
     async def _turn(
         self, call: Call, granted: asyncio.Future[str] | None, deadline: Deadline, since_s: float
-    ) -> Turn:
+    ) -> Grant:
         assert granted is not None
         try:
             server = await self._granted(granted, deadline)
@@ -162,7 +162,7 @@ class ServerGroup:
         finally:
             # guard: A10.queue-turn
             granted = None  # it keeps what it raises, whose traceback has this frame
-        return Turn(self, call, server, self._clock() - since_s)
+        return Grant(self, call, server, self._clock() - since_s)
 
     @staticmethod
     async def _granted(granted: asyncio.Future[str] | None, deadline: Deadline) -> str:
@@ -170,8 +170,8 @@ class ServerGroup:
         try:
             if granted.done():
                 return granted.result()
-            # guard: D1.queue-wait -> with patience.within(100000.0):
-            with patience.within(deadline.remaining_s()):
+            # guard: D1.queue-wait -> with timeouts.within(100000.0):
+            with timeouts.within(deadline.remaining_s()):
                 return await granted
         finally:
             # guard: A10.queue-grant

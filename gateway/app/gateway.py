@@ -32,10 +32,10 @@ from gateway.accounting.live.feed import Feed
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.pricing import usd
 from gateway.accounting.records import RecordUnwritable
-from gateway.app.assembly import audit_writer, spill_control
-from gateway.app.core import Core, Process
-from gateway.app.reloading import Reloading, SettingsFile
-from gateway.app.site import Grounds
+from gateway.app.endpoint_set import Grounds
+from gateway.app.factories import audit_writer, spill_control
+from gateway.app.generation import Core, Process
+from gateway.app.reload import Reloading, SettingsFile
 from gateway.auth.key_store import KeyReader
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient, compiled
@@ -44,9 +44,9 @@ from gateway.core.errors import Draining
 from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Quota
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.triton.keeper import Keeper, Keeping, Progress
+from gateway.endpoints.triton.supervisor import Keeper, Keeping, Progress
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.limits import Limits
+from gateway.pipeline.rate_limits import Limits
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound, listener_files, refuse_key_logging
 from gateway.protocols.tls import listening

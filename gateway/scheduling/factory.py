@@ -9,9 +9,9 @@ from typing import Final
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.groups import NewScheduler, Weights
-from gateway.scheduling.rules.arrival import RULES, OnArrival
-from gateway.scheduling.rules.guarded import Guarded
+from gateway.scheduling.queues import NewScheduler, Weights
+from gateway.scheduling.rules.baselines import RULES, OnArrival
+from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu

@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from gateway.core.deadline import Clock
+from gateway.core.deferred_error import Kept
 from gateway.core.errors import (
     AnswersFull,
     CloudFull,
@@ -28,7 +29,6 @@ from gateway.core.errors import (
     UpstreamError,
     UpstreamRefused,
 )
-from gateway.core.kept import Kept
 from gateway.core.types import (
     CLOUD,
     ONPREM,
@@ -40,10 +40,10 @@ from gateway.core.types import (
 )
 from gateway.endpoints.fleet import Fleet
 from gateway.pipeline.attempt import AttemptLog, Granted, RunningAttempt
-from gateway.pipeline.hedge import has_no_effect, has_state, hedged
+from gateway.pipeline.hedging import has_no_effect, has_state, hedged
 from gateway.pipeline.retries import LONGEST_PAUSE_S, RetryBudget, pause_s
 from gateway.scheduling.calls import Call
-from gateway.scheduling.group import NoServer, Spilled, Turn
+from gateway.scheduling.queue import Grant, NoServer, Spilled
 from gateway.scheduling.routing.policy import leaving, slow_ones
 
 _LATE = 2.0  # times the median: where all calls take the same time, the 95th percentile is no news
@@ -121,12 +121,12 @@ class Dispatcher:
             await clearance.to_leave()
         else:
             known = False
-            asked: Turn | Coroutine[Any, Any, Granted] | None
+            asked: Grant | Coroutine[Any, Any, Granted] | None
             try:
                 asked = self._fleet.ask(request, clearance.found.restricted, decision)
             except NoServer:
                 asked = None
-            if not isinstance(asked, Turn):
+            if not isinstance(asked, Grant):
                 route = _Route(request, clearance, decision, log)
                 route.in_line = asked
                 return await self._along(route)

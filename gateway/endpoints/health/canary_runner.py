@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gateway.accounting.metrics import Metrics
 from gateway.config import HealthSettings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError, ModelDead, UpstreamBusy
 from gateway.core.types import (
@@ -27,7 +27,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health.lane import Answer, Doubt, Verdict
-from gateway.endpoints.place import Lane, Place
+from gateway.endpoints.state import ModelState, Place
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Tending:
             if was_out:
                 self._fleet.returned(name, model)
 
-    async def _ask(self, name: str, model: str, lane: Lane) -> None:
+    async def _ask(self, name: str, model: str, lane: ModelState) -> None:
         lane.health.asking()
         patience_s = self._patience_s(lane)
         answer, took_s = await self._canary(name, model, patience_s)
@@ -130,7 +130,7 @@ class Tending:
             return  # this process was late itself
         self._do(name, model, lane.health.told(answer, took_s, lane.times))
 
-    def _patience_s(self, lane: Lane) -> float:
+    def _patience_s(self, lane: ModelState) -> float:
         """A canary that decides for restricted calls too may wait as long as they would."""
         usual_s = max(self._settings.canary_ms / 1000, _PATIENCE_FACTOR * lane.times.high_s)
         if lane.health.state == "slow":

@@ -17,12 +17,12 @@ from gateway.config import AuditSettings, QueueSettings, RoutingSettings, Settin
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.pipeline.retries import RetryBudget
+from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
-from gateway.scheduling.schedulers import new_scheduler, weights
 
 if TYPE_CHECKING:
-    from gateway.pipeline.shadows import Sight
-    from gateway.pipeline.shadows.shadows import Shadows
+    from gateway.pipeline.shadow import Sight
+    from gateway.pipeline.shadow.shadows import Shadows
 
 
 def audit_writer(
@@ -97,8 +97,8 @@ def shadows(
     if not live.shadows:
         return None
     # Most gateways have none.
-    from gateway.pipeline.shadows.shadow import Rules
-    from gateway.pipeline.shadows.shadows import Shadows
+    from gateway.pipeline.shadow.shadow import Rules
+    from gateway.pipeline.shadow.shadows import Shadows
 
     rules = {}
     for name, its in live.shadows.items():

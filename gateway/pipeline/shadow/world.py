@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.pipeline.shadows import Figures
-from gateway.pipeline.shadows.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
-from gateway.pipeline.shadows.timeline import Timeline
+from gateway.pipeline.shadow import Figures
+from gateway.pipeline.shadow.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
+from gateway.pipeline.shadow.timeline import Timeline
 from gateway.scheduling.calls import Action, Call, Refuse, Release, Scheduling, Spill
-from gateway.scheduling.group import ServerNow, Surroundings
-from gateway.scheduling.groups import Key, NewScheduler
+from gateway.scheduling.queue import ServerNow, Surroundings
+from gateway.scheduling.queues import Key, NewScheduler
 
 # guard: O4.no-door -> Decided = object; from gateway.endpoints.connectors.egress import CloudDoor
 Decided = Callable[[Release | Spill | Refuse, Call, float, float], None]

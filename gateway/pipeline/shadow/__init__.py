@@ -14,8 +14,8 @@ from gateway.core.types import InferenceRequest
 from gateway.scheduling.calls import Call
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
-from gateway.scheduling.group import Surroundings
-from gateway.scheduling.groups import Abroad, Key, Layout, Weights
+from gateway.scheduling.queue import Surroundings
+from gateway.scheduling.queues import Abroad, Key, Layout, Weights
 from gateway.scheduling.routing.work import Size
 
 

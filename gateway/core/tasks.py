@@ -1,6 +1,6 @@
 """Several coroutines at once, or one after the other, of which one may fail.
 
-By itself, because what waits on its way out of `async with` is never compiled (`kept`).
+By itself, because what waits on its way out of `async with` is never compiled (`deferred_error`).
 """
 
 from __future__ import annotations

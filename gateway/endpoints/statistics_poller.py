@@ -8,14 +8,14 @@ import logging
 from tritonclient.grpc import service_pb2
 
 from gateway.accounting.metrics import Metrics
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
 from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health import statistics
 from gateway.endpoints.health.patience import doubt_s
 from gateway.endpoints.health.statistics import ModelFigures, ServerStatistics, StallWatch
-from gateway.endpoints.place import Lane, Place
+from gateway.endpoints.state import ModelState, Place
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Scraping:
             if lane is not None and figures is not None:
                 self._look_for_stall(name, model, lane, figures)
 
-    def _look_for_stall(self, name: str, model: str, lane: Lane, found: ModelFigures) -> None:
+    def _look_for_stall(self, name: str, model: str, lane: ModelState, found: ModelFigures) -> None:
         watch = self._stalls.setdefault((name, model), StallWatch(self._clock))
         settings = self._fleet.health
         patience_s = max(settings.stall_s, doubt_s(lane.times, settings))

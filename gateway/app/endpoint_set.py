@@ -18,23 +18,23 @@ from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
 from gateway.accounting.spill import SpillControl
 from gateway.config import EndpointSettings, Settings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import Zone, endpoint_of
-from gateway.endpoints.census import ServerCensus
 from gateway.endpoints.connectors import Inspector, OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.folding import Folding
-from gateway.endpoints.health.canaries import CanaryDoors, CanaryPayloads
-from gateway.endpoints.health.tending import Tending
-from gateway.endpoints.place import Place
-from gateway.endpoints.scraping import Scraping
-from gateway.endpoints.triton.keeper import Keeping
-from gateway.endpoints.watch import Watch
+from gateway.endpoints.health.canary_requests import CanaryDoors, CanaryPayloads
+from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.metrics_relay import Folding
+from gateway.endpoints.model_discovery import ServerCensus
+from gateway.endpoints.prober import Watch
+from gateway.endpoints.state import Place
+from gateway.endpoints.statistics_poller import Scraping
+from gateway.endpoints.triton.supervisor import Keeping
 from gateway.models.profiling.priors import measured
-from gateway.scheduling.schedulers import new_scheduler, weights
+from gateway.scheduling.factory import new_scheduler, weights
 
 _SECTIONS = ("endpoints", "tls", "models", "undeclared_models", "health", "costs")
 

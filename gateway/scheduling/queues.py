@@ -20,14 +20,14 @@ from functools import partial
 
 from gateway.core.deadline import Clock
 from gateway.core.errors import UnknownModel
+from gateway.core.structs import value
 from gateway.core.types import InferenceRequest
-from gateway.core.values import value
 from gateway.scheduling.calls import FREELY, NEVER, Call, Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import CloudLatency, Tail
-from gateway.scheduling.group import ServerGroup, Surroundings
+from gateway.scheduling.queue import ModelQueue, Surroundings
 from gateway.scheduling.routing.work import Size, WorkMeter
-from gateway.scheduling.rules.guarded import Guarded
+from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.sharing import SharedGpu
 
 _FIXED_SHARE = 0.8
@@ -126,9 +126,9 @@ class Groups:
         self._look_around = look_around
         self._clock = clock
         self._measured = measured
-        self._groups: dict[Key, ServerGroup] = {}
+        self._groups: dict[Key, ModelQueue] = {}
         self._gpus: dict[str, SharedGpu] = {}  # by server
-        self._on_gpu: dict[str, dict[int, ServerGroup]] = {}  # by their numbers there
+        self._on_gpu: dict[str, dict[int, ModelQueue]] = {}  # by their numbers there
         self._passing_on = False
         self._executions: dict[tuple[str, str], Execution] = {}
         self._meters: dict[str, WorkMeter] = {}
@@ -137,17 +137,17 @@ class Groups:
         self.changes = 0
         """Times that servers told something of themselves that changes queues."""
 
-    def of(self, model: str, servers: Sequence[str]) -> ServerGroup:
+    def of(self, model: str, servers: Sequence[str]) -> ModelQueue:
         key = (model, tuple(servers))
         found = self._groups.get(key)
         if found is None:
             found = self._groups[key] = self._new(key)
         return found
 
-    def __iter__(self) -> Iterator[tuple[Key, ServerGroup]]:
+    def __iter__(self) -> Iterator[tuple[Key, ModelQueue]]:
         return iter(self._groups.items())
 
-    def _new(self, key: Key) -> ServerGroup:
+    def _new(self, key: Key) -> ModelQueue:
         model, servers = key
         layout = self.layout(key)
         gpus = {name: self._gpus.setdefault(name, SharedGpu()) for name in layout.shared}
@@ -158,7 +158,7 @@ class Groups:
         )  # fmt: skip
         for name, instances in layout.instances.items():
             scheduler.grow(name, instances, self._clock())
-        group = ServerGroup(
+        group = ModelQueue(
             scheduler, partial(self._look_around, model, servers), self._clock,
             acted=self._passing(layout.shared),
         )  # fmt: skip
@@ -425,7 +425,7 @@ class Groups:
         except UnknownModel:
             return None
 
-    def _adopt(self, key: Key, group: ServerGroup) -> None:
+    def _adopt(self, key: Key, group: ModelQueue) -> None:
         model, servers = key
         self._groups[key] = group
         group.belongs_to(

@@ -14,8 +14,8 @@ from typing import Literal
 from gateway.core.deadline import Clock
 from gateway.core.errors import OverConcurrency, OverLimit, OverTokenLimit
 from gateway.core.types import InferenceRequest, Quota
-from gateway.pipeline.limits import estimate, told
-from gateway.pipeline.limits.bucket import Bucket
+from gateway.pipeline.rate_limits import estimate, headers
+from gateway.pipeline.rate_limits.bucket import Bucket
 
 _WINDOW_S = 60
 _BUSY_RETRY_S = 1.0  # nobody knows when a call of the same key ends
@@ -152,12 +152,12 @@ class Holder:
         kind, found = self.quota.kind, []
         if (requests := self.requests) is not None:
             level, whole_s = requests.level(now_s), requests.full_s(now_s)
-            found.append(told.left(f"{kind}-requests", level, whole_s))
+            found.append(headers.left(f"{kind}-requests", level, whole_s))
         if (tokens := self.tokens) is not None:
             level, whole_s = tokens.level(now_s), tokens.full_s(now_s)
-            found.append(told.left(f"{kind}-tokens", level, whole_s))
+            found.append(headers.left(f"{kind}-tokens", level, whole_s))
         if (most := self.quota.concurrent) is not None:
-            found.append(told.left(f"{kind}-concurrent", most - self.inside))
+            found.append(headers.left(f"{kind}-concurrent", most - self.inside))
         return ", ".join(found)
 
 
@@ -206,19 +206,19 @@ def _refilled(before: Bucket | None, most: float | None, now_s: float) -> Bucket
 
 def _told(holders: tuple[Holder, ...] | list[Holder], now_s: float) -> Mapping[str, str]:
     return {
-        told.POLICY: ", ".join([holder.policy for holder in holders]),
-        told.LEFT: ", ".join([holder.remains(now_s) for holder in holders]),
+        headers.POLICY: ", ".join([holder.policy for holder in holders]),
+        headers.LEFT: ", ".join([holder.remains(now_s) for holder in holders]),
     }
 
 
 def _policy(quota: Quota) -> str:
     kind, found = quota.kind, []
     if (requests := quota.requests_per_minute) is not None:
-        found.append(told.policy(f"{kind}-requests", requests, window_s=_WINDOW_S))
+        found.append(headers.policy(f"{kind}-requests", requests, window_s=_WINDOW_S))
     if (tokens := quota.tokens_per_minute) is not None:
-        found.append(told.policy(f"{kind}-tokens", tokens, "tokens", _WINDOW_S))
+        found.append(headers.policy(f"{kind}-tokens", tokens, "tokens", _WINDOW_S))
     if (most := quota.concurrent) is not None:
-        found.append(told.policy(f"{kind}-concurrent", most, "concurrent-requests"))
+        found.append(headers.policy(f"{kind}-concurrent", most, "concurrent-requests"))
     return ", ".join(found)
 
 

@@ -14,7 +14,7 @@ from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.patience import Running
+from gateway.core.timeouts import Running
 from gateway.endpoints.batch_rows.rows import Verdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
@@ -23,14 +23,14 @@ from gateway.endpoints.health.patience import parting_s
 from gateway.endpoints.health.statistics import ServerStatistics
 from gateway.endpoints.health.suspects import Suspects
 from gateway.endpoints.triton.providers import Provided
-from gateway.scheduling.groups import Prior
+from gateway.scheduling.queues import Prior
 from gateway.scheduling.routing.estimate import ServiceTimes
 
 _EARLY_S: Final = 0.002  # uvloop's timers fire up to so much early
 _UNHEARD: Final = (CancelledError, DeadlineExceeded)  # who gave up has heard nothing
 
 
-class Waiting:
+class AttemptTimeout:
     """A call that waits at its lane for its answer to begin, or for the next frame of it.
 
     `with waiting.waits(...): await ...` cancels what is waited for and raises TimeoutError at its
@@ -38,7 +38,7 @@ class Waiting:
     keeps its connections open and would hold every call to its deadline.
     """
 
-    lane: Lane
+    lane: ModelState
     ends_s = 0.0  # on the clock of the lane
     begun = False  # it has no other place any more
     may_last = False  # beyond its end: `last_look` is asked then
@@ -57,7 +57,7 @@ class Waiting:
     def last_look(self) -> None:
         """Its end has come. Sets a later one, if there is."""
 
-    def waits(self, ends_s: float, now_s: float) -> Waiting:
+    def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
         """From now until then; to be entered at once."""
         lane = self.lane
         task = lane.running.task()
@@ -68,7 +68,7 @@ class Waiting:
         lane.health.asked(self, now_s)
         return self
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> AttemptTimeout:
         return self
 
     def __exit__(
@@ -104,7 +104,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Lane:
+class ModelState:
     """One model on one endpoint. One timer serves all who wait here."""
 
     breaker: Breaker
@@ -112,14 +112,14 @@ class Lane:
     gaps: ServiceTimes  # between two frames of a stream
     health: LaneHealth
     in_flight: int = 0
-    waiting: dict[Waiting, float] = field(init=False)
+    waiting: dict[AttemptTimeout, float] = field(init=False)
     suspects: Suspects = field(init=False)
     looks_s: float = math.inf  # when the timer fires
     running: Running = field(default_factory=Running)
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        self.waiting = cast("dict[Waiting, float]", self.health.waiting)
+        self.waiting = cast("dict[AttemptTimeout, float]", self.health.waiting)
         self.suspects = Suspects(self.health.clock)
 
     @property
@@ -153,15 +153,15 @@ class Lane:
             self.look_at(next_s, now_s)
 
 
-class Lanes(dict[str, Lane]):
+class Lanes(dict[str, ModelState]):
     """Those of one endpoint, by model. One that nobody has asked for yet is made then."""
 
     __slots__ = ("new",)
 
     def __init__(self) -> None:
-        self.new: Callable[[], Lane] | None = None
+        self.new: Callable[[], ModelState] | None = None
 
-    def __missing__(self, model: str) -> Lane:
+    def __missing__(self, model: str) -> ModelState:
         if self.new is None:
             raise KeyError(model)
         found = self[model] = self.new()
@@ -200,7 +200,9 @@ class Place:
     unbatched: dict[str, Verdict] = field(default_factory=dict)
     """Models, by their names here, of which the server could join calls, and must not."""
 
-    def give_up_waiting(self, which: Callable[[Waiting], bool] = lambda waiting: True) -> None:
+    def give_up_waiting(
+        self, which: Callable[[AttemptTimeout], bool] = lambda waiting: True
+    ) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once, and who is
         being answered when no more comes."""
         for lane in self.lanes.values():
@@ -233,7 +235,7 @@ class Place:
             lane.health.came_up()
 
 
-def refused_why(place: Place, lane: Lane, tenant: str) -> str:
+def refused_why(place: Place, lane: ModelState, tenant: str) -> str:
     """Why no call of this caller may go there now; empty when one may."""
     why = unavailable_why(place, lane)
     # guard: A6.caller-ejection
@@ -242,7 +244,7 @@ def refused_why(place: Place, lane: Lane, tenant: str) -> str:
     return why
 
 
-def unavailable_why(place: Place, lane: Lane) -> str:
+def unavailable_why(place: Place, lane: ModelState) -> str:
     """Why no call at all may go there now; empty when one may."""
     if not place.up:
         return "down"

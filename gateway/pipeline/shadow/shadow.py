@@ -12,9 +12,9 @@ from typing import Final
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
 from gateway.core.types import Decision, EndpointState, Zone
-from gateway.pipeline.limits.bucket import Bucket
-from gateway.pipeline.shadows import Figures
-from gateway.pipeline.shadows.comparison import (
+from gateway.pipeline.rate_limits.bucket import Bucket
+from gateway.pipeline.shadow import Figures
+from gateway.pipeline.shadow.comparison import (
     FAILED,
     REFUSED,
     SKIPPED,
@@ -24,10 +24,10 @@ from gateway.pipeline.shadows.comparison import (
     Tally,
     served_here,
 )
-from gateway.pipeline.shadows.world import World
+from gateway.pipeline.shadow.world import World
 from gateway.scheduling.calls import Call, Refuse, Release, Spill
-from gateway.scheduling.group import Surroundings, refusal
-from gateway.scheduling.groups import Abroad, Key, NewScheduler, Weights
+from gateway.scheduling.queue import Surroundings, refusal
+from gateway.scheduling.queues import Abroad, Key, NewScheduler, Weights
 from gateway.scheduling.routing.policy import Policy, slow_ones
 from gateway.scheduling.routing.work import Size
 

@@ -14,10 +14,10 @@ from typing import Final
 from gateway.accounting.metrics import Metrics
 from gateway.core.deadline import Clock
 from gateway.core.types import Classification, EndpointState, InferenceRequest
-from gateway.pipeline.account import CallAccount
-from gateway.pipeline.shadows import Sight
-from gateway.pipeline.shadows.comparison import Seen, Shadowed, Tally
-from gateway.pipeline.shadows.shadow import Facts, Rules, Shadow
+from gateway.pipeline.call_account import CallAccount
+from gateway.pipeline.shadow import Sight
+from gateway.pipeline.shadow.comparison import Seen, Shadowed, Tally
+from gateway.pipeline.shadow.shadow import Facts, Rules, Shadow
 
 _BREATH_S: Final = 0.002  # between two slices
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from gateway.accounting.ledger.ledger import Ledger
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
-from gateway.app.assembly import policy, retry_budget, shadows, spill_limits, spill_stop
-from gateway.app.scanning import Scanning
-from gateway.app.site import Grounds, Site
+from gateway.app.endpoint_set import Grounds, Site
+from gateway.app.factories import policy, retry_budget, shadows, spill_limits, spill_stop
+from gateway.app.scanner_set import Scanning
 from gateway.auth import Callers, building
 from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import Marks
@@ -27,15 +27,15 @@ from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
 from gateway.core.held_bytes import HeldBytes
-from gateway.core.together import close_all
-from gateway.core.tracing import ALL, Sampler, Trace, Untraced
+from gateway.core.tasks import close_all
+from gateway.core.trace_context import ALL, Sampler, Trace, Untraced
 from gateway.endpoints.connectors import Inspector, OnPremBackend
 from gateway.endpoints.fleet import Fleet
-from gateway.pipeline.account import Accounts
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.dispatch import Dispatcher, Queues
-from gateway.pipeline.limits import Limits
+from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.dispatcher import Dispatcher, Queues
 from gateway.pipeline.pipeline import Pipeline, Pseudonyms
+from gateway.pipeline.rate_limits import Limits
 from gateway.pipeline.retries import RetryBudget
 from gateway.server import Services
 from gateway.server.hosts import Hosts

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
 from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, Zone
-from gateway.endpoints.place import Lane, Place, unavailable_why
+from gateway.endpoints.state import ModelState, Place, unavailable_why
 
 _LOOK_AGAIN_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
 
@@ -21,7 +21,7 @@ class Clouds:
     def __init__(
         self,
         places: Mapping[str, Place],
-        lane: Callable[[str, str], Lane],
+        lane: Callable[[str, str], ModelState],
         clock: Clock,
         elsewhere: Callable[[str], int] = lambda name: 0,
         beside: Sequence[object] = (),

@@ -12,7 +12,7 @@ from gateway.classify.classifier import Classifier, names_search, scan_pool
 from gateway.classify.conversations.taint import Marks
 from gateway.classify.text.spans import FullFindings
 from gateway.config import ClassifySettings, Settings
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import Tightening
 from gateway.endpoints.connectors import OnPremBackend

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gateway.config.catalog import Catalog
+from gateway.config.model_catalog import Catalog
 from gateway.core.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
-from gateway.endpoints.place import Lane, Place
+from gateway.endpoints.state import ModelState, Place
 from gateway.scheduling.routing.fit import able, asked_version
 from gateway.scheduling.routing.needs import limited, needs
 
@@ -19,7 +19,7 @@ class Way:
 
     __slots__ = ("endpoint", "lane", "name", "onprem", "place", "price_usd", "served")
 
-    def __init__(self, endpoint: Endpoint, model: str, place: Place, lane: Lane) -> None:
+    def __init__(self, endpoint: Endpoint, model: str, place: Place, lane: ModelState) -> None:
         self.endpoint, self.name = endpoint, endpoint.name
         self.served = endpoint.models[model]
         self.place, self.lane = place, lane
@@ -67,9 +67,9 @@ class _OfModel:
         return tuple(endpoint.name for endpoint in able(request, onprem))
 
 
-class Ways:
+class CandidateIndex:
     def __init__(
-        self, catalog: Catalog, places: Mapping[str, Place], lane: Callable[[str, str], Lane]
+        self, catalog: Catalog, places: Mapping[str, Place], lane: Callable[[str, str], ModelState]
     ) -> None:
         self._catalog, self._places, self._lane = catalog, places, lane
         self._found: dict[str, _OfModel] = {}
