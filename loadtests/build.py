@@ -14,7 +14,7 @@ COMPILED: Final = Path("var", "compiled")
 """Where `make compiled` puts it."""
 
 SOURCE: Final = Path("gateway")
-_ONE_OF_THEM = f"types{EXTENSION_SUFFIXES[0]}"  # all are, or none
+_ONE_OF_THEM = f"core/types{EXTENSION_SUFFIXES[0]}"  # all are, or none
 
 
 def missing(compiled: Path = COMPILED, source: Path = SOURCE) -> str | None:

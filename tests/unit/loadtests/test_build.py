@@ -16,10 +16,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with a compiled build of its own source."""
     monkeypatch.chdir(tmp_path)
     for package in (build.SOURCE, build.COMPILED / build.SOURCE):
-        (package / "deep").mkdir(parents=True)
+        (package / "core").mkdir(parents=True)
         (package / "types.py").write_text("WORD = 1\n")
-        (package / "deep" / "other.py").write_text("WORD = 2\n")
-    (build.COMPILED / build.SOURCE / f"types{EXTENSION_SUFFIXES[0]}").touch()
+        (package / "core" / "other.py").write_text("WORD = 2\n")
+    (build.COMPILED / build.SOURCE / "core" / f"types{EXTENSION_SUFFIXES[0]}").touch()
     return tmp_path
 
 
@@ -30,7 +30,7 @@ def test_a_build_of_this_source_is_run_before_it(here: Path) -> None:
     assert build.environment(False) == {}
 
 
-@pytest.mark.parametrize("path", ["types.py", "deep/other.py"])
+@pytest.mark.parametrize("path", ["types.py", "core/other.py"])
 def test_a_build_of_another_source_is_none(here: Path, path: str) -> None:
     (build.SOURCE / path).write_text("WORD = 3\n")
     assert f"gateway/{path}" in str(build.missing())
@@ -44,7 +44,7 @@ def test_a_module_that_came_later_is_not_built(here: Path) -> None:
 
 
 def test_an_installation_that_is_not_compiled_is_no_build(here: Path) -> None:
-    next((build.COMPILED / build.SOURCE).glob("*.so")).unlink()
+    next((build.COMPILED / build.SOURCE).rglob("*.so")).unlink()
     assert "make compiled" in str(build.missing())
 
 
@@ -53,7 +53,7 @@ def test_what_ships_is_measured_where_it_was_built_and_it_is_said_where_not(
     here: Path, there: bool
 ) -> None:
     if not there:
-        next((build.COMPILED / build.SOURCE).glob("*.so")).unlink()
+        next((build.COMPILED / build.SOURCE).rglob("*.so")).unlink()
     rows = {peer.name: peer for peer in spillway.peers()}
     assert {name for name, peer in rows.items() if peer.compiled} == (
         {"spillway_inspected", "spillway_public", "spillway_onprem"} if there else set()
