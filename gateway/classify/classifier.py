@@ -400,7 +400,8 @@ class Classifier:
                     )
                     if reason != "clear":
                         return reason, counts
-                    texts += [text for text in spelled if text.upper() != text.lower()]
+                    read = set(texts)  # a text that stands twice in a call reads differently
+                    texts += [t for t in spelled if t not in read and t.upper() != t.lower()]
         except Unscannable as unread:
             return unread.reason, {}
         if not caller.has_names:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,14 @@ class Tally:
     calls: dict[str, Call] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)  # status or gRPC code
     reasons: Counter[str] = field(default_factory=Counter)  # of restricted calls
+    ids: dict[str, str] = field(default_factory=dict)  # reference -> the gateway's id of the call
     lost: int = 0  # connections that ended before an answer
 
-    def answer(self, call: Call, status: object, reason: str) -> None:
+    def answer(self, call: Call, status: object, headers: Mapping[str, Any]) -> None:
         self.answers[str(status)] += 1
+        self.ids[call.reference] = headers.get("x-request-id", "")
         if call.restricted:
-            self.reasons[reason] += 1
+            self.reasons[headers.get("x-spillway-reason", "")] += 1
 
 
 def gateway_settings(cloud: SimulatedCloud, scratch: Path) -> dict[str, Any]:
@@ -90,8 +92,7 @@ async def _caller(supply: Iterator[Call], tally: Tally, http: Client, infer: Any
             else:
                 headers = dict([_BUDGET]) | call.headers
                 answered = await http.post(call.path, call.body, headers)
-                reason = answered.headers.get("x-spillway-reason", "")
-                tally.answer(call, answered.status, reason)
+                tally.answer(call, answered.status, answered.headers)
         except (OSError, asyncio.IncompleteReadError):
             tally.lost += 1
 
@@ -104,12 +105,12 @@ async def _grpc(call: Call, infer: Any, tally: Tally) -> None:
     except grpc.aio.AioRpcError as error:
         status, trailing = error.code(), error.trailing_metadata()
     metadata: dict[str, Any] = dict(trailing or ())
-    tally.answer(call, status.name, metadata.get("x-spillway-reason", ""))
+    tally.answer(call, status.name, metadata)
 
 
 async def _stream(call: Call, http: Client, tally: Tally) -> None:
     status, headers = await http.stream(call.path, call.body, dict([_BUDGET]) | call.headers)
-    tally.answer(call, status, headers.get("x-spillway-reason", ""))
+    tally.answer(call, status, headers)
 
 
 @dataclass(slots=True)
@@ -147,16 +148,12 @@ async def run(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             else:
                 async with faults.going_on():
                     tally = await send(url, target, supply, given.callers)
-            verdicts = Counter(
-                record.get("classify_reason", "")
-                for record in gateway.records()
-                if record.get("sensitivity") == "restricted"
-            )
-    return report(controls, tally, log, faults, verdicts)
+            records = {record.get("id", ""): record for record in gateway.records()}
+    return report(controls, tally, log, faults, records)
 
 
 def report(
-    controls: Tally, tally: Tally, log: Path, faults: Faults, verdicts: Counter[str]
+    controls: Tally, tally: Tally, log: Path, faults: Faults, records: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     arrived = references_in(log, {*controls.calls, *tally.calls})
     restricted = [call for call in tally.calls.values() if call.restricted]
@@ -166,7 +163,14 @@ def report(
     return {
         "restricted_calls": len(restricted),
         "restricted_in_the_cloud": len(leaked),
-        "leaked": [{"call": _label(call), "words": call.words} for call in leaked],
+        "leaked": [
+            {
+                "call": _label(call),
+                "words": call.words,
+                "record": records.get(tally.ids.get(call.reference, "")),
+            }
+            for call in leaked
+        ],
         "controls": len(controls.calls),
         "controls_that_stayed": len(stayed),
         "stayed": Counter(_label(call) for call in stayed).most_common(20),
@@ -174,7 +178,13 @@ def report(
         "controls_under_faults_that_arrived": sum(call.reference in arrived for call in among),
         "answers": dict(tally.answers),
         "reasons_of_restricted": dict(tally.reasons),
-        "verdicts": dict(verdicts),
+        "verdicts": dict(
+            Counter(
+                record.get("classify_reason", "")
+                for record in records.values()
+                if record.get("sensitivity") == "restricted"
+            )
+        ),
         "lost_connections": tally.lost,
         "faults": dict(faults.counts),
     }
@@ -216,6 +226,7 @@ def _show(result: dict[str, Any]) -> None:
         print(f"{name.replace('_', ' '):36}{value}")
     for leaked in result["leaked"][:60]:
         print(f"  reached the cloud: {leaked['call']}: {leaked['words']!r}")
+        print(f"    {json.dumps(leaked['record'])}")
     for label, count in result["stayed"]:
         print(f"  control that stayed: {count} x {label}")
 

@@ -333,3 +333,10 @@ def test_a_person_whom_the_settings_allow_does_not_restrict() -> None:
 def test_where_names_do_not_restrict_their_parts_do_not() -> None:
     looks = classifier(NobodyKnown(), profile="balanced", restrict=["USERNAME"])
     assert not asyncio.run(verdict(looks, chat(say("go on"), metadata=RECORD))).restricted
+
+
+def test_a_text_of_a_tensor_is_read_once(weights: Path) -> None:
+    """What stands twice in a call reads differently from what stands there once."""
+    call = tensors(column("TEXT", f"{GIVEN} {FAMILY} is what the form says.", "note on the tank"))
+    answer = asyncio.run(verdict(classifier(ByModel(weights)), call, "text"))
+    assert (answer.reason, answer.entities) == ("entities", {"PERSON": 1})

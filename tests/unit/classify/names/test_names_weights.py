@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import random
@@ -33,6 +34,18 @@ LOUD = (  # texts as far from speech as texts come
     "{" * 1_000,
     "e\u0301" * 3_000,
     "0" * 5_000,
+)
+SURNAMES = (  # noqa: SIM905 - of places and of companies
+    "Guimarães Braga London Toledo Medina Bergen Lisboa Ferrara Siena Verona Trier Bamberg Lincoln "
+    "Hamilton Dallas Chester York Kent Segovia Zamora Amsterdam Utrecht Delft Opole Bosch Siemens "
+    "Ford Heinz Philips Benz Hilton Wells Boeing Cartier Ferrari"
+).split()
+BEARERS = ("Zbigniew", "Ingrid", "Pedro", "Claire", "Katarzyna", "Emre")
+SENTENCES = (
+    "{} is what the form says. Is it plausible?",
+    "{}: call back tomorrow",
+    "Bitte {} anrufen",
+    "Rozmawiałem z {} wczoraj.",
 )
 
 
@@ -191,6 +204,32 @@ def test_a_full_name_identifies_and_a_lone_one_does_not(reader: Reader) -> None:
     assert full.score >= FULL_NAME
     lone = found(reader, "Janet's ducks lay 16 eggs per day. How many does Janet sell?")
     assert all(f.score < FULL_NAME for f in lone)
+
+
+def test_a_surname_of_a_place_or_a_company_is_one(reader: Reader) -> None:
+    """Alone, and repeated as a call may hold it. 57 of the 1,680 were missed when the model alone
+    drew the line between a surname and a place."""
+    missed = []
+    for surname, given, sentence in itertools.product(SURNAMES, BEARERS, SENTENCES):
+        text = sentence.format(f"{given} {surname}")
+        for call in (text, f"{text}\n|\nnote amber-river\n|\n{text}"):
+            if not any(f.type == "PERSON" and f.score >= FULL_NAME for f in found(reader, call)):
+                missed.append(call)
+    assert len(missed) <= 2, missed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "London bound trains are late, says the board.",
+        "Is Paris Nord closer than Paris Est?",
+        "Janet's Boeing is late.",
+        "Ask Alexa. Amsterdam is lovely in May.",
+        "Tell Janet, Hamilton and Dallas are far apart.",
+    ],
+)
+def test_a_place_or_a_company_near_a_name_is_no_surname(reader: Reader, text: str) -> None:
+    assert not any(f.score >= FULL_NAME for f in found(reader, text))
 
 
 def test_a_handle_in_prose_is_somebodys_and_a_sign_in_code_is_not(reader: Reader) -> None:
