@@ -166,6 +166,7 @@ class Particular:
     start: int
     end: int
     reach: int
+    of_birth: bool = False
 
 
 def is_head(cell: str) -> bool:
@@ -190,7 +191,8 @@ def particulars(plain: str) -> Iterator[Particular]:
             value = next((group for group in match.groups() if group), "-")
             if value.strip(" .,:;") in _NO_VALUE:
                 continue
-            yield Particular(match.start(), match.end(), reach)
+            birth = expression is _OF_BIRTH or expression is _WITH_STAR
+            yield Particular(match.start(), match.end(), reach, birth)
             end = match.end()
             break
 
@@ -214,12 +216,32 @@ _KINDS = (
 
 
 class Surroundings:
-    """Where in a folded text a name is near enough to a particular to be its bearer's."""
+    """Where in a folded text a name is near enough to a particular to be its bearer's. `births`:
+    near enough to a date of birth, which nothing but a person has."""
 
     def __init__(self, plain: str) -> None:
+        found = list(particulars(plain))
+        self._spans = _Spans(found)
+        self.births = _Spans([one for one in found if one.of_birth])
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._spans)
+
+    def reach(self, start: int, end: int) -> bool:
+        """Whether what stands from `start` to `end` is near one."""
+        return self._spans.reach(start, end)
+
+
+class _Spans:
+    """What particulars reach, in spans that do not overlap."""
+
+    def __init__(self, particulars: Iterable[Particular]) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
-        for one in particulars(plain):
+        for one in particulars:
             start, end = max(0, one.start - one.reach), one.end + one.reach
             while self._ends and start <= self._ends[-1]:
                 start, end = min(start, self._starts.pop()), max(end, self._ends.pop())
@@ -233,6 +255,5 @@ class Surroundings:
         return zip(self._starts, self._ends, strict=True)
 
     def reach(self, start: int, end: int) -> bool:
-        """Whether what stands from `start` to `end` is near one."""
         at = bisect.bisect_left(self._ends, start)
         return at < len(self._ends) and self._starts[at] <= end

@@ -137,10 +137,13 @@ class _People:
             if around is not None and not around.reach(one.start, one.end):
                 continue
             span = self._record.span(one.start, one.end)
-            if one.strong and one.sure and not is_dull(one.value):
+            born = around is not None and around.births.reach(one.start, one.end)
+            known = not is_dull(one.value) or (born and _is_titled(one.value))
+            if one.sure and (one.strong or born) and known:
                 self._add([span])
             else:
-                self._ask(f"Patient: {_titled(one.value)}.", [span], LONE)
+                for key in ("Patient", "Name"):  # a surname may be a place's under one of them
+                    self._ask(f"{key}: {_titled(one.value)}.", [span], LONE)
 
     def _judge(self, *group: Field) -> None:
         values = [one.value for one in group]
@@ -199,6 +202,11 @@ def _nearest(some: Sequence[Field], others: Sequence[Field]) -> Iterator[tuple[F
             if apart and ((one.strong and other.strong) or apart <= _WEAK_APART):
                 yield one, other
                 break
+
+
+def _is_titled(value: str) -> bool:
+    """Whether it is written as a name is, and says no more than that there is none."""
+    return value[:1].isupper() and not stands_in(value)
 
 
 def _titled(value: str) -> str:
