@@ -4,6 +4,7 @@ HTTP/2)."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from typing import Final
 
@@ -55,6 +56,9 @@ _OF_RESET = {
 }
 
 
+_CONTROLS = re.compile(rb"[\0\r\n]")  # RFC 9113, section 8.2.1
+
+
 class Head:
     """What the header fields of an answer say: those before its message, or behind it."""
 
@@ -82,7 +86,7 @@ class Head:
                 kind = value
             elif name == b"content-length" and self.length is None and value.isdigit():
                 self.length = int(value[:18])
-            elif not _may_answer(name):
+            elif not _may_answer(name) or _CONTROLS.search(value):
                 raise BadStream(Code.PROTOCOL_ERROR, "a header field that is none")
             last = name
         if http[:1] == b"1":  # an interim answer; the real one follows
@@ -158,7 +162,7 @@ class Http2Client(Http2Connection):
                 if each[0] is call:
                     self._waiting.remove(each)
         elif self._streams.get(call.id) is call:
-            self._transport.write(frames.reset(call.id, Code.CANCEL))
+            self._write_reset(call.id, Code.CANCEL)
             self._ended(call)
 
     def give_up_on(self, call: Call, why: Status) -> None:
@@ -236,7 +240,7 @@ class Http2Client(Http2Connection):
         head = self._known.get(block) or self._decoder.decode(block)
         call = self._streams.get(stream)
         if call is None:
-            self._check_closed(stream)
+            self._check_under_way(stream, ended)
             self._count()
         elif head.http and call.answering:  # guard: A8.answer-trailers
             raise BadStream(Code.PROTOCOL_ERROR, "a pseudo-header behind an answer")
@@ -309,18 +313,16 @@ class Http2Client(Http2Connection):
             except Status as exc:
                 call.fail(exc)
             if call.unsent is not None:
-                self._stop(call)
+                self._transport.write(frames.reset(call.id, Code.CANCEL))
             self._ended(call)
 
     def _close(self, call: Call, status: str, details: str, ended: bool) -> None:
         call.fail(Status(status, details))
-        if not ended or call.unsent is not None:
-            self._stop(call)
+        if not ended:
+            self._write_reset(call.id, Code.CANCEL)
+        elif call.unsent is not None:
+            self._transport.write(frames.reset(call.id, Code.CANCEL))
         self._ended(call)
-
-    def _stop(self, call: Call) -> None:
-        """The server sends more of it, or wants no more."""
-        self._transport.write(frames.reset(call.id, Code.CANCEL))
 
     def _ended(self, call: Call) -> None:
         del self._streams[call.id]

@@ -42,7 +42,10 @@ _UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more a
 _LINGER_S: Final = 1.0
 _TELLS_OF_STREAM: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
 _DISCARDED_BYTES: Final = 1 << 14  # of streams that have ended, which count as a frame without call
+_CLOSED_STREAMS: Final = 1024
+"""Streams that are remembered because this end closed them while the peer could still send."""
 _WINDOWS_OF_CONTROL: Final = 8  # of streams that SETTINGS change, which count as one more
+_DEPENDS_ON_ITSELF: Final = 0x100  # a flag that no frame has
 _NOTHING: Final = -1  # may come: the connection has ended
 _PADDED: Final = frames.PADDED
 _WHOLE_HEAD: Final = frames.END_HEADERS
@@ -61,6 +64,8 @@ class Http2Connection(FrameSender):
         self._wanted_bytes = 0  # before it is worth another look
         self._only: int | None = frames.SETTINGS  # the one kind of frame that may come now
         self._streams: dict[int, Any] = {}
+        self._closed_here: dict[int, None] = {}  # streams of which frames may be under way
+        self._forgotten = 0  # the highest stream that was remembered there and is no more
         self._room = CONNECTION_WINDOW  # that all streams of the peer have, when it has been told
         self._received = 0  # of it, since the peer was told of more
         self._rests = False  # reading: what has come is taken when others have had their turn
@@ -263,8 +268,7 @@ class Http2Connection(FrameSender):
             elif kind == frames.PUSH_PROMISE:
                 raise Broken(Code.PROTOCOL_ERROR, "a push, which nobody allowed")
             elif kind == frames.PRIORITY:
-                if not stream or len(payload) != 5:
-                    raise Broken(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form")
+                self._take_priority(stream, payload)
             elif kind in (frames.SETTINGS, frames.PING, frames.GOAWAY):
                 if stream:
                     raise Broken(Code.PROTOCOL_ERROR, "a frame of the connection on a stream")
@@ -309,7 +313,7 @@ class Http2Connection(FrameSender):
         room in the connection back, as they must, and so they are counted: without end they would
         be a way to make us work."""
         if found is None:
-            self._check_closed(stream)
+            self._check_under_way(stream, ended)
         self._controls += size // _DISCARDED_BYTES  # guard: A8.ended-stream-data
         self._count()  # guard: A8.ended-stream-data
         if found is not None:
@@ -328,12 +332,17 @@ class Http2Connection(FrameSender):
     def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
         if not stream:
             raise Broken(Code.PROTOCOL_ERROR, "header fields of no stream")
+        size = len(payload) - (1 if flags & frames.PADDED else 0)
         if flags & frames.PADDED:
             payload = frames.unpadded(flags, payload)
         if flags & frames.PRIORITISED:
-            if len(payload) < 5:
+            if size < frames.PRIORITY_BYTES:
                 raise Broken(Code.FRAME_SIZE_ERROR, "HEADERS that end within their priority")
-            payload = payload[5:]
+            if len(payload) < frames.PRIORITY_BYTES:
+                raise Broken(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
+            if frames.number(payload) & frames.MOST_WINDOW == stream:
+                flags |= _DEPENDS_ON_ITSELF
+            payload = payload[frames.PRIORITY_BYTES :]
         if flags & frames.END_HEADERS:
             self._head(stream, payload, flags)
         else:
@@ -361,16 +370,30 @@ class Http2Connection(FrameSender):
     def _head(self, stream: int, block: bytes, flags: int) -> None:
         try:
             self._on_head(stream, block, flags & frames.END_STREAM != 0)
+            if flags & _DEPENDS_ON_ITSELF:
+                raise BadStream(Code.PROTOCOL_ERROR, "a stream that depends on itself")
         except BadStream as exc:
             self._refuse(stream, exc)
 
     def _refuse(self, stream: int, exc: BadStream) -> None:
         if (found := self._streams.get(stream)) is not None:
-            self._transport.write(frames.reset(stream, exc.code))
+            self._write_reset(stream, exc.code)
             self._on_bad(found, exc)
 
     def _on_bad(self, stream: Any, exc: BadStream) -> None:
         self._on_reset(stream, exc.code)
+
+    def _take_priority(self, stream: int, payload: bytes) -> None:
+        """Priorities change nothing here; what breaks their form does (RFC 9113, section 6.3, and
+        RFC 7540, section 5.3.1)."""
+        if not stream:
+            raise Broken(Code.PROTOCOL_ERROR, "a PRIORITY of no stream")
+        if len(payload) != frames.PRIORITY_BYTES:
+            if stream not in self._streams:  # an RST_STREAM would be an error
+                raise Broken(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form")
+            self._refuse(stream, BadStream(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form"))
+        elif frames.number(payload) & frames.MOST_WINDOW == stream:
+            self._refuse(stream, BadStream(Code.PROTOCOL_ERROR, "a stream that depends on itself"))
 
     def _take_reset(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
@@ -378,6 +401,7 @@ class Http2Connection(FrameSender):
         found = self._streams.get(stream)
         if found is None:
             self._check_closed(stream)
+            self._closed_here.pop(stream, None)
         else:
             self._on_reset(found, frames.number(payload))
 
@@ -414,8 +438,11 @@ class Http2Connection(FrameSender):
             if more:
                 # guard: A8.settings-windows
                 self._controls += len(self._streams) // _WINDOWS_OF_CONTROL
-                for stream in self._streams.values():
-                    self._widen(stream, more)
+                try:
+                    for stream in self._streams.values():
+                        self._widen(stream, more)
+                except BadStream as exc:
+                    raise Broken(exc.code, exc.why) from None
         elif name == frames.MAX_FRAME_SIZE:
             if not frames.USUAL_FRAME_BYTES <= value < 1 << 24:
                 raise Broken(Code.PROTOCOL_ERROR, "a frame size that is none")
@@ -432,8 +459,10 @@ class Http2Connection(FrameSender):
         more = int.from_bytes(payload) & _STREAM
         if not stream:
             self._window += more
-            if not more or self._window > frames.MOST_WINDOW:
-                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
+            if not more:
+                raise Broken(Code.PROTOCOL_ERROR, "a WINDOW_UPDATE of nothing")
+            if self._window > frames.MOST_WINDOW:
+                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is too large")
         elif (found := self._streams.get(stream)) is None:
             if not self._was_open(stream):
                 raise _never_opened()
@@ -441,14 +470,38 @@ class Http2Connection(FrameSender):
         elif not more:
             self._reset(found, Code.PROTOCOL_ERROR)
         else:
-            self._widen(found, more)
+            try:
+                self._widen(found, more)
+            except BadStream as exc:
+                self._refuse(stream, exc)
         if self._unsent:
             self._send_more()
 
+    def _write_reset(self, stream: int, code: Code) -> None:
+        """End a stream that the peer may not have ended."""
+        self._transport.write(frames.reset(stream, code))
+        closed = self._closed_here
+        closed[stream] = None
+        if len(closed) > _CLOSED_STREAMS:
+            oldest = next(iter(closed))
+            del closed[oldest]
+            self._forgotten = max(self._forgotten, oldest)
+
     def _check_closed(self, stream: int) -> None:
-        """Frames of a stream that has ended may still be under way (section 5.1)."""
+        """Raises Broken for one that was never open; the peer may send RST_STREAM, WINDOW_UPDATE
+        and PRIORITY for one that has ended (section 5.1)."""
         if not self._was_open(stream):
             raise _never_opened()
+
+    def _check_under_way(self, stream: int, ended: bool) -> None:
+        """HEADERS or DATA of a stream that is not open: they may have been under way when this end
+        closed it. Raises Broken where the peer had ended it (section 5.1)."""
+        self._check_closed(stream)
+        # guard: A8.closed-stream -> return
+        if stream not in self._closed_here and stream > self._forgotten:
+            raise Broken(Code.STREAM_CLOSED, "a frame of a stream that its sender has ended")
+        if ended:
+            self._closed_here.pop(stream, None)
 
     def _count(self) -> None:
         """A frame that brings no call on."""

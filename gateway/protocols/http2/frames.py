@@ -33,6 +33,7 @@ MAX_HEADER_LIST_SIZE: Final = 0x6
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_BYTES: Final = 9
+PRIORITY_BYTES: Final = 5  # of a PRIORITY frame, and of HEADERS with the flag
 USUAL_FRAME_BYTES: Final = 1 << 14  # what anybody takes
 USUAL_WINDOW: Final = (1 << 16) - 1
 MOST_WINDOW: Final = (1 << 31) - 1
@@ -96,6 +97,8 @@ def unpadded(flags: int, payload: bytes) -> bytes:
     """What is between the length of the padding and the padding."""
     if not flags & PADDED:
         return payload
-    if not payload or payload[0] >= len(payload):
+    if not payload:
+        raise Broken(Code.FRAME_SIZE_ERROR, "a padded frame without the length of its padding")
+    if payload[0] >= len(payload):
         raise Broken(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
     return payload[1 : len(payload) - payload[0]]

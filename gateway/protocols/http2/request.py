@@ -11,7 +11,10 @@ from gateway.protocols.http2.hpack import Field
 from gateway.protocols.http2.message import is_grpc
 
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
-_VALUE: Final = re.compile(rb"[\x20-\x7e\t]*")
+_VALUE: Final = re.compile(rb"(?:[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?")
+"""RFC 9113, section 8.2.1: no space or tab at either end. gRPC's have ASCII alone."""
+_METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SCHEME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*")
 _TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])")
 _UNITS_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _PSEUDO: Final = frozenset({b":method", b":scheme", b":path", b":authority"})
@@ -106,9 +109,11 @@ def _targets(pseudo: dict[bytes, bytes], given: dict[bytes, bytes]) -> bool:
         return False
     # guard: A8.single-path minus 3
     return bool(
-        _VALUE.fullmatch(authority)
-        and _VALUE.fullmatch(pseudo[b":scheme"])
+        _METHOD.fullmatch(pseudo[b":method"])
+        and _SCHEME.fullmatch(pseudo[b":scheme"])
         and _PATH.fullmatch(pseudo[b":path"])
+        and _VALUE.fullmatch(authority)
+        and b"@" not in authority
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ PONG_S: Final = 20.0
 ARRIVALS_S: Final = 1.0  # between two looks at messages that have not come whole
 _RESETS_PER_S: Final = 500
 _MESSAGES_HELD: Final = 4  # of the largest, in calls that have not come whole
+_SKIPPED_RANGES: Final = 16
 _ENDS_AT_ONCE: Final = 64  # calls, when their connection does
 _UNKNOWN_CALLS: Final = 32  # at once, of a caller without a credential
 
@@ -50,6 +52,7 @@ class Http2Server(Http2Connection):
         self._decoder = Decoder(RequestHead, HEAD_LIST_BYTES)
         self._known = self._decoder.known
         self._last_id = 0
+        self._skipped: deque[range] = deque(maxlen=_SKIPPED_RANGES)  # streams below the last one
         self._room = frames.USUAL_WINDOW
         self._trusted = False  # a credential that came over it was good
         self._arrivals: asyncio.TimerHandle | None = None
@@ -86,6 +89,10 @@ class Http2Server(Http2Connection):
         if not self._lost:
             self._transport.write(data)
 
+    def reset(self, stream: int, code: Code) -> None:
+        if not self._lost:
+            self._write_reset(stream, code)
+
     def answered(self, exchange: Exchange) -> None:
         """Nothing more is said on it, but perhaps waits for room."""
         self._release(exchange)
@@ -93,7 +100,7 @@ class Http2Server(Http2Connection):
         if exchange.unsent is not None or self._streams.pop(exchange.id, None) is None:
             return
         if not exchange.complete:
-            self.write(frames.reset(exchange.id, Code.NO_ERROR))  # RFC 9113, section 8.1
+            self.reset(exchange.id, Code.NO_ERROR)  # RFC 9113, section 8.1
 
     def taken(self, exchange: Exchange, size: int) -> None:
         self._held_bytes -= size
@@ -119,7 +126,7 @@ class Http2Server(Http2Connection):
             exchange.open = False
             if self._streams.pop(exchange.id, None) is not None:
                 self._release(exchange)
-                self.write(frames.reset(exchange.id, Code.INTERNAL_ERROR))
+                self.reset(exchange.id, Code.INTERNAL_ERROR)
         self._close_if_done()
 
     # What the server asks
@@ -227,11 +234,13 @@ class Http2Server(Http2Connection):
             return
         if stream % 2 == 0:
             raise Broken(Code.PROTOCOL_ERROR, "a stream that only a server may open")
+        if stream > self._last_id + 2:
+            self._skipped.append(range(self._last_id + 1, stream))
         self._last_id = stream
         host, streams = self.host, self._streams
         busy = len(self.running) >= host.max_streams  # guard: A8.reset-slot -> busy = False
         if busy or len(streams) >= host.max_streams or self._stopping or head.malformed:
-            self._refuse_call(stream, head)
+            self._refuse_call(stream, head, ended)
             return
         exchange = Exchange(self, head, self._now_s())
         exchange.id, exchange.window = stream, self._peer_window
@@ -262,7 +271,7 @@ class Http2Server(Http2Connection):
         # guard: A8.stranger-calls -> if not exchange.serving.refuses and False:
         elif not exchange.serving.refuses and max(calls, len(self.running)) >= _UNKNOWN_CALLS:
             self._count_reset()
-            self.write(frames.reset(exchange.id, Code.REFUSED_STREAM))
+            self._write_reset(exchange.id, Code.REFUSED_STREAM)
             return False
         return True
 
@@ -281,20 +290,27 @@ class Http2Server(Http2Connection):
 
     def _on_trailers(self, stream: int, head: RequestHead, ended: bool) -> None:
         exchange = self._streams.get(stream)
-        if exchange is None:  # of one that was reset, or refused
+        if exchange is None:
+            if any(stream in skipped for skipped in self._skipped):
+                raise Broken(Code.PROTOCOL_ERROR, "a stream that is lower than the one before")
+            self._check_under_way(stream, ended)
             self._count_reset()
             return
-        if exchange.complete or not ended or exchange.length_left:
+        if exchange.complete:
+            raise BadStream(Code.STREAM_CLOSED, "header fields behind a request")
+        if not ended or exchange.length_left:
             raise BadStream(Code.PROTOCOL_ERROR, "header fields within a request")
         if not head.trailers:  # guard: A8.request-trailers
             raise BadStream(Code.PROTOCOL_ERROR, "fields that cannot stand behind a request")
         self._complete(exchange)  # gRPC has none in requests
 
-    def _refuse_call(self, stream: int, head: RequestHead) -> None:
+    def _refuse_call(self, stream: int, head: RequestHead, ended: bool) -> None:
         code = Code.PROTOCOL_ERROR if head.malformed else Code.REFUSED_STREAM
         if not self._stopping:  # behind the GOAWAY a caller knows that it was not begun
             self._count_reset()
-        self.write(frames.reset(stream, code))
+        self._write_reset(stream, code)
+        if ended:
+            self._closed_here.pop(stream, None)
 
     def _on_data(self, exchange: Exchange, data: bytes, ended: bool) -> None:
         size = len(data)
@@ -372,7 +388,7 @@ class Http2Server(Http2Connection):
         """Its caller takes nothing of what it is sent."""
         exchange.unsent = None
         if self._streams.pop(exchange.id, None) is not None:
-            self.write(frames.reset(exchange.id, Code.CANCEL))
+            self.reset(exchange.id, Code.CANCEL)
 
     def _on_goaway(self, last: int, code: int) -> None:
         """The caller opens nothing more; it closes when it has its answers."""

@@ -12,7 +12,7 @@ import pytest
 from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamRefused, UpstreamUnreachable
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, field, fields_of
-from gateway.protocols.http2 import client
+from gateway.protocols.http2 import Code, client
 from gateway.protocols.http2.message import Status
 from tests.laps import within
 from tests.unit.http2.peers import (
@@ -148,6 +148,8 @@ ANSWERS: dict[str, tuple[Serve, type[UpstreamError]]] = {
     ),
     "too many fields": (answering(head([*HEAD, ("x", "y" * 40_000)])), UpstreamBusy),
     "a malformed head": (answering(head([*HEAD, ("X-One", "1")])), UpstreamUnreachable),
+    "a NUL in a field": (answering(head([*HEAD, ("x-one", "a\0b")])), UpstreamUnreachable),
+    "a line feed in a field": (answering(head([*HEAD, ("x-one", "a\nb")])), UpstreamUnreachable),
     "a pseudo-header behind the answer": (
         answering(head(HEAD), YES, head([*HEAD[:1], *OK], END_HEADERS | END_STREAM)),
         UpstreamUnreachable,
@@ -186,6 +188,27 @@ ANSWERS: dict[str, tuple[Serve, type[UpstreamError]]] = {
     "a push": (answering(frame(5, 4, 1, bytes(8))), UpstreamUnreachable),
     "not HTTP/2": (answering(first=b"HTTP/1.1 400 Bad Request\r\n\r\n"), UpstreamUnreachable),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("surplus", [YES, END], ids=["data", "a second end"])
+async def test_frames_behind_the_end_of_an_answer_end_the_connection(surplus: Any) -> None:
+    codes: list[int] = []
+
+    async def serve(peer: Peer) -> None:
+        peer.send(settings())
+        stream = await asked(peer)
+        answer(peer, stream)
+        peer.send(surplus if isinstance(surplus, bytes) else surplus(peer))
+        codes.append(await peer.goodbye())
+
+    async with server(serve) as address:
+        calling = wire(address)
+        assert await calling.ask(INFER, b"asked", 5.0) == b"yes"
+        async with asyncio.timeout(5):
+            while not codes:  # noqa: ASYNC110 - the endpoint notes it
+                await asyncio.sleep(0.005)
+        await calling.aclose()
+    assert codes == [Code.STREAM_CLOSED]
 
 
 async def test_interim_answers_without_end_are_a_flood() -> None:
