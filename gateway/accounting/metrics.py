@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.accounting.page import page
-from gateway.accounting.series import Counter, Gauge, Histogram, Registry, WithoutTenants
+from gateway.accounting.series import Counter, Gauge, Histogram, MetricsRegistry, WithoutTenants
 from gateway.accounting.triton import TritonFigures
 from gateway.core import ambient
 
@@ -25,7 +25,7 @@ class Metrics:
     """One registry for each gateway, so that several can live in one process."""
 
     def __init__(self) -> None:
-        self.registry = Registry()
+        self.registry = MetricsRegistry()
         r = self.registry
         self.calls = Counter(
             "spillway_calls",

@@ -166,7 +166,7 @@ class Gathering(Protocol):
         ...
 
 
-class Registry(client.CollectorRegistry):
+class MetricsRegistry(client.CollectorRegistry):
     gathering: Gathering | None = None
 
     def collect(self) -> Iterable[client.Metric]:

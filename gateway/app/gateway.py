@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from gateway import __version__
 from gateway.accounting import otlp
 from gateway.accounting.audit import AuditError, alias_key
-from gateway.accounting.audit.actions import Actions, Noticed
+from gateway.accounting.audit.actions import Actions, ActionWatch
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
-from gateway.accounting.ledger.ledger import Ledger, Thread
+from gateway.accounting.ledger.ledger import Ledger, LedgerThread
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.ledger.reading import LedgerReader
-from gateway.accounting.ledger.store import Store
+from gateway.accounting.ledger.store import LedgerStore
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.live import shares
 from gateway.accounting.live.decisions import Decisions, WatchedLog
@@ -32,9 +32,9 @@ from gateway.accounting.live.feed import Feed
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.pricing import usd
 from gateway.accounting.records import RecordUnwritable
-from gateway.app.endpoint_set import Grounds
+from gateway.app.endpoint_set import ProcessServices
 from gateway.app.factories import audit_writer, spill_control
-from gateway.app.generation import Core, Process
+from gateway.app.generation import Core, SharedResources
 from gateway.app.reload import Reloading, SettingsFile
 from gateway.auth.key_store import KeyReader
 from gateway.config import ConfigError, Settings
@@ -44,9 +44,9 @@ from gateway.core.errors import Draining
 from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Quota
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.triton.supervisor import Keeper, Keeping, Progress
+from gateway.endpoints.triton.supervisor import Progress, SupervisorPort, TritonSupervisor
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound, listener_files, refuse_key_logging
 from gateway.protocols.tls import listening
@@ -54,7 +54,7 @@ from gateway.server import ops, status
 from gateway.server.console import page
 from gateway.server.console.front import ConsoleFront
 from gateway.server.console.operators import Operators
-from gateway.server.console.picture import Picture, Sight, told_nobody
+from gateway.server.console.picture import ConsoleSources, Picture, told_nobody
 from gateway.server.console.spend import BudgetSpend, LedgerSpend, Spend
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App, Front
@@ -62,8 +62,8 @@ from gateway.server.kserve import front as kserve
 from gateway.server.openai import front as openai
 
 if TYPE_CHECKING:
-    from gateway.accounting.otlp.collector import Collector
-    from gateway.cluster.workers.beside import WorkerBeside
+    from gateway.accounting.otlp.collector import OtlpExporter
+    from gateway.cluster.workers.beside import SiblingWorker
     from gateway.cluster.workers.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -92,14 +92,14 @@ class Gateway:
         self._clock = ambient.clock()
         self.metrics = Metrics()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._store: Store | None = None  # without one nothing is kept of what calls cost
+        self._store: LedgerStore | None = None  # without one nothing is kept of what calls cost
         self._ledger: Ledger | None = None
         self.http_port = 0
         self.grpc_port = 0
         self._stop = asyncio.Event()
         restarted = self.metrics.triton_restarts.inc
-        self._keeper: Keeping = (
-            Keeper(settings, self._clock, progress, self._spawn, restarted)
+        self._keeper: SupervisorPort = (
+            TritonSupervisor(settings, self._clock, progress, self._spawn, restarted)
             if worker is None
             else worker.keeper
         )
@@ -116,10 +116,10 @@ class Gateway:
 
     # Building
 
-    def _beside_others(self, worker: Worker) -> WorkerBeside:
-        from gateway.cluster.workers.beside import WorkerBeside  # most gateways are one process
+    def _beside_others(self, worker: Worker) -> SiblingWorker:
+        from gateway.cluster.workers.beside import SiblingWorker  # most gateways are one process
 
-        return WorkerBeside(self, worker, self.metrics)
+        return SiblingWorker(self, worker, self.metrics)
 
     def _compose(self, aliases: Aliases) -> None:
         settings = self.settings
@@ -136,7 +136,7 @@ class Gateway:
         seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
         self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = self._collector()
-        grounds = Grounds(
+        grounds = ProcessServices(
             self._keeper,
             self.spill,
             self.metrics,
@@ -152,10 +152,10 @@ class Gateway:
         self.held_answers = HeldBytes(
             max(limits.max_held_answer_bytes, _LARGEST_HELD * limits.max_answer_bytes)
         )
-        self._process = Process(
+        self._process = SharedResources(
             grounds,
             self.admission,
-            Limits(self._clock, self._limit_refused)
+            RateLimits(self._clock, self._limit_refused)
             if worker is None
             else worker.limits(self._limit_refused),
             seen,
@@ -190,7 +190,7 @@ class Gateway:
     def _limit_refused(self, quota: Quota, what: str) -> None:
         self.metrics.limit_refusals.labels(quota.tenant, quota.kind, what).inc()
 
-    def _sight(self, core: Core, decisions: Decisions) -> Sight:
+    def _sight(self, core: Core, decisions: Decisions) -> ConsoleSources:
         budgets = self.spill.budgets
         spend: Spend = BudgetSpend(budgets)
         if self._ledger is not None:
@@ -200,7 +200,7 @@ class Gateway:
                 self._spawn,
                 self._clock,
             )
-        return Sight(
+        return ConsoleSources(
             fleet=core.site.fleet,
             catalog=core.site.catalog,
             admission=self.admission,
@@ -219,16 +219,16 @@ class Gateway:
             decides=self._speaks,
         )
 
-    def _collector(self) -> Collector | None:
+    def _collector(self) -> OtlpExporter | None:
         if self.settings.telemetry.otlp_url is None:
             return None
         try:  # an extra: most gateways are scraped, and trace nothing
-            from gateway.accounting.otlp.collector import Collector
+            from gateway.accounting.otlp.collector import OtlpExporter
         except ModuleNotFoundError as exc:
             raise ConfigError(
                 f"telemetry.otlp_url: needs the package {exc.name}; install {otlp.EXTRA}"
             ) from None
-        return Collector(self.settings.telemetry, self.metrics)
+        return OtlpExporter(self.settings.telemetry, self.metrics)
 
     def http_app(self, core: Core) -> App:
         services, settings = core.services, core.settings
@@ -439,10 +439,12 @@ class Gateway:
         finally:
             await self._close_all()
 
-    def _noticed(self) -> Noticed:
+    def _noticed(self) -> ActionWatch:
         store = self.settings.key_store
         reader = None if store is None else KeyReader(store)
-        return Noticed(self.actions, lambda: self.spill.stop, reader, self.audit.journal.resumed_s)
+        return ActionWatch(
+            self.actions, lambda: self.spill.stop, reader, self.audit.journal.resumed_s
+        )
 
     def _open_audit(self) -> None:
         try:
@@ -476,7 +478,7 @@ class Gateway:
         budgets, settings = self.spill.budgets, self.settings
         found = Ledger(
             self._store, budgets.limits, budgets, LedgerWatch(self.metrics), self._clock,
-            Thread(), settings.limits.max_latency_budget_ms / 1000, settings.ledger.keep_days,
+            LedgerThread(), settings.limits.max_latency_budget_ms / 1000, settings.ledger.keep_days,
         )  # fmt: skip
         self.spill.leases = found.leases
         return found

@@ -58,7 +58,7 @@ class SettingsFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LastReload:
     """The last reload, for /status."""
 
     result: str
@@ -91,7 +91,7 @@ class Reloading:
         self._metrics = metrics
         self._every_s = every_s
         self._asked = asyncio.Event()
-        self.last: Last | None = None
+        self.last: LastReload | None = None
 
     def ask(self) -> None:
         """Read it again now, whether it has changed or not."""
@@ -127,17 +127,17 @@ class Reloading:
             lines = str(exc).splitlines()
             for line in lines:
                 log.error("the settings are not taken, those of before stay: %s", line)
-            self.last = Last("refused", ambient.wall_s(), problems=len(lines))
+            self.last = LastReload("refused", ambient.wall_s(), problems=len(lines))
         except ScannerUnfit as exc:
             log.error("the settings are not taken, those of before stay: %s", str(exc))
-            self.last = Last("refused", ambient.wall_s(), problems=1)
+            self.last = LastReload("refused", ambient.wall_s(), problems=1)
         except Exception:  # guard: O2.bad-file Exception -> OSError
             log.exception("the settings are not taken, those of before stay")
-            self.last = Last("refused", ambient.wall_s(), problems=1)
+            self.last = LastReload("refused", ambient.wall_s(), problems=1)
         self._metrics.config_reloads.labels(self.last.result).inc()
         return self.last.result
 
-    async def _reload(self) -> Last:
+    async def _reload(self) -> LastReload:
         before = self._current()
         after = await asyncio.to_thread(self._file.read)
         fixed = tuple(needs_restart(before, after))
@@ -146,15 +146,15 @@ class Reloading:
                 "the settings are not taken, those of before stay: these count from a start on, "
                 "so restart the gateway or put them back: %s", _some(fixed),
             )  # fmt: skip
-            return Last("needs_restart", ambient.wall_s(), fixed)
+            return LastReload("needs_restart", ambient.wall_s(), fixed)
         keys = changed(before, after)
         # Asked for, it is done though nothing in the file changed: files that it names may have.
         await self._apply(after)
         if not keys:
             log.info("the settings are what they were")
-            return Last("unchanged", ambient.wall_s())
+            return LastReload("unchanged", ambient.wall_s())
         log.info("settings %s are in use; changed: %s", after.policy_hash(), _some(keys))
-        return Last("applied", ambient.wall_s())
+        return LastReload("applied", ambient.wall_s())
 
 
 def stamp(path: Path) -> Stamp:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, Scans, canaries
 from gateway.classify.conversations.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
-from gateway.classify.conversations.taint import TAINTED, Marks, Taint
+from gateway.classify.conversations.taint import TAINTED, Taint, TaintMarks
 from gateway.classify.evidence import Evidence
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.names import LOOKED_FOR, PERSON, Names, across, engines
@@ -132,7 +132,7 @@ class Classifier:
         added: Collection[Tightening] = (),
         names: Names | None = None,
         taint: Taint | None = None,
-        marks: Marks | None = None,
+        marks: TaintMarks | None = None,
         evidence: Evidence | None = None,
     ) -> None:
         """`taint`: what another classifier of this process remembers as restricted; `marks`: what

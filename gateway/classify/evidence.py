@@ -150,7 +150,7 @@ def _checks(compact: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _EvidenceKind:
     """`recognizer` of the scanner finds the same; `proven` is the length of the value at the head
     of a match, or nothing. Nothing matches without a `sign`, which costs a tenth to look for."""
 
@@ -204,17 +204,19 @@ def _of_digits(expression: str) -> Any:
 
 
 _KINDS = (
-    _Kind(
+    _EvidenceKind(
         *("AnyDomainEmail", "EMAIL_ADDRESS", ADDRESS_SCORE),
         *(_compiled(ADDRESS), _of_addresses, len),
     ),
-    _Kind(
+    _EvidenceKind(
         *("SocialSecurityNumber", "US_SSN", SOCIAL_SECURITY_SCORE),
         *(_of_digits(SOCIAL_SECURITY), _of_numbers, _social_security),
         sign=_IN_THREE,
     ),
-    _Kind(*("AnyCard", "CREDIT_CARD", 1.0), *(_of_digits(CARD_IN_GROUPS), _of_numbers, _card)),
-    _Kind(*("AnyIban", "IBAN_CODE", 1.0), *(_compiled(IBAN), _of_accounts, iban_in)),
+    _EvidenceKind(
+        *("AnyCard", "CREDIT_CARD", 1.0), *(_of_digits(CARD_IN_GROUPS), _of_numbers, _card)
+    ),
+    _EvidenceKind(*("AnyIban", "IBAN_CODE", 1.0), *(_compiled(IBAN), _of_accounts, iban_in)),
 )
 
 
@@ -223,10 +225,10 @@ class Evidence:
 
     def __init__(self) -> None:
         """Nothing is proof before `arm`."""
-        self._kinds: tuple[_Kind, ...] = ()
+        self._kinds: tuple[_EvidenceKind, ...] = ()
         self._allowed: frozenset[str] = frozenset()
         self._profile: Profile | None = None  # of the last text
-        self._restricting: tuple[_Kind, ...] = ()  # by that
+        self._restricting: tuple[_EvidenceKind, ...] = ()  # by that
 
     def arm(self, recognizers: Collection[str], allowed: Collection[str]) -> None:
         """`recognizers` are the classes that the scanner runs; `allowed` are values that do not

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.accounting.audit import AuditError, alias_key
-from gateway.accounting.audit.calls import Call
-from gateway.accounting.audit.figures import Figures
+from gateway.accounting.audit.calls import RecordedCall
+from gateway.accounting.audit.figures import AuditFigures
 from gateway.accounting.audit.note import checkpoint_of
 from gateway.accounting.audit.prove import (
-    Held,
+    HashedAudit,
     checked,
     checked_consistency,
     consistency_text,
@@ -28,10 +28,10 @@ from gateway.accounting.audit.prove import (
     signed_notes,
     single_note,
 )
-from gateway.accounting.audit.query import Span, Wanted, done, found, moment, quarter
-from gateway.accounting.audit.report import Checked, page
+from gateway.accounting.audit.query import CallFilter, TimeRange, done, found, moment, quarter
+from gateway.accounting.audit.report import VerificationSummary, page
 from gateway.accounting.audit.segments import chains, segments
-from gateway.accounting.audit.verify import Verified, public_key, records, verify
+from gateway.accounting.audit.verify import JournalVerification, public_key, records, verify
 from gateway.cli import console
 from gateway.core.aliases import Aliases
 
@@ -141,7 +141,7 @@ def _verify(args: argparse.Namespace) -> int:
     return 0 if holds else 1
 
 
-def _verified(args: argparse.Namespace) -> Iterator[Verified]:
+def _verified(args: argparse.Namespace) -> Iterator[JournalVerification]:
     """Of each directory, with those of the given checkpoints that are of its chain."""
     directories = _directories(args)
     keys = [public_key(directory, args.key) for directory in directories]
@@ -170,7 +170,7 @@ def _verify_proof(args: argparse.Namespace) -> int:
     return 0
 
 
-def _as_json(told: Verified) -> dict[str, object]:
+def _as_json(told: JournalVerification) -> dict[str, object]:
     return {
         "directory": str(told.directory),
         "holds": told.holds,
@@ -189,7 +189,7 @@ def _as_json(told: Verified) -> dict[str, object]:
     }
 
 
-def _tell(told: Verified, key_given: bool) -> None:
+def _tell(told: JournalVerification, key_given: bool) -> None:
     put = console.err.print
     for finding in told.findings:
         put(f"[bold red]wrong[/] {finding}", soft_wrap=True)
@@ -282,12 +282,14 @@ def _written_as(
 
 def _query(args: argparse.Namespace) -> int:
     start, end = args.from_s, args.until_s
-    span = Span(float("-inf") if start is None else start, float("inf") if end is None else end)
+    span = TimeRange(
+        float("-inf") if start is None else start, float("inf") if end is None else end
+    )
     if args.actions:
         return _query_actions(args, span)
     if args.by is not None:
         raise AuditError("--by is of operators: say --actions too, or --tenant for calls")
-    wanted = Wanted(
+    wanted = CallFilter(
         span, args.sensitivity, args.zone, args.tenant, args.model, args.reason, args.outcome,
         args.sent_as, _written_as(args, args.id, Aliases.of_call),
         _written_as(args, args.trace, Aliases.of_trace),
@@ -300,7 +302,7 @@ def _query(args: argparse.Namespace) -> int:
     return 0
 
 
-def _query_actions(args: argparse.Namespace, span: Span) -> int:
+def _query_actions(args: argparse.Namespace, span: TimeRange) -> int:
     for name in (
         "sensitivity", "zone", "tenant", "model", "reason", "outcome", "sent_as", "id", "trace",
     ):  # fmt: skip
@@ -325,7 +327,7 @@ def _at(time_s: float) -> str:
     return dt.datetime.fromtimestamp(time_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _put(some: Iterable[Call], as_json: bool) -> int:
+def _put(some: Iterable[RecordedCall], as_json: bool) -> int:
     count = 0
     for call in some:
         count += 1
@@ -403,7 +405,7 @@ def _lines_with(directory: Path, id_: str) -> list[tuple[int, bytes]]:
 
 def _prove(args: argparse.Namespace) -> int:
     directory = _directory_of(args, args.id)
-    held = Held.of(directory, public_key(directory, args.key))
+    held = HashedAudit.of(directory, public_key(directory, args.key))
     note = single_note(args.checkpoint.read_text()) if args.checkpoint else None
     if args.since is not None:
         newest = note or held.notes[max(held.notes)]
@@ -439,9 +441,9 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    figures, checks = Figures(args.quarter), []
+    figures, checks = AuditFigures(args.quarter), []
     for told in _verified(args):
-        checks.append(Checked.of(told, args.key is not None))
+        checks.append(VerificationSummary.of(told, args.key is not None))
         if told.holds:  # guard: B5.broken-chain always
             figures.add(records(told.directory))
     args.out.write_text(page(figures, checks))

@@ -141,7 +141,7 @@ async def _classify_all(
             advance()
 
     failed: list[BaseException] = []
-    look = await Look.start(settings)
+    look = await FullScan.start(settings)
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(start())
@@ -155,7 +155,7 @@ async def _classify_all(
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FullScan:
     """Both looks at once: patterns in full, and names."""
 
     settings: ClassifySettings
@@ -164,7 +164,7 @@ class Look:
     names: Names | None
 
     @classmethod
-    async def start(cls, settings: ClassifySettings) -> Look:
+    async def start(cls, settings: ClassifySettings) -> FullScan:
         """With one worker, which imports Presidio while names are imported here, and more as soon
         as that one is ready: a few lines do not need them. Raises ScannerUnfit."""
         profile = Profile.of(settings)
@@ -216,7 +216,7 @@ async def _started_names(settings: ClassifySettings, profile: Profile) -> Names 
     return names
 
 
-async def _classify(item: _Item, look: Look) -> dict[str, Any]:
+async def _classify(item: _Item, look: FullScan) -> dict[str, Any]:
     started_s = ambient.monotonic_s()
     findings: list[Finding] = []
     if len(item.text.encode("utf-8", "surrogatepass")) > look.settings.max_scan_bytes:

@@ -16,7 +16,14 @@ from rich.table import Table
 from gateway.accounting.ledger.chart import svg
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
 from gateway.accounting.ledger.reading import LedgerReader
-from gateway.accounting.ledger.report import BY, BadQuestion, Group, Question, Report, as_json
+from gateway.accounting.ledger.report import (
+    BY,
+    BadQuestion,
+    ReportQuery,
+    SpendGroup,
+    SpendReport,
+    as_json,
+)
 from gateway.accounting.pricing import usd
 from gateway.cli import console
 
@@ -47,7 +54,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     settings = console.settings_of(args.config)
     try:
-        question = Question.asked(args.by, args.first, args.last, args.tenant)
+        question = ReportQuery.asked(args.by, args.first, args.last, args.tenant)
         found = LedgerReader.of(settings).report(question)
     except BadQuestion as bad:
         console.fail(str(bad))
@@ -66,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _put_csv(found: Report) -> None:
+def _put_csv(found: SpendReport) -> None:
     out = csv.writer(sys.stdout)
     out.writerow([found.question.by, *_COLUMNS])
     for g in found.groups:
@@ -78,12 +85,12 @@ def _unformula(name: str) -> str:
     return "'" + name if name.startswith(("=", "+", "-", "@")) else name
 
 
-def _figures(g: Group) -> list[str | int]:
+def _figures(g: SpendGroup) -> list[str | int]:
     money = [f"{usd(nano):.9f}" for nano in (g.onprem, g.cloud, g.unserved)]
     return [g.attempts, g.served, *money, g.tokens, g.estimated]
 
 
-def _show(found: Report, out: Console) -> None:
+def _show(found: SpendReport, out: Console) -> None:
     by, whole = found.question.by, found.whole
     of = f" of {escape(found.question.tenant)}" if found.question.tenant else ""
     table = Table(
@@ -114,7 +121,7 @@ def _show(found: Report, out: Console) -> None:
         out.print(line, markup=False)
 
 
-def conclusions(found: Report) -> list[str]:
+def conclusions(found: SpendReport) -> list[str]:
     """In words, with what they rest on."""
     lines, saved = [], found.saved
     if saved.calls:
@@ -143,7 +150,7 @@ def conclusions(found: Report) -> list[str]:
     return lines
 
 
-def _another(found: Report) -> str:
+def _another(found: SpendReport) -> str:
     it = found.another
     assert it is not None
     needs = "" if it.needs is None else f" ({it.needs:.2f} GPUs would be kept busy)"

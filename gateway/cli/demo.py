@@ -22,7 +22,7 @@ from gateway.config import ConfigError, ListenSettings
 from gateway.endpoints.triton import TritonServerError
 
 if TYPE_CHECKING:
-    from gateway.demo.run import Options, Result
+    from gateway.demo.run import DemoResult, Options
 
 _PLAIN_WIDTH = 120  # of tables in a file or a pipe
 _BUILT = (
@@ -128,7 +128,7 @@ class _Demo:
                     self._tell_where(result)
                     await result.gateway.died()
 
-    def _tell(self, result: Result) -> None:
+    def _tell(self, result: DemoResult) -> None:
         from gateway.demo.report import document, report  # needs the extra packages
 
         if self._args.json:
@@ -141,7 +141,7 @@ class _Demo:
         for part in report(result.summary, result.proof):
             out.print(part)
 
-    def _tell_where(self, result: Result) -> None:
+    def _tell_where(self, result: DemoResult) -> None:
         from gateway.demo.where import where  # needs the extra packages
 
         console.err.print()

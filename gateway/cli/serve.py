@@ -16,7 +16,7 @@ import uvloop
 
 from gateway.classify.scan_workers import deferred, process
 from gateway.cli import console
-from gateway.cluster.workers import Place
+from gateway.cluster.workers import WorkerPlace
 from gateway.core import gc_tuning
 from gateway.core.config_error import ConfigError
 from gateway.core.lazy_imports import put_off
@@ -73,8 +73,8 @@ def _workers(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-def _place(text: str) -> Place:
-    return Place(**json.loads(text))
+def _place(text: str) -> WorkerPlace:
+    return WorkerPlace(**json.loads(text))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,7 +111,7 @@ async def _read_and_serve(args: argparse.Namespace) -> int:
     )
     settings = file.read()
     coredumps.forbid()
-    place: Place | None = args.worker
+    place: WorkerPlace | None = args.worker
     number = None if place is None else place.number
     if logs.configure(settings.log.level, settings.log.format, worker=number):
         console.speak_in_log()
@@ -168,7 +168,7 @@ async def _either(running: asyncio.Task[Any], ready: asyncio.Event) -> None:
 
 
 async def _serve(
-    settings: Settings, file: SettingsFile, ready_file: Path | None, place: Place | None
+    settings: Settings, file: SettingsFile, ready_file: Path | None, place: WorkerPlace | None
 ) -> None:
     # By now the scanner's process imports beside this one.
     from gateway.app.gateway import Gateway
@@ -197,7 +197,7 @@ async def _serve(
     await running
 
 
-def _worker(place: Place, settings: Settings) -> Worker:
+def _worker(place: WorkerPlace, settings: Settings) -> Worker:
     from gateway.cluster.workers.worker import Worker  # most gateways are one process
     from gateway.core import ambient  # imported by now, as what serves needs it
 

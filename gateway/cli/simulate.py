@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from gateway.cli import console
 from gateway.simulate import pictures
 from gateway.simulate.arguments import LOAD, STATED_NETWORK_MS, add_arguments
-from gateway.simulate.capacity import Prices, Size, sizes
-from gateway.simulate.loop import World
-from gateway.simulate.mix import Mix, route_mix
+from gateway.simulate.capacity import FleetSize, Prices, sizes
+from gateway.simulate.loop import SimulatedWorld
+from gateway.simulate.mix import RouteMix, route_mix
 from gateway.simulate.moves import Moves, as_recorded, moves
 from gateway.simulate.records import Replayed, read_records
-from gateway.simulate.report import Compared, Report, as_json, tables, told_of_skipped
-from gateway.simulate.site import Site
-from gateway.simulate.study import NAMES, POLICY, Figures, Run, replay
+from gateway.simulate.report import Compared, SimulationReport, as_json, tables, told_of_skipped
+from gateway.simulate.site import SimulatedSite
+from gateway.simulate.study import NAMES, POLICY, StudyFigures, StudyRun, replay
 from gateway.simulate.weather import Weather, known_ahead
 from gateway.simulate.workload import MODES, TraceError, Workload, build, read_trace
 
@@ -75,21 +75,21 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _site(args: argparse.Namespace) -> Site | None:
+def _site(args: argparse.Namespace) -> SimulatedSite | None:
     """The gateway of the settings. Raises ConfigError or TraceError."""
     if args.config is None:
         if args.model is not None and args.records is None:
             raise TraceError("--model names a model of the settings; give --config too")
         return None
-    return Site.of(console.settings_of(args.config), args.model)
+    return SimulatedSite.of(console.settings_of(args.config), args.model)
 
 
-def _run(args: argparse.Namespace, site: Site | None) -> Run:
+def _run(args: argparse.Namespace, site: SimulatedSite | None) -> StudyRun:
     """Settings assume servers at a distance of half a millisecond."""
     stated_ms = 0.0 if site is None else STATED_NETWORK_MS
     network_ms = stated_ms if args.network_ms is None else args.network_ms
-    return Run(
-        world=World(
+    return StudyRun(
+        world=SimulatedWorld(
             gateways=args.replicas,
             hop_s=args.hop_ms / 1000,
             network_s=network_ms / 1000,
@@ -106,7 +106,7 @@ def _run(args: argparse.Namespace, site: Site | None) -> Run:
     )
 
 
-def _source(args: argparse.Namespace, site: Site | None) -> _Source:
+def _source(args: argparse.Namespace, site: SimulatedSite | None) -> _Source:
     mode = MODES[args.mode] if site is None else site.mode(MODES[args.mode])
     servers, replayed = args.servers or 0, None
     if args.records is not None:
@@ -122,8 +122,8 @@ def _source(args: argparse.Namespace, site: Site | None) -> _Source:
 
 
 def _report(
-    args: argparse.Namespace, source: _Source, settings: Run, tell: Callable[[str], None]
-) -> Report:
+    args: argparse.Namespace, source: _Source, settings: StudyRun, tell: Callable[[str], None]
+) -> SimulationReport:
     calls, least = source.calls, None
     if not args.no_bound:
         # scipy takes a second to import and comes with an extra.
@@ -131,9 +131,9 @@ def _report(
 
         tell(f"the bound for {len(calls)} calls")
         least = least_cost(known_ahead(calls, settings.weather))
-    found: dict[str, Figures] = {}
+    found: dict[str, StudyFigures] = {}
     moved: dict[str, Moves] = {}
-    mixes: dict[str, Mix] = {}
+    mixes: dict[str, RouteMix] = {}
     for name in args.only or NAMES:
         tell(f"{name}: {len(calls)} calls")
         result = replay(calls, name, least, settings)
@@ -141,7 +141,7 @@ def _report(
         mixes[name] = route_mix(calls, result.outcome)
         if source.replayed is not None:
             moved[name] = moves(source.replayed, calls, result.outcome)
-    return Report(
+    return SimulationReport(
         title=_title(args),
         found=found,
         sizes=_sweep(args, calls, settings, tell),
@@ -153,7 +153,7 @@ def _report(
     )
 
 
-def _drawn(found: Mapping[str, Figures]) -> list[str]:
+def _drawn(found: Mapping[str, StudyFigures]) -> list[str]:
     """Whose routes are drawn over time: the policy, and the cheapest of the others."""
     others = [name for name in found if name != POLICY]
     others.sort(key=lambda name: found[name].cloud_cost + found[name].missed_cost)
@@ -168,9 +168,9 @@ def _title(args: argparse.Namespace) -> str:
 
 
 def _sweep(
-    args: argparse.Namespace, calls: Workload, settings: Run, tell: Callable[[str], None]
-) -> list[Size]:
-    found: list[Size] = []
+    args: argparse.Namespace, calls: Workload, settings: StudyRun, tell: Callable[[str], None]
+) -> list[FleetSize]:
+    found: list[FleetSize] = []
     if args.sweep:
         prices = Prices(args.gpu_usd_per_hour, calls.unit_usd)
         tell("1 server")
@@ -180,14 +180,14 @@ def _sweep(
     return found
 
 
-def _write(args: argparse.Namespace, report: Report) -> None:
+def _write(args: argparse.Namespace, report: SimulationReport) -> None:
     if args.html is not None:
         pictures.write_html(args.html, report)
     if args.png is not None:
         pictures.write_png(args.png, report)
 
 
-def _print(args: argparse.Namespace, report: Report) -> None:
+def _print(args: argparse.Namespace, report: SimulationReport) -> None:
     if report.compared is not None and (told := told_of_skipped(report.compared.skipped)):
         console.err.print(told, markup=False)
     if args.json:

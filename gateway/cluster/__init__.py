@@ -23,7 +23,7 @@ class Answers(Protocol):
     def close(self) -> None: ...
 
 
-class Link(Protocol):
+class PeerLink(Protocol):
     """The way to one peer, whose certificate was checked. What fails of it is UpstreamError, or
     DeadlineExceeded."""
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster import Answers, Link
+from gateway.cluster import Answers, PeerLink
 from gateway.cluster.elsewhere import abroad_of
 from gateway.cluster.failures import code, raised
 from gateway.cluster.membership import Membership
@@ -37,7 +37,7 @@ from gateway.core.errors import (
 )
 from gateway.core.types import Frame, InferenceRequest, ReplyStream, ServedModel
 from gateway.pipeline.hedging import has_state
-from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 _AGAIN_S = 0.05  # at the latest, when an owner did not take a call
@@ -51,11 +51,11 @@ To close it would end the call as well, and cost both sides a handshake."""
 _MOST_REFUSALS = 40  # of an owner that lives, and says that it owns the servers
 
 
-class Queues(Protocol):
+class LocalQueuesPort(Protocol):
     """This gateway's own."""
 
     async def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant: ...
     def own_room_abroad(self, model: str) -> int: ...
 
@@ -64,7 +64,7 @@ class _Lost(Exception):
     """The peer went away, or speaks nonsense."""
 
 
-class _Elsewhere(Exception):
+class _NotOwnerAnymore(Exception):
     """The gateway that was asked did not take the call: look again who does."""
 
 
@@ -168,10 +168,10 @@ class _Whereabouts:
 class Forwarding:
     def __init__(
         self,
-        own: Queues,
+        own: LocalQueuesPort,
         ownership: Ownership,
         members: Membership,
-        links: Mapping[str, Link],
+        links: Mapping[str, PeerLink],
         metrics: Metrics,
         clock: Clock,
     ) -> None:
@@ -183,14 +183,14 @@ class Forwarding:
         self._clock = clock
 
     async def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant | ForwardedTurn:
         """A turn at one of these servers, wherever their queue is. Raises what a queue does."""
         domain, servers = of_one_owner(self._ownership, group)
         if domain is None:
             return await self._own.enter(request, call, servers)
         where = _Whereabouts()
-        if call.leave is not Leave.FREELY or call.cloud is None:
+        if call.leave is not CloudPermission.FREELY or call.cloud is None:
             return await self._enter(request, call, servers, domain, where)
         last_s = request.deadline.at_s - _SAFE * call.cloud.quantile_s(_LIKELY)
         try:
@@ -203,7 +203,7 @@ class Forwarding:
     async def _enter(
         self,
         request: InferenceRequest,
-        call: Call,
+        call: QueuedCall,
         servers: tuple[str, ...],
         domain: str,
         where: _Whereabouts,
@@ -216,7 +216,7 @@ class Forwarding:
                 return await self._own.enter(request, call, servers)
             try:
                 return await self._at(owner, request, call, servers)
-            except _Elsewhere:
+            except _NotOwnerAnymore:
                 if self._members.view.owner_of(domain) == owner:
                     refusals += 1
                     if refusals > _MOST_REFUSALS:
@@ -224,7 +224,7 @@ class Forwarding:
                     await self._members.changed(min(_AGAIN_S, request.deadline.remaining_s()))
 
     async def _at(
-        self, owner: str, request: InferenceRequest, call: Call, servers: tuple[str, ...]
+        self, owner: str, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> ForwardedTurn:
         result, asked_s = "cancelled", self._clock()
         try:
@@ -233,7 +233,7 @@ class Forwarding:
             self._metrics.cluster_hop_seconds.labels(owner).observe(max(0.0, hop_s))
             result = "granted"
             return turn
-        except _Elsewhere as exc:
+        except _NotOwnerAnymore as exc:
             result = str(exc)
             raise
         except Spilled:
@@ -249,7 +249,7 @@ class Forwarding:
             self._metrics.cluster_forwards.labels(owner, result).inc()
 
     async def _asked(
-        self, owner: str, request: InferenceRequest, call: Call, servers: tuple[str, ...]
+        self, owner: str, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> ForwardedTurn:
         link, heard = self._links[owner], _Heard(self._members, owner)
         message = pack_call(self._forwarded(request, call))
@@ -268,7 +268,7 @@ class Forwarding:
             ) from None
         except UpstreamError:
             self._members.doubt(owner)
-            raise _Elsewhere("lost") from None
+            raise _NotOwnerAnymore("lost") from None
         heard()
         if kind is Kind.GRANTED:
             reply = ForwardedReply(answers, messages, heard, streamed=request.streamed)
@@ -280,10 +280,10 @@ class Forwarding:
             answers.close()
         if kind is Kind.NOT_OWNER:
             self._members.said(owner, body)
-            raise _Elsewhere("not_owner")
+            raise _NotOwnerAnymore("not_owner")
         raise _verdict(kind, body, call)
 
-    def _forwarded(self, request: InferenceRequest, call: Call) -> Forwarded:
+    def _forwarded(self, request: InferenceRequest, call: QueuedCall) -> Forwarded:
         abroad = abroad_of(call, self._own.own_room_abroad, request.model)
         now_s = self._clock()
         return Forwarded(
@@ -313,13 +313,13 @@ def _granted(body: bytes, servers: tuple[str, ...], reply: ForwardedReply) -> Fo
     return ForwardedTurn(server, queued_s, reply)
 
 
-def _verdict(kind: Kind, body: bytes, call: Call) -> Exception:
+def _verdict(kind: Kind, body: bytes, call: QueuedCall) -> Exception:
     """What the owner's queue said instead of a turn."""
     if kind is Kind.NO_SERVER:
         return NoServer()
     if kind is Kind.FAILED:
         return raised(unpack_words(body))
-    if kind is Kind.LEAVE and call.leave is Leave.FREELY:
+    if kind is Kind.LEAVE and call.leave is CloudPermission.FREELY:
         return Spilled(code(unpack_words(body).get("why"), "spill_deadline"))
     return UpstreamFailed("the owner of the server answered what no queue says")
 

@@ -13,7 +13,7 @@ from gateway.config import PeerSettings
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamFailed, UpstreamUnreachable
-from gateway.protocols.http_client.wire import Origin, Wire, WireRequest, WireStream
+from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest, WireStream
 
 STATE, CALL = "/spillway/cluster/state", "/spillway/cluster/call"
 _PROBES = 2
@@ -36,8 +36,8 @@ class TlsLink:
         self._name, self._url, self._tls = name, settings.url, tls
         self._connect_timeout_s = connect_timeout_s
         self._max_connections = max_connections
-        self._probes: Wire | None = None
-        self._calls: Wire | None = None
+        self._probes: ConnectionPool | None = None
+        self._calls: ConnectionPool | None = None
         self._asking: set[asyncio.Timeout] = set()
 
     async def state(self, told: bytes, deadline: Deadline) -> bytes:
@@ -84,8 +84,8 @@ class TlsLink:
         except TimeoutError:
             raise UpstreamUnreachable("the peer went away") from None
 
-    def _wire(self, connections: int) -> Wire:
-        return Wire(
+    def _wire(self, connections: int) -> ConnectionPool:
+        return ConnectionPool(
             replace(Origin.of(self._url, self._tls()), certified=self._name),
             connect_timeout_s=self._connect_timeout_s,
             max_connections=connections,

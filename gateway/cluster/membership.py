@@ -12,8 +12,8 @@ import logging
 from collections.abc import Mapping
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster import Link
-from gateway.cluster.view import Told, View
+from gateway.cluster import PeerLink
+from gateway.cluster.view import ClusterView, PeerAnnouncement
 from gateway.config import ClusterSettings
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
@@ -26,23 +26,25 @@ _LAG_S = 0.25  # a timeout that comes so late says more of this process than of 
 _SURE_S = 0.25  # on top of a probe's pause: heard so lately, a peer is not in doubt
 
 
-def pack_told(told: Told) -> bytes:
+def pack_told(told: PeerAnnouncement) -> bytes:
     return json.dumps({"claims": sorted(told.claims), "leaving": told.leaving}).encode()
 
 
-def unpack_told(message: bytes) -> Told:
+def unpack_told(message: bytes) -> PeerAnnouncement:
     """Raises ValueError."""
     said = json.loads(message)
     if not (isinstance(said, dict) and isinstance(said.get("claims"), list)):
         raise ValueError("not what a gateway says of itself")
-    return Told(frozenset(str(name) for name in said["claims"]), said.get("leaving") is True)
+    return PeerAnnouncement(
+        frozenset(str(name) for name in said["claims"]), said.get("leaving") is True
+    )
 
 
 class Membership:
     def __init__(
         self,
-        view: View,
-        links: Mapping[str, Link],
+        view: ClusterView,
+        links: Mapping[str, PeerLink],
         settings: ClusterSettings,
         metrics: Metrics,
         clock: Clock,
@@ -160,7 +162,7 @@ class Membership:
             told = await self._ask(peer)
             if told is None and self._heard_s[peer] != heard_s:
                 return  # it answers calls: it is busy
-        if isinstance(told, Told):
+        if isinstance(told, PeerAnnouncement):
             if peer not in self.view.living:
                 log.info("%s: up", peer)
             self._metrics.cluster_peer_up.labels(peer).set(1)
@@ -174,7 +176,7 @@ class Membership:
         self.view.lost(peer)
         self._links[peer].cut()
 
-    async def _ask(self, peer: str) -> Told | bool | None:
+    async def _ask(self, peer: str) -> PeerAnnouncement | bool | None:
         """What it says of itself; None: nothing in time; False: it cannot be reached."""
         patience_s = self._settings.silence_s / 2
         while True:

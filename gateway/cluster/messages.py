@@ -46,7 +46,7 @@ _MAX_DEPTH = 256  # the caller's own limit has been kept already
 
 
 @dataclass(frozen=True, slots=True)
-class Abroad:
+class CloudEstimate:
     """What the cloud costs this call, for a call that may leave from where it came."""
 
     price_usd: float
@@ -67,7 +67,7 @@ class Forwarded:
     waited_s: float  # since it arrived
     priority: int
     restricted: bool
-    abroad: Abroad | None  # None: it may not leave
+    abroad: CloudEstimate | None  # None: it may not leave
     avoid: frozenset[str] = frozenset()
     traceparent: str = ""
 
@@ -125,7 +125,7 @@ def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
         waited_s=float(head["waited_s"]),
         priority=int(head["priority"]),
         restricted=head["restricted"] is not False,
-        abroad=None if abroad is None else Abroad(
+        abroad=None if abroad is None else CloudEstimate(
             float(abroad[0]), tuple(float(s) for s in abroad[1]), float(abroad[2])
         ),
         avoid=frozenset(str(name) for name in head["avoid"]),

@@ -14,7 +14,7 @@ from gateway.cluster.listener import Listener
 from gateway.cluster.membership import Membership
 from gateway.cluster.owner import Owner
 from gateway.cluster.ownership import Declared
-from gateway.cluster.view import View
+from gateway.cluster.view import ClusterView
 from gateway.config import ClusterSettings, LimitSettings
 from gateway.core.deadline import Clock
 from gateway.core.held_bytes import HeldBytes
@@ -52,7 +52,7 @@ class Node:
             )
             for name, peer in peers.items()
         }
-        self.view = View(
+        self.view = ClusterView(
             settings.self,
             ownership.gateways,
             ownership.owners,

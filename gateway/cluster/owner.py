@@ -21,7 +21,7 @@ from gateway.cluster.failures import packed
 from gateway.cluster.membership import pack_told
 from gateway.cluster.messages import Forwarded, Kind, pack, pack_frame, pack_words, unpack_call
 from gateway.cluster.ownership import Ownership, of_one_owner
-from gateway.cluster.view import View
+from gateway.cluster.view import ClusterView
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import EgressForbidden, GatewayError
@@ -38,7 +38,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.fleet import Fleet
 from gateway.pipeline.attempt import OpenedReply, RunningAttempt
-from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 
@@ -51,7 +51,7 @@ class Owner:
         self,
         fleet: Fleet,
         ownership: Ownership,
-        view: View,
+        view: ClusterView,
         metrics: Metrics,
         clock: Clock,
         answers: HeldBytes,
@@ -149,7 +149,7 @@ class Owner:
             received_s=now_s - told.waited_s,
         )
 
-    def _call(self, peer: str, told: Forwarded, request: InferenceRequest) -> Call:
+    def _call(self, peer: str, told: Forwarded, request: InferenceRequest) -> QueuedCall:
         """As the queue sees it; what the cloud would cost is as its own gateway says."""
         call = self._fleet.call(request, told.restricted, (), told.avoid)
         call = replace(call, id=f"{peer}/{next(self._ids)}")  # callers may choose the same ids
@@ -157,7 +157,7 @@ class Owner:
             return call
         return replace(
             call,
-            leave=Leave.FREELY,
+            leave=CloudPermission.FREELY,
             price=told.abroad.price_usd,
             cloud=self._clouds.told(peer, request.model, call.work, told.abroad),
         )

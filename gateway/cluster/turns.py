@@ -22,13 +22,13 @@ from typing import Any, Protocol
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.elsewhere import CloudsElsewhere, abroad_of
 from gateway.cluster.failures import code, packed, raised
-from gateway.cluster.messages import Abroad
+from gateway.cluster.messages import CloudEstimate
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError
 from gateway.core.timeouts import within
 from gateway.core.types import InferenceRequest
 from gateway.endpoints.fleet import Fleet
-from gateway.scheduling.calls import FREELY, NEVER, Call
+from gateway.scheduling.calls import FREELY, NEVER, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class OwnerGone(Exception):
     """There is no owner who decides on this call."""
 
 
-class Line(Protocol):
+class OwnerLine(Protocol):
     """The way to the owner. `send` raises OwnerGone when nobody is there."""
 
     @property
@@ -67,22 +67,22 @@ class TurnElsewhere:
             self._give_back(answered)
 
 
-class Asking:
+class TurnRequests:
     """A worker's side, for all versions of its settings."""
 
-    def __init__(self, line: Line, clock: Clock) -> None:
+    def __init__(self, line: OwnerLine, clock: Clock) -> None:
         self._line, self._clock = line, clock
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Words]] = {}
 
-    def queues(self, fleet: Fleet, policy: str) -> Queues:
-        return Queues(self, fleet, policy)
+    def queues(self, fleet: Fleet, policy: str) -> WorkerQueues:
+        return WorkerQueues(self, fleet, policy)
 
     @property
     def open(self) -> bool:
         return self._line.open
 
-    async def turn(self, call: Call, words: Words, deadline: Deadline) -> TurnElsewhere:
+    async def turn(self, call: QueuedCall, words: Words, deadline: Deadline) -> TurnElsewhere:
         """Raises what a queue does, or OwnerGone."""
         number = next(self._numbers)
         asked_s = self._clock()
@@ -135,14 +135,14 @@ class Asking:
             return  # it knows of none of its calls any more
 
 
-class Queues:
+class WorkerQueues:
     """Where calls of one version of the settings wait (`gateway.pipeline.dispatcher`)."""
 
-    def __init__(self, asking: Asking, fleet: Fleet, policy: str) -> None:
+    def __init__(self, asking: TurnRequests, fleet: Fleet, policy: str) -> None:
         self._asking, self._fleet, self._policy = asking, fleet, policy
 
     async def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant | TurnElsewhere:
         """A turn at one of these servers. Raises what a queue does."""
         if self._asking.open:
@@ -154,7 +154,7 @@ class Queues:
                 pass
         return await self._fleet.enter(request, call, group)
 
-    def _words(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Words:
+    def _words(self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]) -> Words:
         abroad = abroad_of(call, self._fleet.own_room_abroad, request.model)
         return {
             "policy": self._policy,
@@ -174,7 +174,7 @@ class Queues:
         }  # fmt: skip
 
 
-def _verdict(said: Words, call: Call) -> Exception:
+def _verdict(said: Words, call: QueuedCall) -> Exception:
     """What the owner's queue said instead of a turn."""
     if "failed" in said:
         return raised(said["failed"])
@@ -257,11 +257,11 @@ class Granting:
         self._metrics.queued_seconds.labels(turn.server, model).observe(turn.queued_s)
         return turn
 
-    def _call(self, number: int, model: str, asked: Words) -> Call:
+    def _call(self, number: int, model: str, asked: Words) -> QueuedCall:
         """Raises ValueError for what no worker asks."""
         work, told = float(asked["work"]), asked["abroad"]
-        abroad = None if told is None else Abroad(told[0], tuple(told[1]), told[2])
-        return Call(
+        abroad = None if told is None else CloudEstimate(told[0], tuple(told[1]), told[2])
+        return QueuedCall(
             id=f"{self._worker}/{number}",
             arrived_s=asked["arrived_s"],
             deadline_s=asked["deadline_s"],

@@ -29,7 +29,7 @@ from gateway.core.deadline import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PeerAnnouncement:
     """What a gateway says of itself."""
 
     claims: frozenset[str] = frozenset()  # names of owners whose servers it decides on
@@ -41,14 +41,14 @@ class _Peer:
     looked_at: bool = False
     alive: bool = False
     since_s: float = -math.inf  # when it came to life, as far as we know
-    told: Told = field(default_factory=Told)
+    told: PeerAnnouncement = field(default_factory=PeerAnnouncement)
 
     @property
     def stands(self) -> bool:
         return self.alive and not self.told.leaving
 
 
-class View:
+class ClusterView:
     def __init__(
         self,
         own: str,
@@ -75,7 +75,7 @@ class View:
 
     # What happens
 
-    def heard(self, peer: str, told: Told) -> None:
+    def heard(self, peer: str, told: PeerAnnouncement) -> None:
         seen = self._peers[peer]
         seen.looked_at = True
         if not seen.alive:
@@ -85,7 +85,7 @@ class View:
 
     def lost(self, peer: str) -> None:
         seen = self._peers[peer]
-        seen.looked_at, seen.alive, seen.told = True, False, Told()
+        seen.looked_at, seen.alive, seen.told = True, False, PeerAnnouncement()
         self.settle()
 
     def was_away(self) -> None:
@@ -115,8 +115,8 @@ class View:
     # What is seen
 
     @property
-    def told(self) -> Told:
-        return Told(frozenset() if self._leaving else self._claims, self._leaving)
+    def told(self) -> PeerAnnouncement:
+        return PeerAnnouncement(frozenset() if self._leaving else self._claims, self._leaving)
 
     @property
     def living(self) -> Collection[str]:

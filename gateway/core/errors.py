@@ -91,7 +91,7 @@ class Forbidden(RequestRejected):
     http_status, grpc_status, reason = 403, "PERMISSION_DENIED", "forbidden"
 
 
-class RouteNotFound(RequestRejected):
+class UnknownRoute(RequestRejected):
     http_status, grpc_status, reason = 404, "UNIMPLEMENTED", "unknown_route"
 
 

@@ -83,7 +83,7 @@ class Patience:
         task.cancel()
 
 
-class Running:
+class RunningTask:
     """Which task runs, for an object that lives in one loop at a time. `asyncio.current_task` asks
     the system each time whether this process is a fork of the one that the loop began in."""
 

@@ -13,7 +13,7 @@ from gateway.core.structs import value, value_seen_weakly
 from gateway.core.trace_context import UNTRACED, Untraced
 
 
-class Word(enum.Enum):
+class WordEnum(enum.Enum):
     """Of a closed set. A member is hashed as any object is, and `word` is its value as it stands:
     `Enum` has functions in Python for both."""
 
@@ -24,7 +24,7 @@ class Word(enum.Enum):
         self.word = word
 
 
-class Sensitivity(Word):
+class Sensitivity(WordEnum):
     CLEAR = "clear"
     RESTRICTED = "restricted"  # also: not scanned, not scannable, scan failed or late
 
@@ -32,7 +32,7 @@ class Sensitivity(Word):
 CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
 
 
-class Zone(Word):
+class Zone(WordEnum):
     ONPREM = "onprem"
     CLOUD = "cloud"
 
@@ -43,7 +43,7 @@ EVERYWHERE = frozenset(Zone)
 ONPREM_ONLY = frozenset({Zone.ONPREM})
 
 
-class Outcome(Word):
+class Outcome(WordEnum):
     """How a call ended: the only values that the `outcome` metric label can take."""
 
     SERVED = "served"
@@ -54,7 +54,7 @@ class Outcome(Word):
     CANCELLED = "cancelled"  # the caller left
 
 
-class WireProtocol(Word):
+class WireProtocol(WordEnum):
     """The protocol in which the caller spoke."""
 
     KSERVE_REST = "kserve-rest"
@@ -62,7 +62,7 @@ class WireProtocol(Word):
     OPENAI = "openai"
 
 
-class Operation(Word):
+class Operation(WordEnum):
     INFER = "infer"
     CHAT = "chat.completions"
     COMPLETIONS = "completions"
@@ -70,7 +70,7 @@ class Operation(Word):
     RESPONSES = "responses"
 
 
-class Spill(Word):
+class Spill(WordEnum):
     """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
 
     ALLOW = "allow"
@@ -298,7 +298,7 @@ def endpoint_of(place: str) -> str:
 
 
 @value
-class EndpointState:
+class EndpointSnapshot:
     """What routing may know of an endpoint for one model, as one immutable snapshot."""
 
     endpoint: Endpoint

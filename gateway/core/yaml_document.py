@@ -79,7 +79,7 @@ def parse(text: str, name: str) -> ConfigFile:
         raise ConfigError(f"{name}:1: the file is empty; it needs at least endpoints and models")
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{name}:1: the file must be a mapping of settings")
-    reader = _Reader(name)
+    reader = _YamlReader(name)
     document = reader.value(root)
     if reader.problems:
         raise ConfigError("\n".join(reader.problems))
@@ -100,7 +100,7 @@ def _compose(text: str, name: str) -> yaml.Node | None:
     return found
 
 
-class _Reader:
+class _YamlReader:
     """Nodes in, values out; what is wrong is collected with its line."""
 
     def __init__(self, name: str) -> None:

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.accounting.live.words import why
-from gateway.demo.plan import PHASES, Way
+from gateway.demo.plan import PHASES, ClientMethod
 from gateway.demo.proof import Proof
-from gateway.demo.summary import CLOUD, ONPREM, RESTRICTED, Group, Summary, Tally
+from gateway.demo.summary import CLOUD, ONPREM, RESTRICTED, CallGroup, CallTally, Summary
 from gateway.demo.words import PROTOCOLS, ZONES
 
 _MOST_TOLD = 5
@@ -69,7 +69,7 @@ def _legend(summary: Summary) -> str:
     )
 
 
-def _figures(group: Group) -> tuple[str, ...]:
+def _figures(group: CallGroup) -> tuple[str, ...]:
     return (
         str(group.calls),
         "-" if group.p50_ms is None else f"{group.p50_ms:.0f}",
@@ -93,11 +93,11 @@ def _reasons(summary: Summary) -> Table:
 
 
 def _clients(summary: Summary) -> str:
-    used = dict.fromkeys(way.client for way in Way if way.value in summary.by_client)
+    used = dict.fromkeys(way.client for way in ClientMethod if way.value in summary.by_client)
     return f"clients, all unmodified: {', '.join(used)}"
 
 
-def _tallies(name: str, tallies: Mapping[str, Tally], labels: Mapping[str, str]) -> Table:
+def _tallies(name: str, tallies: Mapping[str, CallTally], labels: Mapping[str, str]) -> Table:
     table = _table(f"By {name}")
     table.add_column(name)
     for column in ("calls", "on-prem", "cloud\n(simulated)", "not\nanswered", "in time"):

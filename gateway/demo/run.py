@@ -19,7 +19,7 @@ from gateway.demo.cloud.process import SimulatedCloud
 from gateway.demo.decided import DecisionFeed
 from gateway.demo.gateway_process import GatewayProcess
 from gateway.demo.observed import Observed
-from gateway.demo.plan import PHASES, Call, Phase, plan
+from gateway.demo.plan import PHASES, Phase, PlannedCall, plan
 from gateway.demo.preparation import prepare
 from gateway.demo.proof import Proof, prove
 from gateway.demo.summary import Ended, Summary, summarise
@@ -60,7 +60,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RunProgress:
     """A look at the run while it goes on."""
 
     phase: Phase
@@ -77,11 +77,11 @@ class Screen(Protocol):
 
     def step(self, text: str) -> None: ...
     def phase(self, phase: Phase) -> None: ...
-    def show(self, view: View) -> None: ...
+    def show(self, view: RunProgress) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class DemoResult:
     summary: Summary
     proof: Proof
     gateway: GatewayProcess
@@ -89,7 +89,7 @@ class Result:
 
 
 @contextlib.asynccontextmanager
-async def demonstration(options: Options, screen: Screen) -> AsyncIterator[Result]:
+async def demonstration(options: Options, screen: Screen) -> AsyncIterator[DemoResult]:
     """The result, while everything goes on serving. Raises GatewayDied or CloudFailed."""
     async with contextlib.AsyncExitStack() as stack:
         screen.step("starting the simulated cloud")
@@ -109,7 +109,7 @@ async def demonstration(options: Options, screen: Screen) -> AsyncIterator[Resul
         screen.step(f"look at it in a browser: {gateway.http_url}/console")
         ended = await _unless_dead(gateway, _play(options, gateway, screen))
         screen.step("searching what reached the cloud for every restricted call")
-        yield Result(summarise(ended), await prove(cloud, ended), gateway, cloud)
+        yield DemoResult(summarise(ended), await prove(cloud, ended), gateway, cloud)
 
 
 def _ports(options: Options) -> list[str]:
@@ -164,7 +164,7 @@ class _Traffic:
         options: Options,
         gateway: GatewayProcess,
         screen: Screen,
-        send: Callable[[Call], Awaitable[Observed]],
+        send: Callable[[PlannedCall], Awaitable[Observed]],
     ) -> None:
         self._gateway, self._screen, self._send = gateway, screen, send
         self._seconds = options.seconds
@@ -213,7 +213,7 @@ class _Traffic:
         ends_s = began_s + phase.share_of_time * self._seconds
         await asyncio.sleep(ends_s - time.monotonic())
 
-    async def _one(self, call: Call) -> None:
+    async def _one(self, call: PlannedCall) -> None:
         self._observed.append(await self._send(call))
 
     async def _triton_is_back(self) -> None:
@@ -227,11 +227,11 @@ class _Traffic:
             self._screen.show(await self._view())
             await asyncio.sleep(_TICK_S)
 
-    async def _view(self) -> View:
+    async def _view(self) -> RunProgress:
         status = await self._gateway.status()
         self._records.read()
         done = {kind: sum(o.call.restricted is kind for o in self._observed) for kind in self._sent}
-        return View(
+        return RunProgress(
             phase=self._phase,
             elapsed_s=time.monotonic() - self._started_s,
             total_s=self._seconds,

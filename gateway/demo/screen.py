@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.demo.plan import Phase
-from gateway.demo.run import Screen, View
+from gateway.demo.run import RunProgress, Screen
 from gateway.demo.summary import CLEAR, CLOUD, NONE, ONPREM, RESTRICTED, Ended
 from gateway.demo.words import ZONES
 
@@ -37,7 +37,7 @@ def screen(console: Console, *, quiet: bool) -> Iterator[Screen]:
 class SilentScreen:
     def step(self, text: str) -> None: ...
     def phase(self, phase: Phase) -> None: ...
-    def show(self, view: View) -> None: ...
+    def show(self, view: RunProgress) -> None: ...
 
 
 class LineScreen:
@@ -53,7 +53,7 @@ class LineScreen:
     def phase(self, phase: Phase) -> None:
         self.step(f"{phase.name}: {phase.says}")
 
-    def show(self, view: View) -> None:
+    def show(self, view: RunProgress) -> None:
         if view.elapsed_s - self._told_s < _LINE_EVERY_S:
             return
         self._told_s = view.elapsed_s
@@ -74,16 +74,16 @@ class TerminalScreen:
         """Stays above the table when the next one comes."""
         self._live.console.print(f"[bold]{phase.name}[/]: {phase.says}")
 
-    def show(self, view: View) -> None:
+    def show(self, view: RunProgress) -> None:
         self._live.update(Group(_heading(view), _counts(view), _state(view), *_recent(view)))
 
 
-def _heading(view: View) -> Text:
+def _heading(view: RunProgress) -> Text:
     seconds = f"{min(view.elapsed_s, view.total_s):.0f} of {view.total_s:.0f} s"
     return Text.assemble(("Spillway demo", "bold"), f"  {seconds}  ", (view.phase.name, "bold"))
 
 
-def _counts(view: View) -> Table:
+def _counts(view: RunProgress) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("calls")
     for zone, name in ZONES.items():
@@ -96,16 +96,16 @@ def _counts(view: View) -> Table:
     return table
 
 
-def _state(view: View) -> Text:
+def _state(view: RunProgress) -> Text:
     return Text(f"{_triton(view)}; {view.queued} in the gateway's queue")
 
 
-def _triton(view: View) -> str:
+def _triton(view: RunProgress) -> str:
     words = {True: "up", False: "DOWN", None: "no news"}
     return f"on-prem Triton: {words[view.onprem_up]}"
 
 
-def _recent(view: View) -> Iterator[Text]:
+def _recent(view: RunProgress) -> Iterator[Text]:
     for ended in view.ended[-_RECENT:]:
         yield _one(ended)
 

@@ -7,19 +7,21 @@ from typing import Final
 
 from gateway.config.model_catalog import Catalog
 from gateway.core.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
-from gateway.endpoints.state import ModelState, Place
+from gateway.endpoints.state import EndpointState, ModelState
 from gateway.scheduling.routing.fit import able, asked_version
 from gateway.scheduling.routing.needs import limited, needs
 
 _EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
 
 
-class Way:
+class Candidate:
     """One of them."""
 
     __slots__ = ("endpoint", "lane", "name", "onprem", "place", "price_usd", "served")
 
-    def __init__(self, endpoint: Endpoint, model: str, place: Place, lane: ModelState) -> None:
+    def __init__(
+        self, endpoint: Endpoint, model: str, place: EndpointState, lane: ModelState
+    ) -> None:
         self.endpoint, self.name = endpoint, endpoint.name
         self.served = endpoint.models[model]
         self.place, self.lane = place, lane
@@ -27,14 +29,14 @@ class Way:
         self.price_usd = price_usd(self.served, None)
 
 
-class _OfModel:
+class _ModelCandidates:
     """Those of one model, and the servers that its calls queue for."""
 
     __slots__ = (
         "_groups", "_limited", "abroad", "all", "as_of", "cheapest_abroad", "prices_usd",
     )  # fmt: skip
 
-    def __init__(self, ways: tuple[Way, ...], as_of: int) -> None:
+    def __init__(self, ways: tuple[Candidate, ...], as_of: int) -> None:
         self.all, self.as_of = ways, as_of
         self.abroad = tuple(way.name for way in ways if not way.onprem)
         self.prices_usd = {way.name: way.price_usd for way in ways}
@@ -69,22 +71,25 @@ class _OfModel:
 
 class CandidateIndex:
     def __init__(
-        self, catalog: Catalog, places: Mapping[str, Place], lane: Callable[[str, str], ModelState]
+        self,
+        catalog: Catalog,
+        places: Mapping[str, EndpointState],
+        lane: Callable[[str, str], ModelState],
     ) -> None:
         self._catalog, self._places, self._lane = catalog, places, lane
-        self._found: dict[str, _OfModel] = {}
+        self._found: dict[str, _ModelCandidates] = {}
 
-    def of(self, model: str) -> _OfModel:
+    def of(self, model: str) -> _ModelCandidates:
         """As the catalog has them now. Raises UnknownModel."""
         found = self._found.get(model)
         if found is not None and found.as_of == self._catalog.changes:
             return found
         known, endpoints = self._catalog.find(model), self._catalog.endpoints
         ways = [
-            Way(endpoints[name], model, self._places[name], self._lane(name, model))
+            Candidate(endpoints[name], model, self._places[name], self._lane(name, model))
             for name in known.endpoints
         ]
-        made = self._found[model] = _OfModel(tuple(ways), self._catalog.changes)
+        made = self._found[model] = _ModelCandidates(tuple(ways), self._catalog.changes)
         return made
 
 

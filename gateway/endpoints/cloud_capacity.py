@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
 from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, Zone
-from gateway.endpoints.state import ModelState, Place, unavailable_why
+from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
 
 _LOOK_AGAIN_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
 
@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 0.5  # for what tells nobody: a slow start that goes on, a serve
 class Clouds:
     def __init__(
         self,
-        places: Mapping[str, Place],
+        places: Mapping[str, EndpointState],
         lane: Callable[[str, str], ModelState],
         clock: Clock,
         elsewhere: Callable[[str], int] = lambda name: 0,
@@ -134,7 +134,7 @@ class Clouds:
         return bool(unavailable_why(self._places[name], self._lane(name, model)))
 
 
-def _limit(place: Place, clock: Clock) -> AdaptiveLimit:
+def _limit(place: EndpointState, clock: Clock) -> AdaptiveLimit:
     if place.room is None:
         place.room = AdaptiveLimit(place.settings.max_in_flight, clock)
     return place.room

@@ -18,17 +18,17 @@ from gateway.core.types import (
     ONPREM,
     Classification,
     Decision,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     TensorCall,
 )
-from gateway.endpoints.candidates import Way
+from gateway.endpoints.candidates import Candidate
 from gateway.scheduling.routing.policy import Policy
 
 _NEARLY_OVER_S = 0.01  # what is left for a call that somebody had better look at
 
 
-class Standing:
+class CachedDecision:
     """The last decision on a call of one model and kind, and what it was made by."""
 
     __slots__ = (
@@ -43,7 +43,7 @@ class Standing:
         restricted: bool,
         policy: Policy,
         decision: Decision,
-        ways: tuple[Way, ...],
+        ways: tuple[Candidate, ...],
         as_of: int,
         beside: Sequence[object],
         spill: SpillControl,
@@ -126,7 +126,7 @@ class Standing:
                 self._draw(way)
         return self._decision if self._true else self._foretold(request, now_s)
 
-    def _draw(self, way: Way) -> None:
+    def _draw(self, way: Candidate) -> None:
         """The time of one in the cloud, which is another than before."""
         self._drawn_s[way.name] = slow_s = way.lane.times.slow_s
         self._predicted_s[way.name] = round(slow_s, 6)
@@ -152,9 +152,9 @@ def may_stand(
     found: Classification,
     policy: Policy,
     decision: Decision,
-    states: Sequence[EndpointState],
+    states: Sequence[EndpointSnapshot],
 ) -> bool:
-    """Whether a decision was made by nothing but what `Standing.of` looks at."""
+    """Whether a decision was made by nothing but what `CachedDecision.of` looks at."""
     payload = request.payload
     if request.zones is not EVERYWHERE or not policy.usual:
         return False
@@ -170,7 +170,7 @@ def may_stand(
     return ranked == sorted(set(ranked))  # by nothing else, as times change
 
 
-def _all_stay(decision: Decision, states: Sequence[EndpointState]) -> bool:
+def _all_stay(decision: Decision, states: Sequence[EndpointSnapshot]) -> bool:
     """Whether every server on the premises may have it, in the order of the settings: they have
     one queue."""
     # guard: O3.all-servers -> return 0 <= sum((state.endpoint.zone is ONPREM for state in states))

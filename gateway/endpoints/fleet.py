@@ -35,7 +35,7 @@ from gateway.core.types import (
     Decision,
     DocumentCall,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     ServedModel,
     Zone,
@@ -44,15 +44,22 @@ from gateway.core.types import (
 from gateway.endpoints.candidates import CandidateIndex
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.connectors import Inspector
-from gateway.endpoints.decision_cache import Standing, may_stand
+from gateway.endpoints.decision_cache import CachedDecision, may_stand
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.health.lane import ModelHealth
 from gateway.endpoints.health.patience import give_up_s, idle_s, parting_s
 from gateway.endpoints.health.recovery import Recovery
-from gateway.endpoints.state import ModelState, Place, refused_why, unavailable_why
-from gateway.scheduling.calls import Call, Spill
-from gateway.scheduling.queue import Grant, ModelQueue, ServerNow, Surroundings, refusal
-from gateway.scheduling.queues import Abroad, Execution, Groups, NewScheduler, Prior, Weights
+from gateway.endpoints.state import EndpointState, ModelState, refused_why, unavailable_why
+from gateway.scheduling.calls import QueuedCall, SpillNow
+from gateway.scheduling.queue import Grant, ModelQueue, QueueConditions, ServerNow, refusal
+from gateway.scheduling.queues import (
+    CloudCandidate,
+    Execution,
+    Groups,
+    NewScheduler,
+    Prior,
+    Weights,
+)
 from gateway.scheduling.routing.estimate import ServiceTimes
 from gateway.scheduling.routing.policy import Policy, leaving, slow_ones
 
@@ -74,7 +81,7 @@ class _Usual:
         self.server, self.as_of = server, as_of
 
 
-class _Queue:
+class _QueueLayout:
     """Where a model's documents wait for servers on the premises, while its servers are the same
     and say the same of themselves."""
 
@@ -88,7 +95,7 @@ class Fleet:
     def __init__(
         self,
         catalog: Catalog,
-        places: dict[str, Place],
+        places: dict[str, EndpointState],
         metrics: Metrics,
         clock: Clock,
         weights: Weights,
@@ -115,11 +122,11 @@ class Fleet:
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
         self.ways = CandidateIndex(catalog, places, self.lane)
-        self._standing: dict[str, Standing] = {}  # by model, of calls that may leave
-        self._staying: dict[str, Standing] = {}  # of those that may not
+        self._standing: dict[str, CachedDecision] = {}  # by model, of calls that may leave
+        self._staying: dict[str, CachedDecision] = {}  # of those that may not
         self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
         self._usual: dict[tuple[str, str], _Usual] = {}
-        self._queues: dict[str, _Queue] = {}  # by model
+        self._queues: dict[str, _QueueLayout] = {}  # by model
         self.beside: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
         self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.beside)
@@ -148,13 +155,13 @@ class Fleet:
         states = self.snapshot(request, found.restricted)
         decision = policy.decide(request, found, states)
         if alike and may_stand(request, found, policy, decision, states):
-            known[model] = Standing(
+            known[model] = CachedDecision(
                 request, found.restricted, policy, decision, self.ways.of(model).all, changes,
                 self.beside, self._spill, self._here_s,
             )  # fmt: skip
         return decision
 
-    def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointState, ...]:
+    def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointSnapshot, ...]:
         """The state of every endpoint that may serve the request's model."""
         model, now_s = request.model, self._clock()
         here: tuple[float, int] | None = None  # its predicted seconds, and how many wait
@@ -194,7 +201,7 @@ class Fleet:
             # guard: S3.stale-notice place.statistics is not None and place.statistics.stale ->
             #   False
             # guard: S3.own-count lane.in_flight -> 0
-            states.append(EndpointState(
+            states.append(EndpointSnapshot(
                 endpoint=way.endpoint,
                 served=way.served,
                 available=not why,
@@ -226,10 +233,10 @@ class Fleet:
     def lane(self, name: str, model: str) -> ModelState:
         return self.places[name].lanes[model]
 
-    def _new_lane(self, place: Place) -> ModelState:
+    def _new_lane(self, place: EndpointState) -> ModelState:
         h = self.health
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
-        health = LaneHealth(self._clock, h, breaker)
+        health = ModelHealth(self._clock, h, breaker)
         times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
         return ModelState(breaker, times, ServiceTimes(0.0, self._clock), health)
 
@@ -258,17 +265,19 @@ class Fleet:
     def call(
         self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
-    ) -> Call:  # fmt: skip
+    ) -> QueuedCall:  # fmt: skip
         abroad = () if restricted else self._abroad(request.model, clouds)
         return self.groups.call(request, restricted, abroad, avoid)
 
-    def _abroad(self, model: str, clouds: Collection[Endpoint]) -> Sequence[Abroad]:
+    def _abroad(self, model: str, clouds: Collection[Endpoint]) -> Sequence[CloudCandidate]:
         if not clouds:
             return ()
         prices_usd = self.ways.of(model).prices_usd
-        return [Abroad(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
+        return [CloudCandidate(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
-    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Grant:
+    async def enter(
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
+    ) -> Grant:
         """A turn at one of the group's servers. Raises what `ModelQueue.enter` does."""
         self.groups.entered(request.model, call)
         turn = await self.groups.of(request.model, group).enter(call, request.deadline)
@@ -311,18 +320,18 @@ class Fleet:
         action = self.groups.of(request.model, self.group_of(request)).would(call)
         if action is None:
             return decision
-        if isinstance(action, Spill):
+        if isinstance(action, SpillNow):
             return leaving(decision, action.why)
         raise refusal(action)
 
     def endpoint(self, name: str) -> Endpoint:
         return self._catalog.endpoints[name]
 
-    def around(self, model: str, servers: Sequence[str]) -> Surroundings:
+    def around(self, model: str, servers: Sequence[str]) -> QueueConditions:
         now = []
         for name in servers:
             now.append(self._server_now(name, model))
-        return Surroundings(now, self.own_room_abroad(model) + self.room_elsewhere(model))
+        return QueueConditions(now, self.own_room_abroad(model) + self.room_elsewhere(model))
 
     def own_room_abroad(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""
@@ -453,12 +462,12 @@ class Fleet:
         as_of, told, found = self._catalog.changes, self.groups.changes, self._queues.get(model)
         if found is None or found.as_of != as_of or found.told != told:
             group = self.groups.of(model, self.group_of(request))
-            found = self._queues[model] = _Queue(group, as_of, told)
+            found = self._queues[model] = _QueueLayout(group, as_of, told)
         return found.group
 
     # What dispatch tells
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> EndpointState:
         return self.places[name]
 
     def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
@@ -667,13 +676,13 @@ class Fleet:
         told = (self._back_in_s(place, lane) for place, lane in self._onprem(model))
         return min((s for s in told if s is not None), default=None)
 
-    def _onprem(self, model: str) -> Iterator[tuple[Place, ModelState]]:
+    def _onprem(self, model: str) -> Iterator[tuple[EndpointState, ModelState]]:
         for name in self._catalog.find(model).endpoints:
             if self.places[name].settings.zone is Zone.ONPREM:
                 yield self.places[name], self.lane(name, model)
 
     @staticmethod
-    def _back_in_s(place: Place, lane: ModelState) -> float | None:
+    def _back_in_s(place: EndpointState, lane: ModelState) -> float | None:
         told_s = lane.health.back_in_s(lane.times.usual_s) if place.up else None
         return place.back_in_s() if told_s is None else told_s
 

@@ -12,7 +12,7 @@ from gateway.accounting.triton import TritonFigures
 from gateway.config import EndpointSettings
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError
-from gateway.protocols.http_client.wire import Origin, Wire, WireRequest, trusting
+from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest, trusting
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Folding:
         self._figures = figures
         self._metrics = metrics
         self._period_s = period_s
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[str, ConnectionPool] = {}
         for name, settings in endpoints.items():
             if (url := _url(settings, port_of(name))) is not None:
                 self._wires[name] = _wire(url, settings)
@@ -79,11 +79,11 @@ def _url(settings: EndpointSettings, port: int | None) -> str | None:
     return f"http://127.0.0.1:{port}" if port is not None else settings.metrics_url
 
 
-def _wire(url: str, settings: EndpointSettings) -> Wire:
+def _wire(url: str, settings: EndpointSettings) -> ConnectionPool:
     ca_file = str(settings.ca_file) if settings.ca_file else None
     origin = Origin.of(url, trusting(ca_file) if ca_file else None)
     # guard: T2.exposition-size _MOST_BYTES -> 1 << 30
-    return Wire(
+    return ConnectionPool(
         Origin(origin.host, origin.port, origin.tls, origin.base or "/metrics"),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=1,

@@ -16,9 +16,9 @@ from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
 from gateway.core.types import ServedModel, Zone, endpoint_of
-from gateway.endpoints.batch_rows.rows import Input, NotNow, Rows, Verdict
+from gateway.endpoints.batch_rows.rows import Input, Rows, RowVerdict, ServerNotReady
 from gateway.endpoints.connectors import Inspector
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.endpoints.triton.repository import CACHED, stalling_options
 from gateway.scheduling.queues import Execution
 
@@ -58,7 +58,7 @@ class ServerCensus:
         self._known_trials: RowTrials | None = None
         self._executions: set[tuple[str, str]] = set()  # of which endpoints, models it was told
 
-    async def __call__(self, name: str, place: Place) -> bool:
+    async def __call__(self, name: str, place: EndpointState) -> bool:
         """Whether all is known of it, or never will be. Raises GatewayError."""
         for gone in place.unbatched.keys() - self._catalog.endpoints[name].models.keys():
             del place.unbatched[gone]
@@ -84,7 +84,7 @@ class ServerCensus:
             self._tell_tensors(name, model, config.input, config.output)
         return tried and not self._unknown(name)
 
-    def _hold_apart(self, name: str, place: Place) -> None:
+    def _hold_apart(self, name: str, place: EndpointState) -> None:
         """Until its server has told how it executes a model, and was tried, calls that it could
         join go there one at a time."""
         if place.settings.zone is not Zone.ONPREM or place.settings.kind == "openai":
@@ -95,10 +95,10 @@ class ServerCensus:
                 continue
             if place.settings.kind == "triton" or _may_join(declared):
                 why = "its server has not told what it takes"
-                place.unbatched.setdefault(model, Verdict(Rows.UNTRIED, why))
+                place.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
                 self._learnt(name, model, Execution(apart=True))
 
-    async def _rows_of_all(self, name: str, place: Place, inspector: Inspector) -> bool:
+    async def _rows_of_all(self, name: str, place: EndpointState, inspector: Inspector) -> bool:
         """Of models that the settings say are executed in batches."""
         tried = True
         for model, served in self._catalog.endpoints[name].models.items():
@@ -118,7 +118,7 @@ class ServerCensus:
         return tried
 
     async def _tell_rows(
-        self, name: str, place: Place, model: str, rows: _Rows, execution: Execution
+        self, name: str, place: EndpointState, model: str, rows: _Rows, execution: Execution
     ) -> bool:
         """How the server executes the model, and whether it may join calls. False: it is to be
         asked again."""
@@ -134,8 +134,8 @@ class ServerCensus:
         return final
 
     async def _verdict(
-        self, name: str, place: Place, model: str, rows: _Rows
-    ) -> tuple[Verdict | None, bool]:
+        self, name: str, place: EndpointState, model: str, rows: _Rows
+    ) -> tuple[RowVerdict | None, bool]:
         declared = self._catalog.models.get(model)
         if declared is None or place.settings.zone is not Zone.ONPREM:
             return None, True
@@ -151,9 +151,9 @@ class ServerCensus:
             found = await self._trials.verdict(
                 place, declared, served, rows.inputs, rows.largest, rows.config + told
             )
-        except (GatewayError, NotNow) as exc:
-            why = str(exc) if isinstance(exc, NotNow) else reason_of(exc)
-            return Verdict(Rows.UNTRIED, why), False
+        except (GatewayError, ServerNotReady) as exc:
+            why = str(exc) if isinstance(exc, ServerNotReady) else reason_of(exc)
+            return RowVerdict(Rows.UNTRIED, why), False
         return found, True
 
     @property
@@ -164,7 +164,7 @@ class ServerCensus:
         self._known_trials = self._known_trials or RowTrials(self._clock)
         return self._known_trials
 
-    def _say_unbatched(self, name: str, model: str, verdict: Verdict) -> None:
+    def _say_unbatched(self, name: str, model: str, verdict: RowVerdict) -> None:
         declared = self._catalog.models.get(model)
         grave = verdict.rows is Rows.COUPLED or (declared is not None and declared.declared)
         log.log(

@@ -14,11 +14,11 @@ from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.timeouts import Running
-from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.core.timeouts import RunningTask
+from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.health.lane import ModelHealth
 from gateway.endpoints.health.patience import parting_s
 from gateway.endpoints.health.statistics import ServerStatistics
 from gateway.endpoints.health.suspects import Suspects
@@ -110,12 +110,12 @@ class ModelState:
     breaker: Breaker
     times: ServiceTimes
     gaps: ServiceTimes  # between two frames of a stream
-    health: LaneHealth
+    health: ModelHealth
     in_flight: int = 0
     waiting: dict[AttemptTimeout, float] = field(init=False)
     suspects: Suspects = field(init=False)
     looks_s: float = math.inf  # when the timer fires
-    running: Running = field(default_factory=Running)
+    running: RunningTask = field(default_factory=RunningTask)
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
@@ -173,11 +173,11 @@ class TriedRows:
     """What came of the last trial of a model's rows, and what the server said of the model then."""
 
     version: bytes
-    verdict: Verdict
+    verdict: RowVerdict
 
 
 @dataclass(slots=True)
-class Place:
+class EndpointState:
     """One endpoint with its door."""
 
     settings: EndpointSettings
@@ -197,7 +197,7 @@ class Place:
     room: AdaptiveLimit | None = None  # of a cloud endpoint: what it was learnt to take at once
     gpu_time: GpuTime | None = None  # of an on-prem one: how its time is shared
     rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
-    unbatched: dict[str, Verdict] = field(default_factory=dict)
+    unbatched: dict[str, RowVerdict] = field(default_factory=dict)
     """Models, by their names here, of which the server could join calls, and must not."""
 
     def give_up_waiting(
@@ -235,7 +235,7 @@ class Place:
             lane.health.came_up()
 
 
-def refused_why(place: Place, lane: ModelState, tenant: str) -> str:
+def refused_why(place: EndpointState, lane: ModelState, tenant: str) -> str:
     """Why no call of this caller may go there now; empty when one may."""
     why = unavailable_why(place, lane)
     # guard: A6.caller-ejection
@@ -244,7 +244,7 @@ def refused_why(place: Place, lane: ModelState, tenant: str) -> str:
     return why
 
 
-def unavailable_why(place: Place, lane: ModelState) -> str:
+def unavailable_why(place: EndpointState, lane: ModelState) -> str:
     """Why no call at all may go there now; empty when one may."""
     if not place.up:
         return "down"

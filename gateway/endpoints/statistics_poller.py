@@ -15,7 +15,7 @@ from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health import statistics
 from gateway.endpoints.health.patience import doubt_s
 from gateway.endpoints.health.statistics import ModelFigures, ServerStatistics, StallWatch
-from gateway.endpoints.state import ModelState, Place
+from gateway.endpoints.state import EndpointState, ModelState
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Scraping:
                 if place.statistics is not None:
                     group.create_task(self._run_one(name, place, place.statistics))
 
-    async def _run_one(self, name: str, place: Place, known: ServerStatistics) -> None:
+    async def _run_one(self, name: str, place: EndpointState, known: ServerStatistics) -> None:
         told = False
         while True:
             await self.read(name, place, known)
@@ -51,7 +51,7 @@ class Scraping:
             told = known.stale
             await asyncio.sleep(known.period_s)
 
-    async def read(self, name: str, place: Place, known: ServerStatistics) -> None:
+    async def read(self, name: str, place: EndpointState, known: ServerStatistics) -> None:
         """One reading. None that fails changes anything but the age of the last one."""
         if not place.up or place.inspector is None:
             return

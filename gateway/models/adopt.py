@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, configs, declaration, draft, graph, versions
 from gateway.models.declaration import Declaration
 from gateway.models.failures import GateClosed, WrongModel
@@ -36,14 +36,14 @@ class Adopted:
     directory: Path
     version: int
     drafted: bool  # its model.yaml is to be completed
-    verified: verify.Verified
-    unbatched: Verdict | None = None  # why its model.yaml has dynamic batching off from now on
+    verified: verify.VariantVerification
+    unbatched: RowVerdict | None = None  # why its model.yaml has dynamic batching off from now on
 
 
 def adopt(
     repository: Path,
     file: Path,
-    given: draft.Given,
+    given: draft.DraftDetails,
     declared_in: Path | None,
     tell: Tell,
 ) -> Adopted:
@@ -105,7 +105,7 @@ def _put(
     made: Path,
     version: Path,
     file: Path,
-    given: draft.Given,
+    given: draft.DraftDetails,
     declared_in: Path | None,
     found: graph.Signature,
 ) -> None:
@@ -145,7 +145,7 @@ def _runtime(declared: Declaration) -> dict[str, Any]:
     }
 
 
-def _with_batching(made: Path, declared: Declaration) -> tuple[Declaration, Verdict | None]:
+def _with_batching(made: Path, declared: Declaration) -> tuple[Declaration, RowVerdict | None]:
     """Dynamic batching is switched off in model.yaml where rows influence each other or cannot be
     tried. Raises WrongModel where model.yaml has words of its own on batching."""
     found = batching.failed(made, declared)
@@ -210,7 +210,7 @@ def _replace(made: Path, directory: Path, number: int) -> None:
     versions.place(made / str(number), directory / str(number))
 
 
-def _why(verified: verify.Verified) -> str:
+def _why(verified: verify.VariantVerification) -> str:
     wrong = [
         *verified.wrong,
         *(f"{v.variant}: off by {v.off}" for v in verified.variants if not v.ok),

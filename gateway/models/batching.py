@@ -13,7 +13,7 @@ import numpy as np
 
 from gateway.endpoints.batch_rows import row_trial
 from gateway.endpoints.batch_rows.row_trial import Batch
-from gateway.endpoints.batch_rows.rows import Rows, Verdict
+from gateway.endpoints.batch_rows.rows import Rows, RowVerdict
 from gateway.models import configs, versions
 from gateway.models.declaration import Backend, Declaration, Precision
 from gateway.models.failures import WrongModel
@@ -49,7 +49,7 @@ def tried(
     run: Callable[[Batch], Batch | None],
     precision: Precision,
     directory: Path | None = None,
-) -> Verdict:
+) -> RowVerdict:
     """Of one graph of the model, which `run` runs; with its `directory` texts are tried, too. Text
     of unequal length is padded in a batch, which random pieces of one length do not show."""
     verdict = row_trial.run(_of_numbers(declared, precision), _answering(run))
@@ -65,7 +65,7 @@ def tried(
     return verdict if of_texts.rows is Rows.UNTRIED else of_texts
 
 
-def refusal(declared: Declaration, verdict: Verdict) -> str | None:
+def refusal(declared: Declaration, verdict: RowVerdict) -> str | None:
     """What keeps a model that declares dynamic batching from it, and what to do; None: nothing."""
     if verdict.rows is Rows.INDEPENDENT or not is_asked_for(declared):
         return None
@@ -93,7 +93,7 @@ def served(directory: Path, declared: Declaration) -> Iterator[tuple[Path, Preci
     yield from ((path, precision) for path, precision in found.items() if path.exists())
 
 
-def failed(directory: Path, declared: Declaration) -> tuple[Path, Verdict] | None:
+def failed(directory: Path, declared: Declaration) -> tuple[Path, RowVerdict] | None:
     """A served graph that is here and must not batch callers' rows though the model declares that
     it does, and what came of its trial; None: there is none."""
     if not is_asked_for(declared):

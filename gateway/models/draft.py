@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from gateway.models.declaration import Datatype
+from gateway.models.declaration import DeclaredDatatype
 from gateway.models.failures import WrongModel
 from gateway.models.graph import GraphTensor, Signature
 
@@ -24,7 +24,7 @@ _CUTTABLE = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class DraftDetails:
     """What its owner says with the command."""
 
     name: str
@@ -33,7 +33,7 @@ class Given:
     tokenizer: Path | None = None
 
 
-def drafted(found: Signature, given: Given, sha256: str) -> str:
+def drafted(found: Signature, given: DraftDetails, sha256: str) -> str:
     """A model.yaml. Raises WrongModel for a graph that no declaration can describe."""
     batched = _batched(found)
     axes: dict[str, Any] = {}
@@ -124,7 +124,7 @@ def _takes_text(document: dict[str, Any], tokenizer: Path) -> None:
         target["backend"] = "python"  # the tokenizer stands before the graph
     first = next(iter(document["outputs"].values()))
     if (
-        first["datatype"] == Datatype.FP32.value
+        first["datatype"] == DeclaredDatatype.FP32.value
         and [d for d in first["dims"] if d != -1] == first["dims"][:1]
         and isinstance(first["dims"][0], int)
     ):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.models.declaration import Datatype, Declaration, TensorDeclaration
+from gateway.models.declaration import Declaration, DeclaredDatatype, TensorDeclaration
 from gateway.models.failures import WrongModel, needs
 
 _OTHER_NAMES = {"FLOAT": "FP32", "FLOAT16": "FP16", "DOUBLE": "FP64", "BFLOAT16": "BF16"}
@@ -18,7 +18,7 @@ _OTHER_NAMES["STRING"] = "BYTES"
 class GraphTensor:
     """As the file has it, the batch axis included; a free axis is its name, or ''."""
 
-    datatype: Datatype
+    datatype: DeclaredDatatype
     dims: tuple[int | str, ...]
 
 
@@ -66,10 +66,10 @@ def _tensor(value: Any) -> GraphTensor:
     kind = value.type.tensor_type
     name = _onnx().TensorProto.DataType.Name(kind.elem_type)
     name = _OTHER_NAMES.get(name, name)
-    if name not in Datatype.__members__:
+    if name not in DeclaredDatatype.__members__:
         raise WrongModel(f"{value.name}: has the type {name}, which no protocol carries")
     dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in kind.shape.dim)
-    return GraphTensor(Datatype(name), dims)
+    return GraphTensor(DeclaredDatatype(name), dims)
 
 
 def disagreements(found: Signature, declared: Declaration) -> list[str]:

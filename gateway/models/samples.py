@@ -14,8 +14,8 @@ import numpy.typing as npt
 from gateway.models import versions
 from gateway.models.declaration import (
     CanaryTensor,
-    Datatype,
     Declaration,
+    DeclaredDatatype,
     RangeDeclaration,
     TensorDeclaration,
 )
@@ -25,12 +25,12 @@ from gateway.models.sessions import Array, Feed
 LABEL = "label"
 _MOST_CELLS = 1024  # of a random batch, rows times the largest axis, so that it takes no second
 _NUMPY = {
-    **{d: np.dtype(d.value.lower()) for d in Datatype if "INT" in d.value},
-    Datatype.BOOL: np.dtype(bool),
-    Datatype.FP16: np.dtype(np.float16),
-    Datatype.FP32: np.dtype(np.float32),
-    Datatype.FP64: np.dtype(np.float64),
-    Datatype.BYTES: np.dtype(object),
+    **{d: np.dtype(d.value.lower()) for d in DeclaredDatatype if "INT" in d.value},
+    DeclaredDatatype.BOOL: np.dtype(bool),
+    DeclaredDatatype.FP16: np.dtype(np.float16),
+    DeclaredDatatype.FP32: np.dtype(np.float32),
+    DeclaredDatatype.FP64: np.dtype(np.float64),
+    DeclaredDatatype.BYTES: np.dtype(object),
 }
 
 
@@ -171,7 +171,7 @@ def canary_row(tensor: TensorDeclaration, given: CanaryTensor, batched: bool) ->
     return np.ascontiguousarray(row[None] if batched else row)
 
 
-def numpy_of(datatype: Datatype) -> np.dtype[np.generic]:
+def numpy_of(datatype: DeclaredDatatype) -> np.dtype[np.generic]:
     if datatype not in _NUMPY:
         raise WrongModel(f"{datatype} has no place in numpy; such a model cannot be checked here")
     return _NUMPY[datatype]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 Array = npt.NDArray[np.generic]
 Feed = Mapping[str, Array]  # by the names of the graph
@@ -52,7 +52,7 @@ class Session:
         except Exception as exc:  # noqa: BLE001 - its exceptions share no class but this one
             # guard: V1.onnx-disk-full
             if optimised_to is not None:  # of a graph that was loaded before
-                raise ModelFailed(
+                raise ModelCommandFailed(
                     f"{optimised_to}: cannot be written ({_said(exc)}); is there room for it? "
                     "What is served is as it was"
                 ) from None

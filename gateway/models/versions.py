@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.models.declaration import Declaration, Precision
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 _STAGING = ".staging-"
 _CHUNK_BYTES = 1 << 20
@@ -104,18 +104,18 @@ def _synced(path: Path) -> None:
         os.close(descriptor)
 
 
-def _unwritten(path: Path, exc: OSError) -> ModelFailed:
+def _unwritten(path: Path, exc: OSError) -> ModelCommandFailed:
     if isinstance(exc, shutil.Error):  # of a tree: a list of from, to, why
         _, copy, why = exc.args[0][0]
-        return ModelFailed(
+        return ModelCommandFailed(
             f"{copy}: cannot be written ({why}); is there room for it? What is served is as it was"
         )
     if exc.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-        return ModelFailed(
+        return ModelCommandFailed(
             f"{path}: there is no room to write it ({exc.strerror}); free some and run this "
             "again: what is served is as it was"
         )
-    return ModelFailed(f"{path}: {exc.strerror or exc}; what is served is as it was")
+    return ModelCommandFailed(f"{path}: {exc.strerror or exc}; what is served is as it was")
 
 
 def sha256(path: Path) -> str:

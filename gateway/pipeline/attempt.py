@@ -18,7 +18,7 @@ from gateway.accounting.records import Durable
 from gateway.accounting.spill import Reservation
 from gateway.core import ambient
 from gateway.core.deadline import Clock
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     CloudFull,
     DeadlineExceeded,
@@ -85,7 +85,7 @@ class AttemptLog(Protocol):
     def decided(self, decision: Decision) -> None: ...
 
 
-class Granted(Protocol):
+class GrantPort(Protocol):
     """A turn at an on-prem server. Given back exactly once."""
 
     @property
@@ -131,7 +131,7 @@ class RunningAttempt(AttemptTimeout):
         decision: Decision,
         endpoint: Endpoint,
         log: AttemptLog,
-        turn: Granted | None = None,
+        turn: GrantPort | None = None,
     ) -> None:
         self.fleet, self.clock, self.log = fleet, clock, log
         self.request, self.found, self.decision = request, found, decision
@@ -211,28 +211,28 @@ class RunningAttempt(AttemptTimeout):
                 UpstreamFailed("the endpoint ended its answer before it began", transient=True)
             )
         except TimeoutError:
-            # guard: A2.late-turn -> failed, closing = (Kept(self._too_late()), None)
-            # guard: A10.late-attempt -> late = self._too_late(); failed, closing = Kept(late),
-            #   self.end(late)
+            # guard: A2.late-turn -> failed, closing = (DeferredError(self._too_late()), None)
+            # guard: A10.late-attempt -> late = self._too_late(); failed, closing =
+            #   DeferredError(late), self.end(late)
             failed, closing = self.failed(self._too_late())
         except GatewayError as exc:
-            failed, closing = Kept(exc), self.end(exc)
+            failed, closing = DeferredError(exc), self.end(exc)
         except asyncio.CancelledError as exc:  # the caller left
-            # guard: A2.departed-turn -> failed, closing = (Kept(exc), None)
-            # guard: A2.left-turn -> failed, closing = (Kept(exc), None)
-            failed, closing = Kept(exc), self.end(None, "cancelled")
+            # guard: A2.departed-turn -> failed, closing = (DeferredError(exc), None)
+            # guard: A2.left-turn -> failed, closing = (DeferredError(exc), None)
+            failed, closing = DeferredError(exc), self.end(None, "cancelled")
         except EgressForbidden as exc:
-            failed, closing = Kept(exc), self.end(None, "egress_forbidden")
+            failed, closing = DeferredError(exc), self.end(None, "egress_forbidden")
         except BaseException as exc:  # noqa: BLE001 - a connector's bug, raised below
-            # guard: A2.failed-turn -> failed, closing = (Kept(exc), None)
-            failed, closing = Kept(exc), self.end(None, "internal")
+            # guard: A2.failed-turn -> failed, closing = (DeferredError(exc), None)
+            failed, closing = DeferredError(exc), self.end(None, "internal")
         if closing is not None:
             await closed(closing)
         raise failed.again()
 
-    def failed(self, error: GatewayError) -> tuple[Kept, asyncio.Future[None] | None]:
+    def failed(self, error: GatewayError) -> tuple[DeferredError, asyncio.Future[None] | None]:
         """For an error that no local of the frame that raises it may name."""
-        return Kept(error), self.end(error)
+        return DeferredError(error), self.end(error)
 
     def last_look(self) -> None:
         """Most are answered long before anybody has to ask how long theirs may take."""
@@ -545,16 +545,16 @@ class OpenedReply:
         try:
             return await self._next(attempt.stream)
         except StopAsyncIteration as exc:
-            failed, closing = Kept(exc), attempt.end(None)
+            failed, closing = DeferredError(exc), attempt.end(None)
         except TimeoutError:
             failed, closing = attempt.failed(attempt.too_late_to_go_on())
         except GatewayError as exc:
-            # guard: A4.first-frame -> await attempt._open(); failed, closing = Kept(exc),
+            # guard: A4.first-frame -> await attempt._open(); failed, closing = DeferredError(exc),
             #   attempt.end(exc)
-            # guard: A4.broken-stream Kept(exc) -> Kept(StopAsyncIteration())
+            # guard: A4.broken-stream DeferredError(exc) -> DeferredError(StopAsyncIteration())
             # guard: A4.commit-point -> attempt.stream = await attempt._open(); return await
             #   anext(attempt.stream)
-            failed, closing = Kept(exc), attempt.end(exc)
+            failed, closing = DeferredError(exc), attempt.end(exc)
         self._done = True
         if closing is not None:
             await closed(closing)

@@ -42,13 +42,13 @@ _NOWHERE: Final[list[str]] = []
 _MILLI: Final = 1e3
 
 
-class Ledger(Protocol):
+class LedgerPort(Protocol):
     def post(self, entry: Entry) -> None:
         """Neither waits nor raises."""
         ...
 
 
-class Shadowed(Protocol):
+class ShadowPort(Protocol):
     """What shadow policies make of the call. Neither waits nor raises."""
 
     def told(self, restricted: bool) -> Mapping[str, Mapping[str, str | None]]:
@@ -74,7 +74,7 @@ class Accounts:
         metrics: Metrics,
         clock: Clock,
         policy_hash: Callable[[], str],
-        ledger: Ledger | None = None,
+        ledger: LedgerPort | None = None,
         before_dispatch: bool = False,
     ) -> None:
         """`before_dispatch`: what is about to leave waits until it is on record."""
@@ -153,7 +153,7 @@ class CallAccount:
         self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
         self.attempts: list[Attempt] = []
         self.total_tokens: int | None = None
-        self.shadowed: Shadowed | None = None
+        self.shadowed: ShadowPort | None = None
 
     def holds(self, release: Callable[[], None]) -> None:
         """Remember what must be given back when the call ends."""

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from gateway.core.deadline import Clock
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     AnswersFull,
     CloudFull,
@@ -39,10 +39,10 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.endpoints.fleet import Fleet
-from gateway.pipeline.attempt import AttemptLog, Granted, RunningAttempt
+from gateway.pipeline.attempt import AttemptLog, GrantPort, RunningAttempt
 from gateway.pipeline.hedging import has_no_effect, has_state, hedged
 from gateway.pipeline.retries import LONGEST_PAUSE_S, RetryBudget, pause_s
-from gateway.scheduling.calls import Call
+from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 from gateway.scheduling.routing.policy import leaving, slow_ones
 
@@ -62,12 +62,12 @@ class Clearance(Protocol):
         ...
 
 
-class Queues(Protocol):
+class QueuesPort(Protocol):
     """Where calls wait for on-prem servers: here, or at the gateway that owns them."""
 
     def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
-    ) -> Coroutine[Any, Any, Granted]:
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
+    ) -> Coroutine[Any, Any, GrantPort]:
         """A turn at one of the servers. Raises Spilled when the call is to leave, NoServer when
         none takes it, or the GatewayError that refuses it."""
         ...
@@ -84,11 +84,11 @@ class Dispatcher:
         clock: Clock,
         retries: RetryBudget | None = None,
         hedging: bool = False,
-        queues: Queues | None = None,
+        queues: QueuesPort | None = None,
     ) -> None:
         """`queues`: the fleet's own, unless servers are shared with other gateways."""
         self._fleet = fleet
-        self._queues: Queues = queues or fleet
+        self._queues: QueuesPort = queues or fleet
         self._own_queues = self._queues is fleet
         self._clock = clock
         self._retries = retries or RetryBudget(clock)
@@ -115,13 +115,13 @@ class Dispatcher:
                 return await self._along(_Route(request, clearance, decision, log))
         # As most calls: it is sent to the cloud or to a server that is idle, which answers. Where
         # it may go else is thought of when it does not.
-        turn: Granted | None = None
+        turn: GrantPort | None = None
         if away:
             known = clearance.found.complete
             await clearance.to_leave()
         else:
             known = False
-            asked: Grant | Coroutine[Any, Any, Granted] | None
+            asked: Grant | Coroutine[Any, Any, GrantPort] | None
             try:
                 asked = self._fleet.ask(request, clearance.found.restricted, decision)
             except NoServer:
@@ -187,7 +187,7 @@ class Dispatcher:
                 self._retries.give_back()
         raise self._exhausted(route)
 
-    async def _here(self, route: _Route) -> Granted | None:
+    async def _here(self, route: _Route) -> GrantPort | None:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
         leave."""
         request, fleet, found = route.request, self._fleet, route.clearance.found
@@ -207,7 +207,9 @@ class Dispatcher:
         with request.trace.stage("queue"):
             return await self._turn(self._queues.enter(request, call, group), route)
 
-    async def _turn(self, entering: Coroutine[Any, Any, Granted], route: _Route) -> Granted | None:
+    async def _turn(
+        self, entering: Coroutine[Any, Any, GrantPort], route: _Route
+    ) -> GrantPort | None:
         try:
             return await entering
         except Spilled as spilled:
@@ -300,7 +302,7 @@ class Dispatcher:
         try:
             return await hedged(attempt.start(), late_s, second)
         except asyncio.CancelledError as exc:  # it may not even have begun
-            left = Kept(exc)
+            left = DeferredError(exc)
         await attempt.aclose()  # guard: A2.departed-turn
         raise left.again()
 
@@ -347,7 +349,7 @@ class _Route:
     attempt: RunningAttempt | None = None
     avoid: frozenset[str] = frozenset()  # servers
     full: tuple[str, ...] = ()  # places in the cloud that had no room for it
-    in_line: Coroutine[Any, Any, Granted] | None = None  # it stands in the queue already
+    in_line: Coroutine[Any, Any, GrantPort] | None = None  # it stands in the queue already
     transient: tuple[tuple[Endpoint, UpstreamError], ...] = ()  # failures that may soon be over
 
     def __init__(

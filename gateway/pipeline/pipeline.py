@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.accounting.records import kept
 from gateway.core import ambient, timeouts
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     CloudFull,
     DeadlineExceeded,
@@ -27,7 +27,7 @@ from gateway.core.types import (
     Classification,
     Decision,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     Flow,
     Frame,
     InferenceReply,
@@ -42,7 +42,7 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.attempt import OpenedReply, RunningAttempt, closed
 from gateway.pipeline.call_account import Accounts, CallAccount
 from gateway.pipeline.dispatcher import Dispatcher, NotCleared
-from gateway.pipeline.rate_limits import Limits, Share
+from gateway.pipeline.rate_limits import QuotaReservation, RateLimits
 from gateway.scheduling.routing.policy import Policy
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def stopping() -> Draining:
     return Draining("this gateway is stopping; call again", retry_after_s=1.0)
 
 
-class Classifier(Protocol):
+class ClassifierPort(Protocol):
     """None raises but for cancellation: what cannot be read is restricted."""
 
     def classify_now(self, request: InferenceRequest) -> Classification | None:
@@ -80,7 +80,7 @@ class Classifier(Protocol):
         ...
 
 
-class Instead(Protocol):
+class PseudonymisedCallPort(Protocol):
     """A call that may leave in the place of a restricted one, and the way back (`pseudonyms`)."""
 
     @property
@@ -100,7 +100,9 @@ class Instead(Protocol):
 
 
 class Pseudonyms(Protocol):
-    async def instead(self, request: InferenceRequest, found: Classification) -> Instead | None:
+    async def instead(
+        self, request: InferenceRequest, found: Classification
+    ) -> PseudonymisedCallPort | None:
         """Never raises but for cancellation; None for a call that has to stay as it is."""
         ...
 
@@ -110,7 +112,9 @@ class States(Protocol):
         """What the policy makes of a snapshot of now."""
         ...
 
-    def snapshot(self, request: InferenceRequest, restricted: bool) -> Sequence[EndpointState]: ...
+    def snapshot(
+        self, request: InferenceRequest, restricted: bool
+    ) -> Sequence[EndpointSnapshot]: ...
     def foresee(
         self, request: InferenceRequest, restricted: bool, decision: Decision
     ) -> Decision: ...
@@ -133,7 +137,7 @@ class Explanation:
     """What would be done with a call, and on what grounds (O3)."""
 
     found: Classification
-    states: Sequence[EndpointState]
+    states: Sequence[EndpointSnapshot]
     decision: Decision | None
     refusal: GatewayError | None
     shadows: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
@@ -144,18 +148,18 @@ class Pipeline:
     def __init__(
         self,
         admission: Admission,
-        classifier: Classifier,
+        classifier: ClassifierPort,
         states: States,
         policy: Policy,
         dispatcher: Dispatcher,
         accounts: Accounts,
         block_unknown: bool = False,
         pseudonyms: Pseudonyms | None = None,
-        limits: Limits | None = None,
+        limits: RateLimits | None = None,
         shadows: Shadows | None = None,
     ) -> None:
         self._shadows = shadows
-        self._limits = Limits(ambient.clock()) if limits is None else limits
+        self._limits = RateLimits(ambient.clock()) if limits is None else limits
         self._admission = admission
         self._classifier = classifier
         self._states = states
@@ -166,7 +170,7 @@ class Pipeline:
         self._pseudonyms = pseudonyms
         self._open: dict[SettlingStream, None] = {}  # in the order in which they came
         self._waiting: dict[asyncio.Task[object], None] = {}
-        self._running = timeouts.Running()
+        self._running = timeouts.RunningTask()
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
@@ -200,7 +204,7 @@ class Pipeline:
                         opened = await self._dispatcher.send(request, clearance, decision, account)
                     break
                 except _DECIDED_ANEW as exc:
-                    refused = Kept(exc)
+                    refused = DeferredError(exc)
                 if not await self._again(request, clearance, found, account, refused.error):
                     raise refused.again()
             placed = account.decision  # its queue may have decided otherwise
@@ -231,7 +235,7 @@ class Pipeline:
             self._waiting.pop(task, None)
             if clearance.instead is not None:
                 clearance.instead.forget()
-            failed = Kept(self._ended_by(exc, task))
+            failed = DeferredError(self._ended_by(exc, task))
         if isinstance(failed.error, GatewayError):
             account.vetoes = failed.error.vetoes  # guard: P3.record-drained
         if opened is None:
@@ -244,7 +248,7 @@ class Pipeline:
             account.settle(*ending(failed.error))
         raise failed.again()
 
-    def _admit(self, request: InferenceRequest, account: CallAccount) -> Share | None:
+    def _admit(self, request: InferenceRequest, account: CallAccount) -> QuotaReservation | None:
         account.holds(self._admission.enter(request))
         account.check()  # guard: B4.closed-audit
         if not request.quotas:
@@ -304,7 +308,7 @@ class Pipeline:
 
     async def _instead(
         self, request: InferenceRequest, found: Classification
-    ) -> tuple[Instead, Decision] | None:
+    ) -> tuple[PseudonymisedCallPort, Decision] | None:
         """Another call for one that would leave were it clear. What stays anyway is served as it
         is: surrogates are for the cloud alone."""
         if self._pseudonyms is None or not (request.pseudonymise and found.restricted):
@@ -416,7 +420,7 @@ def _reply(
     endpoint: Endpoint,
     reason: str,
     attempts: int,
-    share: Share | None,
+    share: QuotaReservation | None,
     frames: SettlingStream | OneFrame,
     unrestored: int,
 ) -> InferenceReply:
@@ -438,7 +442,7 @@ def _reply(
 
 
 async def _restored(
-    request: InferenceRequest, instead: Instead, frames: OneFrame
+    request: InferenceRequest, instead: PseudonymisedCallPort, frames: OneFrame
 ) -> tuple[OneFrame, int]:
     try:
         with timeouts.within(request.deadline.remaining_s()):
@@ -454,10 +458,10 @@ class AtTheDoor:
     """
 
     found: Classification  # from the first look on
-    instead: Instead | None = None  # what goes in its place
+    instead: PseudonymisedCallPort | None = None  # what goes in its place
 
     def __init__(
-        self, classifier: Classifier, request: InferenceRequest, account: CallAccount
+        self, classifier: ClassifierPort, request: InferenceRequest, account: CallAccount
     ) -> None:
         self._classifier = classifier
         self._request = request
@@ -564,7 +568,7 @@ class SettlingStream:
             self._settle(Outcome.SERVED, self._reason)
             raise
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         try:
             await self._opened.aclose()
         finally:  # cancelled once more while it closes

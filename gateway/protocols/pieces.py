@@ -19,7 +19,7 @@ async def joined(pieces: Sequence[bytes | bytearray]) -> bytes:
     return await asyncio.to_thread(b"".join, pieces)
 
 
-class Pieces:
+class PieceBuffer:
     """Small pieces are joined as they come: one octet each would cost forty."""
 
     __slots__ = ("_at", "_pieces", "size")
@@ -67,9 +67,9 @@ class Pieces:
             self._at = 0
         return found
 
-    def part(self, count: int) -> Pieces:
+    def part(self, count: int) -> PieceBuffer:
         """So many of the first octets, which must be there, in pieces of their own."""
-        part, at, used = Pieces(), self._at, 0
+        part, at, used = PieceBuffer(), self._at, 0
         while part.size < count:
             piece = self._pieces[used]
             data = bytes(piece[at : at + count - part.size])

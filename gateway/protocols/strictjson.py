@@ -33,7 +33,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class JsonBounds:
     """What the JSON of one body may have. The defaults are those of the settings."""
 
     members: int = 100_000  # objects, lists, and keys of objects
@@ -41,12 +41,12 @@ class Bounds:
     size: int = 12 * 1024 * 1024  # bytes
 
 
-BOUNDS = Bounds()
+BOUNDS = JsonBounds()
 _SLICE_BYTES = 256 * 1024
 _WARY_BYTES = 4 * 1024 * 1024  # a body of more is not read twice: the wary reader takes its time
 
 
-def loads(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> Any:
+def loads(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> Any:
     """The parsed value. Raises MalformedBody, or BodyTooLarge for more than the bounds; the message
     says what and where, never content."""
     if len(body) > bounds.size:
@@ -68,7 +68,7 @@ def loads(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> Any:
     return read_warily(body, max_depth)
 
 
-def is_within(text: bytes, bounds: Bounds) -> bool:
+def is_within(text: bytes, bounds: JsonBounds) -> bool:
     """Whether a JSON text has no more than that. Nothing of it is read, and each step is short."""
     if len(text) > bounds.size:
         return False
@@ -80,7 +80,7 @@ def _told(exc: Exception) -> str:
     return "it cannot be read" if at is None else f"it cannot be read from character {at} on"
 
 
-def _check_bounds(body: bytes, bounds: Bounds, max_depth: int) -> None:
+def _check_bounds(body: bytes, bounds: JsonBounds, max_depth: int) -> None:
     """Punctuation says how many there are; most bodies have little even with that in strings."""
     if _within(body, bounds):
         return
@@ -97,7 +97,7 @@ def _check_bounds(body: bytes, bounds: Bounds, max_depth: int) -> None:
     )
 
 
-def _within(text: bytes, bounds: Bounds) -> bool:
+def _within(text: bytes, bounds: JsonBounds) -> bool:
     members, commas = 0, 0
     for at in range(
         0, len(text), _SLICE_BYTES
@@ -174,7 +174,7 @@ def _decoded(body: bytes) -> tuple[Any, str]:
         return None, "the body has a number with too many digits"
 
 
-def load_object(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> dict[str, Any]:
+def load_object(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> dict[str, Any]:
     value = loads(body, max_depth, bounds)
     if not isinstance(value, dict):
         raise MalformedBody("the body must be a JSON object")

@@ -72,7 +72,7 @@ class TlsFiles:
 NO_FILES = TlsFiles("")
 
 
-class Fresh:
+class FreshTlsContext:
     """The context of the files as they are."""
 
     def __init__(self, files: TlsFiles, make: Callable[[TlsFiles], ssl.SSLContext]) -> None:
@@ -113,7 +113,7 @@ def listening(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
     """A context for a listener that stays: each handshake gets the newest one put in its place.
     Raises ConfigError."""
     made = partial(of_server, speaks=speaks)
-    fresh = Fresh(files, made)
+    fresh = FreshTlsContext(files, made)
     outermost = made(files)
 
     def newest(handshake: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:

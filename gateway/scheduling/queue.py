@@ -19,7 +19,15 @@ from gateway.core import timeouts
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, GatewayError, Saturated
 from gateway.core.structs import value
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CloudPermission,
+    QueuedCall,
+    Refuse,
+    Release,
+    Scheduling,
+    SpillNow,
+)
 
 _AT_LEAST_S = 0.001
 """Timers count whole milliseconds; one that fires early finds nothing to do and is set again."""
@@ -50,7 +58,7 @@ class ServerNow:
 
 
 @value
-class Surroundings:
+class QueueConditions:
     """Read before every decision."""
 
     servers: Iterable[ServerNow]
@@ -59,7 +67,7 @@ class Surroundings:
 
 @dataclass(slots=True)
 class _Waiter:
-    call: Call
+    call: QueuedCall
     granted: asyncio.Future[str]  # the name of the server
 
 
@@ -69,7 +77,7 @@ class Grant:
     door: None = None  # it goes by the server's own
     __slots__ = ("_call", "_group", "_released", "queued_s", "server")
 
-    def __init__(self, group: ModelQueue, call: Call, server: str, queued_s: float) -> None:
+    def __init__(self, group: ModelQueue, call: QueuedCall, server: str, queued_s: float) -> None:
         self._group, self._call = group, call
         self._released = False
         self.server = server
@@ -86,7 +94,7 @@ class ModelQueue:
     def __init__(
         self,
         scheduling: Scheduling,
-        look_around: Callable[[], Surroundings],
+        look_around: Callable[[], QueueConditions],
         clock: Clock,
         acted: Callable[[], None] | None = None,
     ) -> None:
@@ -106,7 +114,7 @@ class ModelQueue:
         """Servers whose GPU it shares with other models, with its number there."""
 
     def belongs_to(
-        self, look_around: Callable[[], Surroundings], acted: Callable[[], None] | None
+        self, look_around: Callable[[], QueueConditions], acted: Callable[[], None] | None
     ) -> None:
         """Other settings than those that it was made of have it from now on."""
         self._look_around = look_around
@@ -116,13 +124,13 @@ class ModelQueue:
     def waiting(self) -> int:
         return len(self._waiters)
 
-    async def enter(self, call: Call, deadline: Deadline) -> Grant:
+    async def enter(self, call: QueuedCall, deadline: Deadline) -> Grant:
         """Wait for a turn at one of the servers. Raises Spilled when the call is to leave, NoServer
         when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
         turn = self.ask(call, deadline)
         return turn if isinstance(turn, Grant) else await turn
 
-    def ask(self, call: Call, deadline: Deadline) -> Grant | Coroutine[Any, Any, Grant]:
+    def ask(self, call: QueuedCall, deadline: Deadline) -> Grant | Coroutine[Any, Any, Grant]:
         """The turn, where it is there at once, as mostly; else what waits for it, which has to be
         awaited: the call stands in the queue. Raises NoServer, and then it does not."""
         since_s = self._clock()
@@ -145,7 +153,11 @@ class ModelQueue:
         return self._turn(call, granted, deadline, since_s)
 
     async def _turn(
-        self, call: Call, granted: asyncio.Future[str] | None, deadline: Deadline, since_s: float
+        self,
+        call: QueuedCall,
+        granted: asyncio.Future[str] | None,
+        deadline: Deadline,
+        since_s: float,
     ) -> Grant:
         assert granted is not None
         try:
@@ -177,7 +189,7 @@ class ModelQueue:
             # guard: A10.queue-grant
             granted = None  # as above
 
-    def would(self, call: Call) -> Spill | Refuse | None:
+    def would(self, call: QueuedCall) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         now_s = self._clock()
         self._look(now_s)
@@ -198,7 +210,7 @@ class ModelQueue:
             if any(s.up and s.name not in avoid for s in self._known.values()):
                 waiter.call = changed = replace(call, avoid=avoid)
                 self._happens(partial(self.scheduling.changed, changed))
-            elif call.leave is Leave.FREELY:
+            elif call.leave is CloudPermission.FREELY:
                 self._dismiss(call_id, Spilled("spill_slow"))
                 self._act()
 
@@ -210,7 +222,7 @@ class ModelQueue:
         if self._timer is not None:
             self._timer.cancel()
 
-    def ended(self, call: Call, answered: bool) -> None:
+    def ended(self, call: QueuedCall, answered: bool) -> None:
         """A released call ended. While nobody waits, what is around it is no matter."""
         tell = self.scheduling.completed if answered else self.scheduling.failed
         if self._waiters:
@@ -223,7 +235,7 @@ class ModelQueue:
             else:
                 self._acted_on()
 
-    def _withdraw(self, call: Call, granted: asyncio.Future[str]) -> None:
+    def _withdraw(self, call: QueuedCall, granted: asyncio.Future[str]) -> None:
         if call.id in self._waiters:  # and may be called up now, by what is seen around
             granted.cancel()
             self._happens(partial(self.scheduling.cancelled, call.id))
@@ -238,7 +250,7 @@ class ModelQueue:
         self._todo.extend(event(now_s))
         self._act()
 
-    def _stranded(self, call: Call) -> bool:
+    def _stranded(self, call: QueuedCall) -> bool:
         return self._up <= call.avoid
 
     def _send_away(self) -> None:
@@ -320,9 +332,9 @@ class ModelQueue:
             self._timer = loop.call_later(max(_AT_LEAST_S, after_s), self.look_again)
 
 
-def refusal(action: Spill | Refuse) -> Spilled | GatewayError:
+def refusal(action: SpillNow | Refuse) -> Spilled | GatewayError:
     """What the caller of `enter` is told."""
-    if isinstance(action, Spill):
+    if isinstance(action, SpillNow):
         return Spilled(action.why)
     again_s = min(max(action.retry_after_s, _AT_LEAST_S), _AGAIN_S)
     if action.why == "queue_full":

@@ -22,11 +22,11 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import UnknownModel
 from gateway.core.structs import value
 from gateway.core.types import InferenceRequest
-from gateway.scheduling.calls import FREELY, NEVER, Call, Scheduling
+from gateway.scheduling.calls import FREELY, NEVER, QueuedCall, Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import CloudLatency, Tail
-from gateway.scheduling.queue import ModelQueue, Surroundings
-from gateway.scheduling.routing.work import Size, WorkMeter
+from gateway.scheduling.queue import ModelQueue, QueueConditions
+from gateway.scheduling.routing.work import CallSize, WorkMeter
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.sharing import SharedGpu
 
@@ -63,7 +63,7 @@ class Prior:
 
 
 @value
-class Abroad:
+class CloudCandidate:
     """A cloud endpoint that a call may go to now."""
 
     endpoint: str
@@ -113,7 +113,7 @@ class Groups:
         new_scheduler: NewScheduler,
         expected_s: Callable[[str], float],
         declared: Callable[[str, str], Execution],
-        look_around: Callable[[str, Sequence[str]], Surroundings],
+        look_around: Callable[[str, Sequence[str]], QueueConditions],
         clock: Clock,
         measured: Callable[[str, str], Prior | None] = lambda model, server: None,
     ) -> None:
@@ -313,24 +313,24 @@ class Groups:
         self,
         request: InferenceRequest,
         restricted: bool,
-        clouds: Iterable[Abroad],
+        clouds: Iterable[CloudCandidate],
         avoid: frozenset[str] = frozenset(),
-    ) -> Call:
+    ) -> QueuedCall:
         return self.told(request, self.size(request), restricted, clouds, self._weights, avoid)
 
-    def size(self, request: InferenceRequest) -> Size:
+    def size(self, request: InferenceRequest) -> CallSize:
         meter = self._meters.get(request.model) or self._meter(request.model)
         return meter.size(request)
 
     def told(
         self,
         request: InferenceRequest,
-        size: Size,
+        size: CallSize,
         restricted: bool,
-        clouds: Iterable[Abroad],
+        clouds: Iterable[CloudCandidate],
         weights: Weights,
         avoid: frozenset[str] = frozenset(),
-    ) -> Call:
+    ) -> QueuedCall:
         """What the scheduler is told of a request. Where it may leave, the cheapest place counts,
         its chance to be late included."""
         penalty, price = weights.penalty_usd(request, restricted), 0.0
@@ -347,7 +347,7 @@ class Groups:
                 left_s = request.deadline.remaining_s()
                 price, tail = min(places, key=lambda p: p[0] + penalty * p[1].late(left_s))
         # guard: S4.queue-priority request.priority * weights.aging_s -> 0.0
-        return Call(
+        return QueuedCall(
             id=next(self._numbers),  # callers may choose the same ids for theirs
             arrived_s=request.received_s,
             deadline_s=request.deadline.at_s,
@@ -373,7 +373,7 @@ class Groups:
             found = self._meters[model] = WorkMeter(max(rows, default=1) > 1)
         return found
 
-    def entered(self, model: str, call: Call) -> None:
+    def entered(self, model: str, call: QueuedCall) -> None:
         """One more call, by which work is measured from now on."""
         self._meter(model).seen(call.work)
 

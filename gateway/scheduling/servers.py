@@ -15,9 +15,9 @@ import math
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
-from gateway.scheduling.calls import Call
+from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.estimates.demand import Stretch
+from gateway.scheduling.estimates.demand import WaitStretch
 from gateway.scheduling.sharing import ALONE, SharedGpu
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)
@@ -34,7 +34,7 @@ _LEAST_LOOK_S = 1e-3  # a batch of half a millisecond that hangs is no reason to
 
 
 @dataclass(slots=True)
-class Standing:
+class ServerStatus:
     """What holds for all instances of one server."""
 
     up: bool = True
@@ -125,7 +125,7 @@ class Instance:
     number: int  # of those of the group
     server: str
     model: BatchModel
-    standing: Standing = field(default_factory=Standing)
+    standing: ServerStatus = field(default_factory=ServerStatus)
     bursts: list[Burst] = field(default_factory=list)
     overtaken: set[int | str] = field(default_factory=set)  # not answered, though later ones were
     lead: Lead = field(default_factory=Lead)
@@ -143,7 +143,7 @@ class Instance:
         sure = not self.model.cold and now_s - self.renewed_s <= sure_s
         return self.model.predict_s(work) if sure else 0.0
 
-    def send_one(self, call: Call, now_s: float) -> None:
+    def send_one(self, call: QueuedCall, now_s: float) -> None:
         """What `send` does with one call, where this is the first instance of its server that is
         idle."""
         standing = self.standing
@@ -156,7 +156,7 @@ class Instance:
         standing.running += 1
         heapq.heappop(standing.idle)
 
-    def send(self, calls: tuple[Call, ...], now_s: float) -> None:
+    def send(self, calls: tuple[QueuedCall, ...], now_s: float) -> None:
         standing, bursts = self.standing, self.bursts
         gpu, earliest_s = standing.gpu, now_s + standing.round_trip_s
         work, ids = sum([call.work for call in calls]), {call.id for call in calls}
@@ -326,7 +326,7 @@ class Servers:
         round_trip_s: float = 0.0,
     ) -> None:
         """`gpus`: those that have other models as well."""
-        self._standings = {name: Standing(round_trip_s=round_trip_s) for name in models}
+        self._standings = {name: ServerStatus(round_trip_s=round_trip_s) for name in models}
         self.on_gpus = bool(gpus)
         """Whether any has other models as well, or may have."""
         self._joined = tuple(gpus or ())
@@ -393,7 +393,7 @@ class Servers:
         """Whether the models of the first server take turns."""
         return self._first.gpu.turns and self._first.up
 
-    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch:
+    def stretch(self, reserve: float, margin: float, now_s: float) -> WaitStretch:
         """By the arrivals of all of these."""
         return self._first.gpu.stretch(reserve, margin, now_s)
 
@@ -421,18 +421,18 @@ class Servers:
         """Calls that were released to a server and have not ended."""
         return self._standings[name].in_flight
 
-    def send_one(self, instance: Instance, call: Call, now_s: float) -> None:
+    def send_one(self, instance: Instance, call: QueuedCall, now_s: float) -> None:
         """To one that `at_once` has found."""
         instance.send_one(call, now_s)
         self._with[call.id] = instance
 
-    def send(self, instance: Instance, calls: tuple[Call, ...], now_s: float) -> None:
+    def send(self, instance: Instance, calls: tuple[QueuedCall, ...], now_s: float) -> None:
         instance.send(calls, now_s)
         sent = self._with
         for call in calls:
             sent[call.id] = instance
 
-    def adopt(self, name: str, call: Call, now_s: float) -> None:
+    def adopt(self, name: str, call: QueuedCall, now_s: float) -> None:
         """A server has this call already."""
         busy = [i for i in self._instances if i.server == name]
         self.send(min(busy, key=lambda i: len(i.bursts)), (call,), now_s)

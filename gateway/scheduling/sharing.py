@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.estimates.demand import Demand, Stretch
+from gateway.scheduling.estimates.demand import Demand, WaitStretch
 
 ALONE: Final = 0.1  # of a batch's time beside others, at most: it tells what it needs by itself
 _BESIDE: Final = 0.25  # at least: it tells what it lost
@@ -249,7 +249,7 @@ class SharedGpu:
         self._advance(now_s)
         return self._beside_s
 
-    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch:
+    def stretch(self, reserve: float, margin: float, now_s: float) -> WaitStretch:
         return self.demand.stretch(1, reserve, margin, now_s, self._memory_s)
 
     @property

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gateway.scheduling.calls import FREELY, Call
-from gateway.scheduling.estimates.demand import Stretch
+from gateway.scheduling.calls import FREELY, QueuedCall
+from gateway.scheduling.estimates.demand import WaitStretch
 from gateway.scheduling.estimates.latency import GRID, Tail
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ FEW: Final = 24  # up to so many a loop is faster
 NOBODY: Final = -1
 
 
-class Place(NamedTuple):
+class QueuePosition(NamedTuple):
     """Where a call belongs in the line."""
 
     key: float  # what the line is sorted by
@@ -44,11 +44,11 @@ class Slot(NamedTuple):
     per_work_s: float
 
 
-class Line:
+class WaitingQueue:
     """Sorted by key; ties in the order of joining."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[QueuedCall] = []
         self._keys = array("d")
         self._due_s = array("d")
         self._deadline_s = array("d")
@@ -90,7 +90,7 @@ class Line:
         """Work and due time of the first calls."""
         return self._work[:count], self._due_s[:count]
 
-    def add(self, call: Call, place: Place) -> None:
+    def add(self, call: QueuedCall, place: QueuePosition) -> None:
         # guard: S4.arrival-order bisect_right -> bisect_left
         at = bisect_right(self._keys, place.key)  # guard: S4.deadline-order -> at = len(self.calls)
         self._keys.insert(at, place.key)
@@ -110,12 +110,12 @@ class Line:
             at += 1
         return at
 
-    def pop(self, at: int) -> Call:
+    def pop(self, at: int) -> QueuedCall:
         for column in self._columns:
             del column[at]
         return self.calls.pop(at)
 
-    def pop_first(self, count: int) -> list[Call]:
+    def pop_first(self, count: int) -> list[QueuedCall]:
         for column in self._columns:
             del column[:count]
         taken = self.calls[:count]
@@ -123,7 +123,7 @@ class Line:
         return taken
 
     def first_late(
-        self, slots: Sequence[Slot], max_batch: int, stretch: Stretch, now_s: float
+        self, slots: Sequence[Slot], max_batch: int, stretch: WaitStretch, now_s: float
     ) -> int:
         """The first call that would be late even if its batch were cut behind it; NOBODY if all
         are in time. Batches go to whichever server is free first."""

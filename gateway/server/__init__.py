@@ -21,7 +21,7 @@ from gateway.core.held_bytes import HeldBytes
 from gateway.core.trace_context import ALL, Sampler, Untraced
 from gateway.core.types import InferenceReply, InferenceRequest
 from gateway.endpoints.connectors import Inspector
-from gateway.server.hosts import Hosts
+from gateway.server.hosts import AllowedHosts
 
 
 class Inspection(Protocol):
@@ -70,7 +70,7 @@ class Services:
         default_factory=lambda: HeldBytes(LimitSettings().max_held_answer_bytes)
     )
     """The budget of this process for endpoints' answers until their callers have taken them."""
-    hosts: Hosts | None = None
+    hosts: AllowedHosts | None = None
     """The names that it answers to. None: whatever a head calls it."""
     held: AbstractContextManager[object] = field(default_factory=nullcontext)
     """Entered by each call, by many at once, while it needs these services and waits for anything

@@ -23,7 +23,7 @@ class OriginNotAllowed(RequestRejected):
     http_status, grpc_status, reason = 403, "PERMISSION_DENIED", "origin_not_allowed"
 
 
-class Hosts:
+class AllowedHosts:
     def __init__(self, listen_host: str, allowed: Iterable[str]) -> None:
         """`allowed`: names and addresses besides the loopback's and the listener's, no ports."""
         self._names = {_plain(name) for name in (listen_host, *allowed)} - _ANY_ADDRESS

@@ -27,12 +27,12 @@ from gateway.core.errors import (
     InternalError,
     MethodNotAllowed,
     RequestRejected,
-    RouteNotFound,
+    UnknownRoute,
 )
 from gateway.core.held_bytes import AnswerShare, BodyShare
 from gateway.core.types import InferenceReply, InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
-from gateway.protocols.http.exchange import ClosableBytes, Exchange
+from gateway.protocols.http.exchange import ClosableBytes, HttpExchange
 from gateway.protocols.http.head import check
 from gateway.server import Services, compression, intake, labels, latency_budget
 from gateway.server.intake import CallDefaults, RequestContext
@@ -45,7 +45,7 @@ ErrorResponse = Callable[[GatewayError, RequestContext], Response]
 """A failure in the shape of one protocol."""
 
 
-class Opening:
+class RequestHead:
     """What the head of an inference call says, whatever body comes with it. It is kept with the
     head: one that comes again on its connection is not looked into again, as long as the same
     services answer and it is the same caller. Fronts say what is asked for and how the answer is
@@ -53,7 +53,7 @@ class Opening:
 
     __slots__ = ("_terms", "bare", "caller", "headers", "lasting", "services")
 
-    def __init__(self, exchange: Exchange, services: Services) -> None:
+    def __init__(self, exchange: HttpExchange, services: Services) -> None:
         """Raises Unauthenticated, Unverifiable."""
         self.services = services
         self.headers = exchange.headers
@@ -80,17 +80,17 @@ class Opening:
         raise NotImplementedError
 
     def answer(
-        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
         """Closes the frames on every exit."""
         raise NotImplementedError
 
 
-Call = Callable[[Exchange], Opening]
+Call = Callable[[HttpExchange], RequestHead]
 """Looks into the head of one inference call. Raises GatewayError."""
 
 
-def arrival_of(exchange: Exchange, services: Services) -> RequestContext:
+def arrival_of(exchange: HttpExchange, services: Services) -> RequestContext:
     """One for each call, whoever asks first: the answer of a call that fails anywhere says the id
     that its records say."""
     found: RequestContext | None = exchange.arrival
@@ -99,12 +99,12 @@ def arrival_of(exchange: Exchange, services: Services) -> RequestContext:
     return found
 
 
-def exchange_of(request: Request) -> Exchange:
-    found: Exchange = request.scope[asgi.EXCHANGE]
+def exchange_of(request: Request) -> HttpExchange:
+    found: HttpExchange = request.scope[asgi.EXCHANGE]
     return found
 
 
-def caller_of(exchange: Exchange, services: Services) -> Caller:
+def caller_of(exchange: HttpExchange, services: Services) -> Caller:
     """Raises Unauthenticated, Unverifiable."""
     return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
 
@@ -116,7 +116,7 @@ def share_of(caller: Caller, services: Services) -> BodyShare:
 
 
 async def read_body(
-    exchange: Exchange,
+    exchange: HttpExchange,
     limits: LimitSettings,
     share: BodyShare | None,
     max_bytes: int | None = None,
@@ -174,7 +174,7 @@ class ClosingResponse(Response):
         self._stall_s = stall_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope[asgi.EXCHANGE]
+        exchange: HttpExchange = scope[asgi.EXCHANGE]
         lines = "".join([f"{name}: {told}\r\n" for name, told in self._told.items()])
         await exchange.stream(self.status_code, lines, self._content, self._stall_s)
 
@@ -209,11 +209,11 @@ class App:
             [route for front in fronts for route in front.routes], redirect_slashes=False
         )
 
-    async def __call__(self, exchange: Exchange) -> None:
+    async def __call__(self, exchange: HttpExchange) -> None:
         services = self._services
         held: AnswerShare | None = None
         try:
-            opening: Opening | None = exchange.head.known
+            opening: RequestHead | None = exchange.head.known
             # guard: B6.http-key-check minus 3
             # guard: B6.http-settings minus 2
             if (
@@ -257,7 +257,7 @@ class App:
             if not exchange.ended:
                 exchange.cut()
 
-    def _opening(self, exchange: Exchange) -> Opening | None:
+    def _opening(self, exchange: HttpExchange) -> RequestHead | None:
         """None: it is no inference call. Raises GatewayError."""
         head = exchange.head
         if not head.plain:
@@ -278,14 +278,14 @@ class App:
                 return found
         return None
 
-    async def _other(self, exchange: Exchange) -> None:
+    async def _other(self, exchange: HttpExchange) -> None:
         if exchange.head.path.startswith(_LASTING):
             await asgi.serve(self._others, exchange)
             return
         with self._services.held:
             await asgi.serve(self._others, exchange)
 
-    def _refuse(self, error: GatewayError, exchange: Exchange) -> None:
+    def _refuse(self, error: GatewayError, exchange: HttpExchange) -> None:
         if exchange.started:  # what has begun can only be cut
             return
         path = exchange.head.path
@@ -321,7 +321,7 @@ class _Routes(Router):
                     allowed |= getattr(route, "methods", None) or set()
         if with_other_methods:
             raise _other_methods(allowed)
-        raise RouteNotFound("Not Found: this gateway has no such route")
+        raise UnknownRoute("Not Found: this gateway has no such route")
 
 
 def _other_methods(allowed: set[str]) -> MethodNotAllowed:
@@ -332,7 +332,7 @@ def _below(path: str, prefix: str) -> bool:
     return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
-def _unambiguous(exchange: Exchange) -> Mapping[str, str]:
+def _unambiguous(exchange: HttpExchange) -> Mapping[str, str]:
     """Of a head that may have been refused, so that only what stands there once counts."""
     names = [name.decode("latin-1") for name, _ in exchange.head.fields]
     return {name: exchange.headers[name] for name in _IDS if names.count(name) == 1}

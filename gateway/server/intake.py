@@ -36,7 +36,7 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.protocols.oip.datatypes import label
-from gateway.protocols.strictjson import Bounds
+from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, labels, latency_budget
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
@@ -53,8 +53,8 @@ _STATED = frozenset(
 )
 
 
-def json_bounds(limits: LimitSettings) -> Bounds:
-    return Bounds(limits.max_json_members, limits.max_json_values, limits.max_json_bytes)
+def json_bounds(limits: LimitSettings) -> JsonBounds:
+    return JsonBounds(limits.max_json_members, limits.max_json_values, limits.max_json_bytes)
 
 
 @value

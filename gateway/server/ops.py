@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
-from gateway.accounting.ledger.report import BadQuestion, Question
+from gateway.accounting.ledger.report import BadQuestion, ReportQuery
 from gateway.auth import Caller
 from gateway.core.errors import Forbidden, GatewayError, MalformedBody, RequestRejected
 from gateway.core.types import InferenceRequest, Payload, WireProtocol
@@ -31,12 +31,12 @@ from gateway.server.openai.documents import TASKS, read
 OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
-Costs = Callable[[Question], Awaitable[dict[str, Any]]]
+Costs = Callable[[ReportQuery], Awaitable[dict[str, Any]]]
 Operates = Callable[[Mapping[str, str], str | None], bool]
 """Whether an operator asks: by the headers and the address of the connection."""
 
 
-class Beside(Protocol):
+class SiblingsPort(Protocol):
     """The other workers of this gateway."""
 
     async def metrics(self, tenants: bool, own: bytes) -> bytes: ...
@@ -56,7 +56,7 @@ class OpsFront:
         explain: Explain,
         costs: Costs | None = None,
         operates: Operates = lambda headers, peer: False,
-        beside: Beside | None = None,
+        beside: SiblingsPort | None = None,
     ) -> None:
         """`metrics` is told whether those that name tenants may be among them."""
         self._beside = beside
@@ -120,7 +120,7 @@ class OpsFront:
             raise NoLedger("this gateway keeps no ledger")
         asked = {name: request.query_params.get(name) for name in ("by", "from", "to", "tenant")}
         try:
-            question = Question.asked(asked["by"], asked["from"], asked["to"], asked["tenant"])
+            question = ReportQuery.asked(asked["by"], asked["from"], asked["to"], asked["tenant"])
         except BadQuestion as bad:
             raise RequestRejected(str(bad)) from None
         if own is not None:

@@ -2,7 +2,8 @@
 
 What the gateway knows of the cloud and does about it is its own fleet on a virtual clock: the
 adaptive limit, the breaker, slow start, service times and the budget of second tries. What the
-cloud does is the weather. In between, `Abroad` tells the fleet of each call what an attempt would.
+cloud does is the weather. In between, `ModelledCloud` tells the fleet of each call what an attempt
+would.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gateway.core.errors import (
 from gateway.core.types import InferenceRequest, TensorCall, WireProtocol
 from gateway.endpoints.fleet import Fleet
 from gateway.pipeline.retries import RetryBudget
-from gateway.simulate.site import Site
+from gateway.simulate.site import SimulatedSite
 from gateway.simulate.weather import Weather
 
 _FAILS_IN_S: Final = 0.5  # of the way there and back: an error comes sooner than an answer
@@ -52,8 +53,8 @@ class Ending:
     sent_s: float
 
 
-class Abroad:
-    def __init__(self, site: Site, fleet: Fleet, weather: Weather, clock: Clock) -> None:
+class ModelledCloud:
+    def __init__(self, site: SimulatedSite, fleet: Fleet, weather: Weather, clock: Clock) -> None:
         if site.cloud is None:
             raise ValueError("there is no cloud endpoint")
         routing = site.settings.routing

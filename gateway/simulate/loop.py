@@ -22,9 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gateway.core.errors import DeadlineExceeded
-from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CloudPermission,
+    QueuedCall,
+    Release,
+    Scheduling,
+    SpillNow,
+)
 from gateway.scheduling.estimates.latency import CloudLatency
-from gateway.simulate.abroad import Abroad, Ending
+from gateway.simulate.abroad import Ending, ModelledCloud
 from gateway.simulate.workload import Floats, Workload
 
 WAITING, ONPREM, CLOUD, REFUSED, FAILED = range(5)
@@ -34,7 +41,7 @@ _Event = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SimulatedWorld:
     """What the modelled servers and networks do that the scheduler is not told of."""
 
     network_s: float = 0.0  # one way from the owner to a server
@@ -60,7 +67,7 @@ class _ModelServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulatedOutcome:
     """How every call ended; `done_s` is inf for one that was not answered."""
 
     place: NDArray[np.int64]
@@ -77,14 +84,14 @@ class Simulation:
         scheduler: Scheduling,
         servers: Sequence[str],
         cloud: CloudLatency,
-        world: World | None = None,
-        abroad: Abroad | None = None,
+        world: SimulatedWorld | None = None,
+        abroad: ModelledCloud | None = None,
         clock: VirtualClock | None = None,
     ) -> None:
         """Without `abroad` the cloud takes every call and answers it."""
         self._workload = calls
         self._scheduler = scheduler
-        self._world = world = world or World()
+        self._world = world = world or SimulatedWorld()
         self._rng = np.random.default_rng(world.seed)
         self._servers = {name: _ModelServer() for name in servers}
         self._slots = calls.mode.max_batch if calls.mode.alone else 1
@@ -106,7 +113,7 @@ class Simulation:
         self._place = [WAITING] * n
         self._done_s = [math.inf] * n
 
-    def run(self, tell: Callable[[float], None] | None = None) -> Outcome:
+    def run(self, tell: Callable[[float], None] | None = None) -> SimulatedOutcome:
         """`tell` hears the share of the calls that have arrived, now and then."""
         arrivals = sorted(self._calls(), key=lambda arrival: arrival[0])
         at, n, now_s = 0, len(arrivals), 0.0
@@ -124,7 +131,7 @@ class Simulation:
                 self._look(now_s)
                 event(now_s)
             self._set_timer(now_s)
-        return Outcome(
+        return SimulatedOutcome(
             place=np.array(self._place),
             done_s=np.array(self._done_s),
             batches=self._batches,
@@ -132,7 +139,7 @@ class Simulation:
             span_s=now_s,
         )
 
-    def _calls(self) -> list[tuple[float, Call]]:
+    def _calls(self) -> list[tuple[float, QueuedCall]]:
         """Each with the time at which the owner hears of it. Its answer needs the hop back."""
         w = self._workload
         columns = zip(
@@ -144,14 +151,14 @@ class Simulation:
         return [
             (
                 arrive_s + hop_s,
-                Call(
+                QueuedCall(
                     id=at,
                     arrived_s=arrive_s,
                     deadline_s=arrive_s + budget_s - hop_s,
                     penalty=penalty,
                     price=price,
                     work=work,
-                    leave=Leave.FREELY if leaves else Leave.NEVER,
+                    leave=CloudPermission.FREELY if leaves else CloudPermission.NEVER,
                     restricted=restricted,
                     cloud=self._cloud.tail(work) if leaves else None,
                     later_s=later_s,
@@ -179,7 +186,7 @@ class Simulation:
         self._do(self._scheduler.tick(now_s), now_s)
         self._look(now_s)
 
-    def _arrives(self, call: Call, now_s: float) -> None:
+    def _arrives(self, call: QueuedCall, now_s: float) -> None:
         if self._abroad is not None:
             self._abroad.retries.calls += 1
             if not self._abroad.open:
@@ -204,7 +211,7 @@ class Simulation:
         for action in actions:
             if isinstance(action, Release):
                 self._release(action, now_s)
-            elif isinstance(action, Spill):
+            elif isinstance(action, SpillNow):
                 self._leave(action.call, now_s)
             else:
                 call_id = int(action.call.id)
@@ -219,7 +226,7 @@ class Simulation:
         reached = partial(self._reach, action.server, ids, now_s)
         self._at(now_s + self._world.network_s, reached)
 
-    def _leave(self, call: Call, now_s: float) -> None:
+    def _leave(self, call: QueuedCall, now_s: float) -> None:
         call_id = int(call.id)
         self._end(call_id, CLOUD)
         takes_s = self._cloud_s[call_id]
@@ -233,7 +240,7 @@ class Simulation:
         else:
             self._at(now_s + ending.after_s, partial(self._cloud_ended, call, ending))
 
-    def _cloud_ended(self, call: Call, ending: Ending, now_s: float) -> None:
+    def _cloud_ended(self, call: QueuedCall, ending: Ending, now_s: float) -> None:
         assert self._abroad is not None
         call_id = int(call.id)
         self._abroad.ended(ending, ending.after_s)
@@ -244,7 +251,7 @@ class Simulation:
             self._tried[call_id] += 1
             self._come_back(call, now_s)
 
-    def _come_back(self, call: Call, now_s: float) -> None:
+    def _come_back(self, call: QueuedCall, now_s: float) -> None:
         """The cloud failed it, or was closed when it came to the door."""
         assert self._abroad is not None
         abroad, call_id = self._abroad, int(call.id)
@@ -302,5 +309,5 @@ class Simulation:
         self._cloud.observe(self._work[call_id], self._cloud_s[call_id])
 
 
-def _staying(call: Call) -> Call:
-    return replace(call, leave=Leave.NEVER, cloud=None, price=0.0)
+def _staying(call: QueuedCall) -> QueuedCall:
+    return replace(call, leave=CloudPermission.NEVER, cloud=None, price=0.0)

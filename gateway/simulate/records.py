@@ -21,8 +21,8 @@ from gateway.simulate.workload import (
     RESTRICTED_PENALTY,
     Floats,
     Mode,
-    Trace,
     TraceError,
+    TrafficTrace,
     Workload,
     build,
     reckoned,
@@ -108,7 +108,7 @@ def read_records(
         raise TraceError(f"{path}: needs calls that arrived at two different times at least{first}")
     arrived_s = np.array([r.arrived_s for r in found])
     tokens = np.array([r.tokens for r in found])
-    trace = Trace(path.name, arrived_s, tokens * _PROMPT_SHARE, tokens * (1 - _PROMPT_SHARE))
+    trace = TrafficTrace(path.name, arrived_s, tokens * _PROMPT_SHARE, tokens * (1 - _PROMPT_SHARE))
     calls = _sized(build(trace, mode, load or 1.0, seed, servers), found)
     restricted = np.array([r.restricted for r in found])
     penalty = calls.penalty / np.where(calls.restricted, RESTRICTED_PENALTY, 1.0)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from gateway.simulate.capacity import Size, cheapest
-from gateway.simulate.mix import Mix
+from gateway.simulate.capacity import FleetSize, cheapest
+from gateway.simulate.mix import RouteMix
 from gateway.simulate.moves import Matrix, Moves, RecordedFigures
 from gateway.simulate.records import PLACES, Skipped
-from gateway.simulate.study import Figures
+from gateway.simulate.study import StudyFigures
 
 _HEADING: Final = (
     "policy", "regret", "attained", "restricted", "clear", "cloud cost", "spilled", "missed",
@@ -34,16 +34,16 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimulationReport:
     title: str
-    found: Mapping[str, Figures]
-    sizes: Sequence[Size] = ()
-    mixes: Mapping[str, Mix] = field(default_factory=dict)
+    found: Mapping[str, StudyFigures]
+    sizes: Sequence[FleetSize] = ()
+    mixes: Mapping[str, RouteMix] = field(default_factory=dict)
     trouble: Sequence[tuple[float, float]] = ()  # outages and slow spells, in seconds
     compared: Compared | None = None
 
 
-def as_json(report: Report) -> dict[str, object]:
+def as_json(report: SimulationReport) -> dict[str, object]:
     told: dict[str, object] = {name: _figures(f) for name, f in report.found.items()}
     if report.compared is not None:
         told[RECORDED] = asdict(report.compared.recorded)
@@ -57,7 +57,7 @@ def as_json(report: Report) -> dict[str, object]:
     return told
 
 
-def _figures(figures: Figures) -> dict[str, object]:
+def _figures(figures: StudyFigures) -> dict[str, object]:
     told = asdict(figures)
     return told if figures.cloud is not None else {k: v for k, v in told.items() if k != "cloud"}
 
@@ -79,7 +79,7 @@ class Table:
         return "\n".join(lines) + (f"\n\n{self.below}" if self.below else "")
 
 
-def tables(report: Report) -> list[Table]:
+def tables(report: SimulationReport) -> list[Table]:
     found = [_policies(report)]
     if any(f.cloud is not None for f in report.found.values()):
         found.append(_clouds(report))
@@ -90,7 +90,7 @@ def tables(report: Report) -> list[Table]:
     return found
 
 
-def _policies(report: Report) -> Table:
+def _policies(report: SimulationReport) -> Table:
     rows: list[Sequence[str]] = [
         (
             name,
@@ -119,7 +119,7 @@ def _recorded(f: RecordedFigures) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _clouds(report: Report) -> Table:
+def _clouds(report: SimulationReport) -> Table:
     rows = []
     for name, figures in report.found.items():
         if figures.cloud is not None:
@@ -144,7 +144,7 @@ def _counts(matrix: Matrix, before: str) -> list[str]:
     return [str(matrix[before][after]) for after in PLACES]
 
 
-def _sizes(sizes: Sequence[Size]) -> Table:
+def _sizes(sizes: Sequence[FleetSize]) -> Table:
     best = cheapest(sizes)
     rows = [
         (

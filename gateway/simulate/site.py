@@ -20,7 +20,7 @@ from gateway.core.deadline import Clock
 from gateway.core.types import ServedModel, Zone
 from gateway.endpoints.candidates import price_usd
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.queues import Execution, Weights
 from gateway.simulate.workload import Mode, TraceError, Workload, reckoned
@@ -30,7 +30,7 @@ _NOWHERE: Final = "http://127.0.0.1:9"  # nothing is ever sent
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SimulatedSite:
     """One model of a gateway, with the servers and the cloud endpoint that serve it."""
 
     settings: Settings
@@ -40,7 +40,7 @@ class Site:
     stated: bool = True  # by a settings file, not assumed
 
     @classmethod
-    def of(cls, settings: Settings, model: str | None) -> Site:
+    def of(cls, settings: Settings, model: str | None) -> SimulatedSite:
         """Raises TraceError when there is no such model, or none or several to choose from."""
         catalog = Catalog.of(settings)
         here = {name: _of_zone(catalog, name, Zone.ONPREM) for name in settings.models}
@@ -55,7 +55,7 @@ class Site:
         return cls(settings, name, tuple(here[name]), cloud)
 
     @classmethod
-    def assumed(cls, mode: Mode, servers: int) -> Site:
+    def assumed(cls, mode: Mode, servers: int) -> SimulatedSite:
         """A gateway with default settings in front of the mode's servers."""
         names = tuple(f"server-{i + 1}" for i in range(servers))
         expected_ms = 1000 * (mode.rtt_s + mode.cloud_s)
@@ -70,7 +70,7 @@ class Site:
         )
         return cls(settings, "model", names, CLOUD, stated=False)
 
-    def sized(self, servers: int) -> Site:
+    def sized(self, servers: int) -> SimulatedSite:
         """The same with another number of servers, the new ones like the first."""
         if servers == len(self.servers):
             return self
@@ -90,7 +90,7 @@ class Site:
         )
         return replace(self, settings=settings, servers=names)
 
-    def following(self, policy: str) -> Site:
+    def following(self, policy: str) -> SimulatedSite:
         """The same with one of the rules in the place of its policy."""
         routing = self.settings.routing.model_copy(update={"policy": policy})
         cloud = None if routing.closes_cloud else self.cloud
@@ -203,7 +203,7 @@ class _Unreachable:
     async def aclose(self) -> None: ...
 
 
-def _place(settings: EndpointSettings) -> Place:
-    return Place(
+def _place(settings: EndpointSettings) -> EndpointState:
+    return EndpointState(
         settings=settings, connector=_Unreachable(), onprem=None, cloud=None, inspector=None
     )

@@ -17,18 +17,18 @@ from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning
-from gateway.simulate.abroad import Abroad, Counts
+from gateway.simulate.abroad import Counts, ModelledCloud
 from gateway.simulate.loop import (
     CLOUD,
     FAILED,
     ONPREM,
     REFUSED,
-    Outcome,
+    SimulatedOutcome,
+    SimulatedWorld,
     Simulation,
     VirtualClock,
-    World,
 )
-from gateway.simulate.site import Site
+from gateway.simulate.site import SimulatedSite
 from gateway.simulate.weather import Weather
 from gateway.simulate.workload import Workload
 
@@ -58,7 +58,7 @@ class CloudFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StudyFigures:
     """Costs are in mean cloud calls."""
 
     calls: int
@@ -76,29 +76,29 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StudyRun:
     """What is simulated beside the workload."""
 
     tuning: Tuning = DEFAULT
-    world: World = field(default_factory=World)
+    world: SimulatedWorld = field(default_factory=SimulatedWorld)
     lead_s: float | None = 0.0
     weather: Weather = field(default_factory=Weather)
-    site: Site | None = None  # of a settings file; its scheduler decides, not `tuning`
+    site: SimulatedSite | None = None  # of a settings file; its scheduler decides, not `tuning`
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    figures: Figures
-    outcome: Outcome
+class StudyResult:
+    figures: StudyFigures
+    outcome: SimulatedOutcome
 
 
 def simulate(
     calls: Workload,
     name: str,
     least_cost: float | None = None,
-    run: Run | None = None,
+    run: StudyRun | None = None,
     tell: Callable[[float], None] | None = None,
-) -> Figures:
+) -> StudyFigures:
     return replay(calls, name, least_cost, run, tell).figures
 
 
@@ -106,10 +106,10 @@ def replay(
     calls: Workload,
     name: str,
     least_cost: float | None = None,
-    run: Run | None = None,
+    run: StudyRun | None = None,
     tell: Callable[[float], None] | None = None,
-) -> Result:
-    run = run or Run()
+) -> StudyResult:
+    run = run or StudyRun()
     clock = VirtualClock()
     made = (_assumed if run.site is None else _stated)(calls, name, run, clock)
     began_s = ambient.monotonic_s()
@@ -121,7 +121,7 @@ def replay(
     if made.abroad is not None:
         cloud = _cloud_figures(calls, outcome, made.abroad.counts, run.weather)
         figures = replace(figures, cloud=cloud)
-    return Result(figures, outcome)
+    return StudyResult(figures, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +129,19 @@ class _Made:
     scheduler: Scheduling
     servers: tuple[str, ...]
     cloud: CloudLatency
-    abroad: Abroad | None
-    world: World
+    abroad: ModelledCloud | None
+    world: SimulatedWorld
 
 
-def _assumed(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
+def _assumed(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> _Made:
     """Without settings: the batch model knows its servers, and the cloud takes every call unless
     the weather says otherwise."""
     mode = calls.mode
-    site = Site.assumed(mode, calls.servers)
+    site = SimulatedSite.assumed(mode, calls.servers)
     models = {s: BatchModel(mode.fixed_s, mode.per_work_s) for s in site.servers}
     abroad = None
     if not run.weather.fair:
-        abroad = Abroad(site, site.fleet(clock, mode), run.weather, clock)
+        abroad = ModelledCloud(site, site.fleet(clock, mode), run.weather, clock)
     cloud = CloudLatency(
         mode.rtt_s + (0.0 if mode.cloud_by_work else mode.cloud_s),
         mode.cloud_s if mode.cloud_by_work else 0.0,
@@ -150,7 +150,9 @@ def _assumed(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made
     return _Made(scheduler, site.servers, cloud, abroad, run.world)
 
 
-def _scheduler(name: str, models: Mapping[str, BatchModel], max_batch: int, run: Run) -> Scheduling:
+def _scheduler(
+    name: str, models: Mapping[str, BatchModel], max_batch: int, run: StudyRun
+) -> Scheduling:
     if name == POLICY:
         return Scheduler(
             models, max_batch, run.tuning, run.lead_s, round_trip_s=2 * run.world.network_s
@@ -160,7 +162,7 @@ def _scheduler(name: str, models: Mapping[str, BatchModel], max_batch: int, run:
     return OnArrival(models, max_batch, RULES[name])
 
 
-def _stated(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
+def _stated(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> _Made:
     """What the gateway makes of the settings."""
     assert run.site is not None
     site = run.site.sized(calls.servers)
@@ -174,17 +176,21 @@ def _stated(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
     if site.cloud is None:
         return _Made(scheduler, site.servers, CloudLatency(1.0), None, world)
     cloud = CloudLatency(site.settings.places()[site.cloud].expected_ms / 1000)
-    return _Made(scheduler, site.servers, cloud, Abroad(site, fleet, run.weather, clock), world)
+    return _Made(
+        scheduler, site.servers, cloud, ModelledCloud(site, fleet, run.weather, clock), world
+    )
 
 
-def _figures(calls: Workload, outcome: Outcome, least_cost: float | None, took_s: float) -> Figures:
+def _figures(
+    calls: Workload, outcome: SimulatedOutcome, least_cost: float | None, took_s: float
+) -> StudyFigures:
     met = in_time(calls, outcome)
     in_cloud = outcome.place == CLOUD
     cloud_cost = float(calls.price[in_cloud].sum())
     missed_cost = float(calls.penalty[~met].sum())
     onprem = int((outcome.place == ONPREM).sum())
     regret = None if least_cost is None else (cloud_cost + missed_cost - least_cost) / len(calls)
-    return Figures(
+    return StudyFigures(
         calls=len(calls),
         regret=regret,
         attainment=attainment(met, calls.restricted),
@@ -200,7 +206,7 @@ def _figures(calls: Workload, outcome: Outcome, least_cost: float | None, took_s
 
 
 def _cloud_figures(
-    calls: Workload, outcome: Outcome, counts: Counts, weather: Weather
+    calls: Workload, outcome: SimulatedOutcome, counts: Counts, weather: Weather
 ) -> CloudFigures:
     failed = int((outcome.place == FAILED).sum())
     then = np.zeros(len(calls), dtype=np.bool_)
@@ -214,7 +220,7 @@ def _cloud_figures(
     return CloudFigures(counts, failed, found, float(cost[then].mean()))
 
 
-def in_time(calls: Workload, outcome: Outcome) -> Bools:
+def in_time(calls: Workload, outcome: SimulatedOutcome) -> Bools:
     return np.asarray(outcome.done_s <= calls.arrive_s + calls.budget_s + 1e-9)
 
 

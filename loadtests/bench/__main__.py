@@ -31,7 +31,7 @@ from gateway.core.types import (
     Classification,
     DocumentCall,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Operation,
     Sensitivity,
@@ -171,16 +171,16 @@ def _request(document: dict[str, object]) -> InferenceRequest:
     return InferenceRequest("r", WireProtocol.OPENAI, "t", "echo", call, Deadline.after(3600.0))
 
 
-def _states() -> tuple[EndpointState, ...]:
+def _states() -> tuple[EndpointSnapshot, ...]:
     return (
-        EndpointState(
+        EndpointSnapshot(
             Endpoint("gpu", Zone.ONPREM, "triton"),
             ServedModel("echo"),
             True,
             predicted_s=0.1,
             p50_s=0.05,
         ),
-        EndpointState(
+        EndpointSnapshot(
             Endpoint("cloud", Zone.CLOUD, "openai"),
             ServedModel("echo"),
             True,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
 from gateway.endpoints.triton import providers
-from gateway.endpoints.triton.server import Ports
+from gateway.endpoints.triton.server import TritonPorts
 
 from .serving import MODELS
 from .session import beside
@@ -42,7 +42,9 @@ def test_every_version_carries_the_one_session_module() -> None:
         )
 
 
-def test_every_model_with_a_graph_tells_in_tritons_metrics_what_it_runs_on(ports: Ports) -> None:
+def test_every_model_with_a_graph_tells_in_tritons_metrics_what_it_runs_on(
+    ports: TritonPorts,
+) -> None:
     told = httpx.get(f"http://127.0.0.1:{ports.metrics}/metrics", trust_env=False).text
     found = {one.model: one for one in providers.read(told)}
     assert found.keys() == set(WITH_GRAPHS)

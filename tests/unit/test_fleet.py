@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.core.errors import (
     ModelDead,
@@ -19,10 +19,10 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamUnreachable,
 )
-from gateway.core.types import EndpointState, ServedModel
+from gateway.core.types import EndpointSnapshot, ServedModel
 from gateway.endpoints.candidates import price_usd
 from gateway.endpoints.prober import Watch
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.queues import Execution
 from gateway.server import status
@@ -43,12 +43,12 @@ from tests.unit.harness import (
 HOLDS = Plan(open_s=1.0)
 
 
-def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointState:
+def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointSnapshot:
     states = rig.fleet.snapshot(request(budget_s=5.0), restricted)
     return next(s for s in states if s.endpoint.name == name)
 
 
-async def learned_nothing(name: str, place: Place) -> bool:
+async def learned_nothing(name: str, place: EndpointState) -> bool:
     return True
 
 
@@ -241,7 +241,7 @@ def test_the_gateway_is_ready_while_any_call_has_a_place() -> None:
 @pytest.mark.parametrize("closed", ["settings", "file", "budget"])
 def test_a_cloud_that_is_closed_makes_nobody_ready(closed: str, tmp_path: Path) -> None:
     async def main() -> None:
-        limits = Limits.usd(0.0) if closed == "budget" else Limits()
+        limits = BudgetLimits.usd(0.0) if closed == "budget" else BudgetLimits()
         file = tmp_path / "stop"
         if closed == "file":
             file.touch()
@@ -328,7 +328,7 @@ def test_a_health_probe_never_brings_back_what_fails_inferences() -> None:
 
 
 def test_a_server_that_answers_nonsense_when_it_comes_up_does_not_end_the_watch() -> None:
-    async def nonsense(name: str, place: Place) -> bool:
+    async def nonsense(name: str, place: EndpointState) -> bool:
         raise ValueError("not a message of the protocol")
 
     async def main() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
-from gateway.scheduling.calls import Leave, Scheduling
+from gateway.scheduling.calls import CloudPermission, Scheduling
 from gateway.scheduling.estimates.batches import _COLD_CAUTION, BatchModel
 from gateway.scheduling.factory import new_scheduler, weights
-from gateway.scheduling.queue import ServerNow, Surroundings
-from gateway.scheduling.queues import Abroad, Execution, Groups, Prior, Weights
+from gateway.scheduling.queue import QueueConditions, ServerNow
+from gateway.scheduling.queues import CloudCandidate, Execution, Groups, Prior, Weights
 from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.scheduler import Scheduler
@@ -58,8 +58,8 @@ class Rig:
         return Scheduler(servers, rows, gpus=gpus)
 
     @staticmethod
-    def _around(model: str, servers: Sequence[str]) -> Surroundings:
-        return Surroundings([ServerNow(name, True) for name in servers], 0.0)
+    def _around(model: str, servers: Sequence[str]) -> QueueConditions:
+        return QueueConditions([ServerNow(name, True) for name in servers], 0.0)
 
 
 def asked(**changes: Any) -> InferenceRequest:
@@ -210,10 +210,10 @@ def test_a_missed_budget_costs_more_of_restricted_calls_and_less_of_later_priori
 def test_a_restricted_call_never_leaves_whatever_clouds_there_are() -> None:
     async def main() -> None:
         groups = Rig().groups
-        clouds = (Abroad("cloud", 0.0),)
-        assert groups.call(asked(), True, clouds).leave is Leave.NEVER
-        assert groups.call(asked(), False, clouds).leave is Leave.FREELY
-        assert groups.call(asked(), False, ()).leave is Leave.NEVER
+        clouds = (CloudCandidate("cloud", 0.0),)
+        assert groups.call(asked(), True, clouds).leave is CloudPermission.NEVER
+        assert groups.call(asked(), False, clouds).leave is CloudPermission.FREELY
+        assert groups.call(asked(), False, ()).leave is CloudPermission.NEVER
 
     run(main())
 
@@ -235,7 +235,7 @@ def test_the_cheapest_cloud_counts_with_its_chance_to_be_late() -> None:
         for _ in range(600):
             groups.answered_abroad("late", asked(), 9.0)
             groups.answered_abroad("quick", asked(), 0.1)
-        cheap_and_late, dear = Abroad("late", 0.001), Abroad("quick", 0.02)
+        cheap_and_late, dear = CloudCandidate("late", 0.001), CloudCandidate("quick", 0.02)
         assert groups.call(asked(), False, (cheap_and_late, dear)).price == 0.02
         assert groups.call(asked(), False, (cheap_and_late,)).price == 0.001
         long = replace(asked(), deadline=request("clear", 60.0).deadline)

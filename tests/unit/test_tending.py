@@ -14,9 +14,9 @@ import pytest
 from gateway.core.errors import ModelDead, ModelFailed, OnpremUnavailable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
 from gateway.endpoints.health.canary_requests import CanaryDoors
-from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.prober import Watch
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from tests.unit.harness import (
     ANSWERS,
     FAILS,
@@ -51,7 +51,7 @@ class Switched(ScriptedConnector):
         return [r for r in self.seen if r.id.startswith("canary-")]
 
 
-async def a_payload(name: str, place: Place, model: str) -> Payload:
+async def a_payload(name: str, place: EndpointState, model: str) -> Payload:
     return DocumentCall(Operation.CHAT, {"messages": []})
 
 
@@ -63,7 +63,7 @@ class Ward:
         self.rig = Rig(replace(onprem(), connector=self.gpu), cloud(), *more)
         self.rig.catalog.models[MODEL] = replace(self.rig.catalog.models[MODEL], canary=True)
         self.health = self.rig.fleet.lane("gpu", MODEL).health
-        self.tending = Tending(
+        self.tending = CanaryRunner(
             self.rig.fleet, self.rig.catalog, a_payload, CanaryDoors(self.rig.log).infer,
             self.rig.metrics, now_s,
         )  # fmt: skip
@@ -220,7 +220,7 @@ def test_callers_who_make_a_model_fail_do_not_take_it_from_others() -> None:
 
 
 def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
-    async def nothing(name: str, place: Place) -> bool:
+    async def nothing(name: str, place: EndpointState) -> bool:
         return True
 
     async def main() -> None:

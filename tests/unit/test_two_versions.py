@@ -10,7 +10,7 @@ import pytest
 from gateway.config import QueueSettings
 from gateway.core.errors import GatewayError
 from gateway.core.types import InferenceRequest, Quota, ReplyStream, ServedModel
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 from tests.unit.harness import (
     HANGS,
     MODEL,
@@ -227,7 +227,7 @@ def test_a_place_that_nobody_of_the_new_version_looks_at_still_ends_its_waits() 
 
 def test_to_change_a_quota_grants_nothing_twice() -> None:
     async def main() -> None:
-        limits = Limits(now_s)
+        limits = RateLimits(now_s)
         quota = Quota("key a", "key", "t", requests_per_minute=10.0, concurrent=3)
 
         def asks(its: Quota) -> bool:

@@ -71,7 +71,7 @@ class Actions:
             raise copy(failed)
 
 
-class Noticed:
+class ActionWatch:
     """What was done without the console: the switch's file, and changes of keys."""
 
     def __init__(

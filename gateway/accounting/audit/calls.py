@@ -21,7 +21,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     seq: int
     time_s: float
     id: str
@@ -47,7 +47,7 @@ def key_of(record: Mapping[str, Any]) -> Key:
     return str(record["id"]), int(record.get("number", 0))
 
 
-def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
+def calls(records: Iterable[dict[str, Any]]) -> Iterator[RecordedCall]:
     """In the order of their ends. Those whose end is not on record come last."""
     open_calls: dict[Key, dict[str, Any]] = {}
     leaving: dict[str, dict[str, Any]] = {}  # by the id that the cloud saw, where no call has it
@@ -112,18 +112,18 @@ def _ended(call: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     return {**call, **end, "seq": call["seq"], "attempts": [*untold, *end["attempts"]]}
 
 
-def _sent(intent: dict[str, Any], origin: str) -> Call:
+def _sent(intent: dict[str, Any], origin: str) -> RecordedCall:
     attempt = {"zone": intent.get("zone", "cloud"), "sent_as": intent.get("sent_as")}
     return _call(
         {**intent, "attempts": [attempt], "outcome": SENT, "reason": intent["kind"]}, origin
     )
 
 
-def _call(record: dict[str, Any], origin: str) -> Call:
+def _call(record: dict[str, Any], origin: str) -> RecordedCall:
     try:
         # guard: B5.attempt-zones (str(a['zone']) for a in record['attempts']) -> (str(a['zone'])
         #   for a in ())
-        return Call(
+        return RecordedCall(
             seq=int(record["seq"]),
             time_s=float(record["time"]),
             id=str(record["id"]),

@@ -44,14 +44,14 @@ def checked(line: bytes, seq: int, before: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class Head:
+class ChainHead:
     """Where a chain stands: what the next line is made with."""
 
     hash: bytes
     tree: Frontier
 
     @classmethod
-    def empty(cls) -> Head:
+    def empty(cls) -> ChainHead:
         return cls(NO_HASH, Frontier())
 
     @property
@@ -59,8 +59,8 @@ class Head:
         """Of the tree, which is the number of the next record."""
         return self.tree.size
 
-    def copy(self) -> Head:
-        return Head(self.hash, self.tree.copy())
+    def copy(self) -> ChainHead:
+        return ChainHead(self.hash, self.tree.copy())
 
     def add(self, records: Sequence[bytes]) -> bytes:
         """The lines of these records, with their ends; the head moves on."""

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.chain import BadLine, Head
+from gateway.accounting.audit.chain import BadLine, ChainHead
 from gateway.accounting.audit.disk import DurableFile, Lock, check_room, synced, written_whole
 from gateway.accounting.audit.merkle import EMPTY_ROOT
 from gateway.accounting.audit.note import (
@@ -33,7 +33,7 @@ from gateway.accounting.audit.segments import (
     PUBLIC_KEY,
     SIGNING_KEY,
     Header,
-    Segment,
+    JournalSegment,
     header_of,
     lines_of,
     segments,
@@ -57,13 +57,13 @@ class Sealed:
 
     __slots__ = ("head", "lines")
 
-    def __init__(self, lines: bytes, head: Head) -> None:
+    def __init__(self, lines: bytes, head: ChainHead) -> None:
         self.lines = lines
         self.head = head
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class JournalOptions:
     """How a journal is kept."""
 
     directory: Path
@@ -82,14 +82,14 @@ def _time_of(line: bytes) -> float:
 class Journal:
     def __init__(
         self,
-        keeping: Keeping,
+        keeping: JournalOptions,
         spool: Spool | None = None,
         wall_s: Callable[[], float] = ambient.wall_s,
     ) -> None:
         self._keeping = keeping
         self._spool = spool
         self._wall_s = wall_s
-        self._head = Head.empty()
+        self._head = ChainHead.empty()
         self.new_key = False
         self.resumed_s = 0.0  # when the last record was written that was there before
         self.signed = 0  # the size of the last checkpoint
@@ -123,7 +123,7 @@ class Journal:
         self._take_key()
         self._new_segment()
 
-    def _continue(self, segment: Segment) -> None:
+    def _continue(self, segment: JournalSegment) -> None:
         self._segment, self._header = segment, header_of(segment)
         self.chain, self.origin = self._header.chain, self._header.origin
         if not self.origin.startswith(f"{self._keeping.origin}/"):
@@ -150,7 +150,7 @@ class Journal:
         if left:
             self._take_over(left)  # guard: B4.spool-takeover
 
-    def _last_checkpoint(self, segment: Segment) -> Checkpoint:
+    def _last_checkpoint(self, segment: JournalSegment) -> Checkpoint:
         text = segment.checkpoints.read_text() if segment.checkpoints.exists() else ""
         for note in notes_in(text)[-1:]:
             try:
@@ -159,7 +159,7 @@ class Journal:
                 raise AuditError(f"{segment.checkpoints}: {exc}. {_KEEP}") from None
         return Checkpoint(self.origin, 0, EMPTY_ROOT)
 
-    def _read(self, segment: Segment, last: Checkpoint) -> tuple[int, bytes]:
+    def _read(self, segment: JournalSegment, last: Checkpoint) -> tuple[int, bytes]:
         """How many bytes of it are good, and the rest: the beginning of a line, or nothing."""
         self._head = self._header.before.copy()
         good = 0
@@ -334,7 +334,7 @@ class Journal:
 
     def _new_segment(self) -> None:
         """Its checkpoints are there before it is: of every segment it is known what came before."""
-        segment = Segment(self._keeping.directory, self.size)
+        segment = JournalSegment(self._keeping.directory, self.size)
         header = Header(self.chain, self.origin, self._wall_s(), self._head.copy())
         head = self._head.copy()
         line = head.add([orjson.dumps(header.record(str(self.key.public)))])
@@ -349,7 +349,7 @@ class Journal:
             return
         until_s = self._wall_s() - self._keeping.retain_days * _DAY_S
         kept = segments(self._keeping.directory)
-        gone: list[Segment] = []
+        gone: list[JournalSegment] = []
         while len(kept) > 1 and header_of(kept[1]).time_s <= until_s:
             gone.append(kept.pop(0))
         if not gone:

@@ -34,7 +34,7 @@ class ProofInvalid(AuditError):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HashedAudit:
     """A whole audit in memory, as hashes."""
 
     tree: Tree
@@ -42,7 +42,7 @@ class Held:
     notes: dict[int, str]  # signed, by size
 
     @classmethod
-    def of(cls, directory: Path, key: PublicKey) -> Held:
+    def of(cls, directory: Path, key: PublicKey) -> HashedAudit:
         found = segments(directory)
         if not found:
             raise AuditError(f"{directory}: there are no records")
@@ -142,7 +142,7 @@ def checked(text: str, key: PublicKey) -> tuple[dict[str, Any], Checkpoint]:
     return record, checkpoint
 
 
-def consistency_text(held: Held, old: str, new: str) -> str:
+def consistency_text(held: HashedAudit, old: str, new: str) -> str:
     """That the chain of one signed checkpoint goes on in that of another: JSON with both."""
     first, second = checkpoint_of(old, held.key), checkpoint_of(new, held.key)
     path = held.consistency(first, second)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.chain import Head
+from gateway.accounting.audit.chain import ChainHead
 from gateway.accounting.audit.merkle import Frontier
 
 FORM: Final = 1  # of the lines; a header tells
@@ -26,7 +26,7 @@ _SUFFIX = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class JournalSegment:
     directory: Path
     first: int  # the number of its first record
 
@@ -46,7 +46,7 @@ class Header:
     chain: str
     origin: str
     time_s: float
-    before: Head  # the chain up to it
+    before: ChainHead  # the chain up to it
 
     def record(self, key: str) -> dict[str, Any]:
         return {
@@ -70,7 +70,7 @@ class Header:
             raise ValueError(f"form {record.get('form')} is not known to this version")
         try:
             tree = Frontier(record["seq"], map(bytes.fromhex, record["tree"]))
-            head = Head(bytes.fromhex(record["before"]), tree)
+            head = ChainHead(bytes.fromhex(record["before"]), tree)
             return cls(str(record["chain"]), str(record["origin"]), float(record["time"]), head)
         except (KeyError, TypeError) as exc:
             raise ValueError("its header is not whole") from exc
@@ -91,13 +91,13 @@ def chains(directory: Path) -> list[Path]:
     return found
 
 
-def segments(directory: Path) -> list[Segment]:
+def segments(directory: Path) -> list[JournalSegment]:
     """In order. Raises AuditError where there is no directory."""
     try:
         names = [p.stem for p in directory.iterdir() if p.suffix == _SUFFIX]
     except OSError as exc:
         raise AuditError(f"{directory}: no audit can be read here: {exc.strerror}") from exc
-    return [Segment(directory, int(name)) for name in sorted(names) if name.isdigit()]
+    return [JournalSegment(directory, int(name)) for name in sorted(names) if name.isdigit()]
 
 
 def torn_part(directory: Path, seq: int) -> Path:
@@ -113,7 +113,7 @@ def lines_of(path: Path) -> Iterator[bytes]:
         raise AuditError(f"{path}: cannot be read: {exc.strerror}") from exc
 
 
-def header_of(segment: Segment) -> Header:
+def header_of(segment: JournalSegment) -> Header:
     line = next(lines_of(segment.path), b"")
     try:
         return Header.of(line)

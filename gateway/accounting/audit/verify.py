@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.chain import BadLine, Head
+from gateway.accounting.audit.chain import BadLine, ChainHead
 from gateway.accounting.audit.disk import locked
 from gateway.accounting.audit.note import (
     Checkpoint,
@@ -29,7 +29,7 @@ from gateway.accounting.audit.segments import (
     LOCK,
     PUBLIC_KEY,
     Header,
-    Segment,
+    JournalSegment,
     lines_of,
     segments,
     torn_part,
@@ -39,7 +39,7 @@ _KEPT = "compare with a copy, or with a checkpoint that was exported; keep the d
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """What does not fit, where, and what to do."""
 
     file: str
@@ -53,15 +53,15 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Verified:
+class JournalVerification:
     """What was found out about one directory."""
 
     directory: Path
     key: PublicKey
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     chain: str = ""
     first: int = 0  # record; more than 0 where old ones were removed
-    head: Head = field(default_factory=Head.empty)
+    head: ChainHead = field(default_factory=ChainHead.empty)
     signed: Checkpoint | None = None  # the largest that fits
     checkpoints: int = 0  # that fit
     outside: int = 0  # of them, given from elsewhere
@@ -89,16 +89,18 @@ def public_key(directory: Path, given: str | None = None) -> PublicKey:
         raise AuditError(f"{path}: no public key: {why}") from exc
 
 
-def verify(directory: Path, key: PublicKey, given: Sequence[tuple[str, str]] = ()) -> Verified:
+def verify(
+    directory: Path, key: PublicKey, given: Sequence[tuple[str, str]] = ()
+) -> JournalVerification:
     """`given` are texts with checkpoints that were kept elsewhere, each behind its name."""
-    reading = _Reading(Verified(directory, key))
+    reading = _Reading(JournalVerification(directory, key))
     reading.take_checkpoints(given)
     reading.read()
     return reading.found
 
 
 class _Reading:
-    def __init__(self, found: Verified) -> None:
+    def __init__(self, found: JournalVerification) -> None:
         self.found = found
         self._at: dict[int, list[tuple[str, Checkpoint, bool]]] = {}  # by size
         self._pruned_before = 0
@@ -107,7 +109,7 @@ class _Reading:
         self._segments = segments(found.directory)
 
     def _wrong(self, file: Path | str, line: int, what: str, do: str = _KEPT) -> None:
-        self.found.findings.append(Finding(str(file), line, what, do))
+        self.found.findings.append(AuditFinding(str(file), line, what, do))
 
     # Checkpoints
 
@@ -120,7 +122,7 @@ class _Reading:
                 self._wrong(name, 0, "no checkpoint is in it")
             self._take(name, notes, outside=True)
 
-    def _beside(self, segment: Segment) -> None:
+    def _beside(self, segment: JournalSegment) -> None:
         path = segment.checkpoints
         try:
             text = path.read_text()
@@ -182,7 +184,7 @@ class _Reading:
             for name, _, _ in at:
                 self._left_over(name, size)
 
-    def _read(self, segment: Segment, first: bool, last: bool) -> None:
+    def _read(self, segment: JournalSegment, first: bool, last: bool) -> None:
         line = next(lines_of(segment.path), b"")
         try:
             header = Header.of(line)
@@ -204,11 +206,11 @@ class _Reading:
                 return
             self._compare()
 
-    def _break(self, segment: Segment, line: int, what: str) -> None:
+    def _break(self, segment: JournalSegment, line: int, what: str) -> None:
         self._wrong(segment.path, line, what)
         self._lost = True
 
-    def _follows(self, segment: Segment, header: Header, first: bool) -> bool:
+    def _follows(self, segment: JournalSegment, header: Header, first: bool) -> bool:
         """A break is told once; the next segment is read from its own beginning on."""
         found, head = self.found, self.found.head
         if first:
@@ -226,7 +228,7 @@ class _Reading:
         self._lost = False
         return True
 
-    def _unfinished(self, segment: Segment, number: int, last: bool) -> None:
+    def _unfinished(self, segment: JournalSegment, number: int, last: bool) -> None:
         if last and self.found.running:
             return  # it is being written
         self._lost = True  # guard: B4.unended-line -> return
@@ -235,7 +237,7 @@ class _Reading:
             "start the gateway, which puts the part aside and records it, and verify again",
         )  # fmt: skip
 
-    def _look_at(self, segment: Segment, number: int, line: bytes) -> None:
+    def _look_at(self, segment: JournalSegment, number: int, line: bytes) -> None:
         """Only what the audit tells of itself; what calls say changes nothing here."""
         self._last = {}
         begins = b'{"seq":%d,"kind":"' % (self.found.head.size - 1)
@@ -250,7 +252,7 @@ class _Reading:
         except (KeyError, TypeError) as exc:
             raise BadLine("it is no record of the audit") from exc
 
-    def _torn(self, segment: Segment, number: int, record: dict[str, Any]) -> None:
+    def _torn(self, segment: JournalSegment, number: int, record: dict[str, Any]) -> None:
         part = torn_part(segment.directory, record["seq"])
         data = part.read_bytes() if part.exists() else b""
         same = hashlib.sha256(data).hexdigest() == record["sha256"]
@@ -286,7 +288,7 @@ class _Reading:
 
 def records(directory: Path) -> Iterator[dict[str, Any]]:
     """Of one audit, each checked against the one before. Raises AuditError at what does not fit."""
-    head: Head | None = None
+    head: ChainHead | None = None
     running = locked(directory / LOCK)
     for segment in segments(directory):
         for number, line in enumerate(lines_of(segment.path), 1):

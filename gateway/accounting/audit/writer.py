@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.accounting.audit.journal import Journal
-from gateway.accounting.audit.writer_thread import Group, Keeper, Tending
+from gateway.accounting.audit.writer_thread import CommitGroup, JournalUpkeep, WriterThread
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core import ambient
@@ -55,7 +55,7 @@ class AuditWriter:
         self._metrics = metrics
         self._checkpoint_s = checkpoint_s
         self._retry_s = retry_s
-        self._keeper: Keeper | None = None
+        self._keeper: WriterThread | None = None
         self._busy = False  # the keeper has a job
         self._records: list[bytes] = []  # that no group has yet
         self._tickets: list[Durable] = []
@@ -94,7 +94,7 @@ class AuditWriter:
         self.journal.checkpoint()
         self._checkpoint_due_s = ambient.monotonic_s() + self._checkpoint_s
         self._publish()
-        self._keeper = Keeper(self.journal, self._loop, self._kept, self._tended)
+        self._keeper = WriterThread(self.journal, self._loop, self._kept, self._tended)
         self._tend_by(self._checkpoint_due_s)
 
     async def aclose(self) -> None:
@@ -198,7 +198,7 @@ class AuditWriter:
             count = len(records)
             self._grouped -= count
             try:
-                group = Group(self.journal.seal(records), count, tickets)
+                group = CommitGroup(self.journal.seal(records), count, tickets)
             except Exception as exc:  # noqa: BLE001 - a bug must leave no caller waiting
                 self._fails(exc, count)
                 self._tell(tickets, self._unwritable())
@@ -212,12 +212,12 @@ class AuditWriter:
         worth = count > 1 and count * _GATHERED_S >= _WORTH * (now_s - self._handed_s)
         self._handed_s, self._next_s = now_s, now_s + _GATHERED_S if worth else 0.0
 
-    def _do(self, job: Group | Tending) -> None:
+    def _do(self, job: CommitGroup | JournalUpkeep) -> None:
         assert self._keeper is not None
         self._busy = True
         self._keeper.do(job)
 
-    def _kept(self, group: Group) -> None:
+    def _kept(self, group: CommitGroup) -> None:
         self._busy = False
         self._out = 0
         self._metrics.audit_commit_seconds.observe(group.took_s)
@@ -303,9 +303,9 @@ class AuditWriter:
             since_s = round(self._since_s, 3)
             gap = {"since": since_s, "records": self._lost, "why": self._failing}
         signs = now_s >= self._checkpoint_due_s and self.journal.size > self.journal.signed
-        self._do(Tending(gap, signs))
+        self._do(JournalUpkeep(gap, signs))
 
-    def _tended(self, work: Tending) -> None:
+    def _tended(self, work: JournalUpkeep) -> None:
         self._busy = False
         now_s = self._tended_s = ambient.monotonic_s()
         if work.gap is not None and work.told:

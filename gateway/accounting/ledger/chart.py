@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape
 
-from gateway.accounting.ledger.report import Report
+from gateway.accounting.ledger.report import SpendReport
 from gateway.accounting.pricing import usd
 
 _ROW, _BAR, _NAMES, _BARS, _SUMS = 24, 14, 190, 460, 110
@@ -13,7 +13,7 @@ MOST = 30  # bars; the rest is one more
 ONPREM, CLOUD = "#1b7837", "#762a83"  # told apart by the colour-blind too (ColorBrewer PRGn)
 
 
-def svg(found: Report) -> str:
+def svg(found: SpendReport) -> str:
     """What each group cost, on-prem and in the cloud."""
     rows = _rows(found)
     most = max((onprem + cloud for _, onprem, cloud in rows), default=0) or 1
@@ -42,7 +42,7 @@ def svg(found: Report) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _rows(found: Report) -> list[tuple[str, int, int]]:
+def _rows(found: SpendReport) -> list[tuple[str, int, int]]:
     rows = [(g.name, g.onprem, g.cloud) for g in found.groups]
     if found.question.by == "day":
         return rows[-MOST:]

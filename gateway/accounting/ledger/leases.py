@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.accounting.ledger.database import LedgerDown
-from gateway.accounting.ledger.limits import EVERYBODY, Limits
-from gateway.accounting.ledger.store import Granted, Wanted
+from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
+from gateway.accounting.ledger.store import LeaseGrant, LeaseRequest
 from gateway.core.deadline import Clock
 
 VALID_S = 60.0
@@ -21,8 +21,8 @@ longest call may take, so what is put aside at the last moment is settled before
 
 _TRIES = 3  # others may take what is leased before who asked for it
 _REFUSED_S = 1.0  # for so long nobody asks again for more than was refused
-Ask = Callable[[Sequence[Sequence[Wanted]], Mapping[str, int]], Awaitable[Granted]]
-Payer = tuple[str, Limits]
+Ask = Callable[[Sequence[Sequence[LeaseRequest]], Mapping[str, int]], Awaitable[LeaseGrant]]
+Payer = tuple[str, BudgetLimits]
 """A scope, and what it may spend."""
 
 
@@ -55,7 +55,7 @@ class _Taking:
 class Leases:
     """`ask` leases more from the store; it raises LedgerDown."""
 
-    def __init__(self, limits: Mapping[str, Limits], ask: Ask, clock: Clock) -> None:
+    def __init__(self, limits: Mapping[str, BudgetLimits], ask: Ask, clock: Clock) -> None:
         self._limits = {scope: found for scope, found in limits.items() if found}
         self._ask, self._clock = ask, clock
         self._slices: dict[str, _Slice] = {}
@@ -64,7 +64,7 @@ class Leases:
         self._next: asyncio.Task[None] | None = None  # the question that whoever comes now joins
         self.down = False  # the store does not answer: nothing may leave
 
-    def allow(self, limits: Mapping[str, Limits]) -> None:
+    def allow(self, limits: Mapping[str, BudgetLimits]) -> None:
         """Other amounts for the same scopes: a call pays where it was put aside."""
         self._limits = {scope: limits[scope] for scope in self._limits}
 
@@ -124,7 +124,7 @@ class Leases:
                 asking.append(its)
         if not asking:
             return
-        asked = [[Wanted(*payer, its.nano_usd) for payer in its.payers] for its in asking]
+        asked = [[LeaseRequest(*payer, its.nano_usd) for payer in its.payers] for its in asking]
         since_s = self._clock()
         slices = {w.scope: self._slice(w.scope) for some in asked for w in some}
         free = {

@@ -16,7 +16,7 @@ STEPS = 96
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BudgetLimits:
     """In nano-dollars; None: no limit."""
 
     day: int | None = None
@@ -26,7 +26,7 @@ class Limits:
     @classmethod
     def usd(
         cls, day: float | None = None, month: float | None = None, total: float | None = None
-    ) -> Limits:
+    ) -> BudgetLimits:
         return cls(*(None if usd is None else nano(usd) for usd in (day, month, total)))
 
     def __bool__(self) -> bool:
@@ -34,14 +34,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpentAmounts:
     """By one scope, in nano-dollars."""
 
     day: int = 0
     month: int = 0
     total: int = 0
 
-    def left(self, limits: Limits) -> int | None:
+    def left(self, limits: BudgetLimits) -> int | None:
         """The least that any limit leaves; None without limits."""
         pairs = ((limits.day, self.day), (limits.month, self.month), (limits.total, self.total))
         return min((most - used for most, used in pairs if most is not None), default=None)

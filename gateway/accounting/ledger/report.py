@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from gateway.accounting.ledger.database import Database, Row, integer
+from gateway.accounting.ledger.database import LedgerDatabase, Row, integer
 from gateway.accounting.pricing import usd
 from gateway.core.types import Zone, endpoint_of
 
@@ -30,7 +30,7 @@ class BadQuestion(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReportQuery:
     """Both days belong to it. None: from the first, up to today."""
 
     by: str = "tenant"
@@ -41,7 +41,7 @@ class Question:
     @classmethod
     def asked(
         cls, by: str | None, first: str | None, last: str | None, tenant: str | None
-    ) -> Question:
+    ) -> ReportQuery:
         """In a person's words. Raises BadQuestion."""
         if by is not None and by not in BY:
             raise BadQuestion(f"by: no {by!r}; there are: {', '.join(BY)}")
@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SpendGroup:
     """All attempts that share what is reported by. Money in nano-dollars."""
 
     name: str
@@ -120,23 +120,23 @@ class Another:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    question: Question
+class SpendReport:
+    question: ReportQuery
     first: date
     last: date
-    groups: tuple[Group, ...]
+    groups: tuple[SpendGroup, ...]
     saved: Saved
     gpus: tuple[Gpu, ...]
     another: Another | None
 
     @property
-    def whole(self) -> Group:
+    def whole(self) -> SpendGroup:
         """All groups together."""
         sums = [0] * 7
         for g in self.groups:
             figures = (g.attempts, g.served, g.onprem, g.cloud, g.unserved, g.tokens, g.estimated)
             sums = [a + b for a, b in zip(sums, figures, strict=True)]
-        return Group("all", *sums)
+        return SpendGroup("all", *sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,8 @@ class GpuPrice:
 
 
 def report(
-    database: Database, question: Question, prices: Mapping[str, GpuPrice], now_s: float
-) -> Report:
+    database: LedgerDatabase, question: ReportQuery, prices: Mapping[str, GpuPrice], now_s: float
+) -> SpendReport:
     """`prices`: of the on-prem endpoints. Raises BadQuestion, or LedgerDown."""
     where, values = _where(question)
     ends = database.read(f"SELECT MIN(day), MAX(day), COUNT(*) FROM days{where}", values)[0]
@@ -165,13 +165,13 @@ def report(
     ):
         rows.setdefault(endpoint_of(str(row[0])), []).append(row)
     gpus = tuple(_gpu(name, its, prices, hours) for name, its in sorted(rows.items()))
-    return Report(
+    return SpendReport(
         question, first, last, _groups(database, question), _saved(database, where, values), gpus,
         None if question.tenant else _another(database, where, values, prices, hours),
     )  # fmt: skip
 
 
-def as_json(found: Report) -> dict[str, Any]:
+def as_json(found: SpendReport) -> dict[str, Any]:
     """Money in US dollars, as numbers that are exact to the nano-dollar where they are sums."""
     another = found.another
     return {
@@ -211,7 +211,7 @@ def as_json(found: Report) -> dict[str, Any]:
     }
 
 
-def _group_json(g: Group) -> dict[str, Any]:
+def _group_json(g: SpendGroup) -> dict[str, Any]:
     return {
         "name": g.name,
         "attempts": g.attempts,
@@ -225,7 +225,7 @@ def _group_json(g: Group) -> dict[str, Any]:
     }
 
 
-def _where(question: Question) -> tuple[str, list[str]]:
+def _where(question: ReportQuery) -> tuple[str, list[str]]:
     asked = (
         ("day >= ?", question.first and question.first.isoformat()),
         ("day <= ?", question.last and question.last.isoformat()),
@@ -235,7 +235,7 @@ def _where(question: Question) -> tuple[str, list[str]]:
     return " WHERE " + " AND ".join(["1 = 1", *(s for s, _ in given)]), [v for _, v in given]
 
 
-def _why_empty(database: Database, question: Question) -> str:
+def _why_empty(database: LedgerDatabase, question: ReportQuery) -> str:
     if not database.read("SELECT 1 FROM days LIMIT 1"):
         return "the ledger is empty: no call has ended yet since it was begun"
     of_tenant = [question.tenant] if question.tenant else []
@@ -248,7 +248,7 @@ def _why_empty(database: Database, question: Question) -> str:
     return f"nothing in these days; the ledger has {ends[0]} to {ends[1]}"
 
 
-def _groups(database: Database, question: Question) -> tuple[Group, ...]:
+def _groups(database: LedgerDatabase, question: ReportQuery) -> tuple[SpendGroup, ...]:
     where, values = _where(question)
     by = question.by
     assert by in BY  # it goes into the statement
@@ -259,13 +259,13 @@ def _groups(database: Database, question: Question) -> tuple[Group, ...]:
         f" SUM(unserved_nano_usd), SUM(tokens), SUM(estimated) FROM days{where} GROUP BY {by}",
         [_ONPREM, _CLOUD, *values],
     )
-    groups = [Group(str(row[0]), *(integer(figure) for figure in row[1:])) for row in found]
+    groups = [SpendGroup(str(row[0]), *(integer(figure) for figure in row[1:])) for row in found]
     if by == "day":
         return tuple(sorted(groups, key=lambda g: g.name))
     return tuple(sorted(groups, key=lambda g: (-g.spent, g.name)))
 
 
-def _saved(database: Database, where: str, values: list[str]) -> Saved:
+def _saved(database: LedgerDatabase, where: str, values: list[str]) -> Saved:
     row = database.read(
         "SELECT SUM(compared), SUM(served), SUM(compared_nano_usd), SUM(cloud_nano_usd)"
         f" FROM days{where} AND zone = ? AND restricted = 0",
@@ -284,7 +284,11 @@ def _gpu(endpoint: str, rows: Sequence[Row], prices: Mapping[str, GpuPrice], hou
 
 
 def _another(
-    database: Database, where: str, values: list[str], prices: Mapping[str, GpuPrice], hours: float
+    database: LedgerDatabase,
+    where: str,
+    values: list[str],
+    prices: Mapping[str, GpuPrice],
+    hours: float,
 ) -> Another | None:
     if not prices:
         return None
@@ -313,7 +317,7 @@ def _another(
     )
 
 
-def _hours(database: Database, first: date, last: date, now_s: float) -> float:
+def _hours(database: LedgerDatabase, first: date, last: date, now_s: float) -> float:
     """Of the days that are asked for, those in which there was a ledger: from its first entry on,
     and until now."""
     firsts = database.read("SELECT MIN(at_s) FROM entries UNION ALL SELECT MIN(at_s) FROM commits")

@@ -7,7 +7,7 @@ one more. `{serial}` numbers the rows; `{elements}` are the fields of entries th
 
 from __future__ import annotations
 
-from gateway.accounting.ledger.database import Database, LedgerError, integer
+from gateway.accounting.ledger.database import LedgerDatabase, LedgerError, integer
 from gateway.accounting.ledger.entry import COLUMNS
 
 _ENTRIES = (
@@ -99,13 +99,13 @@ VERSIONS: tuple[tuple[str, ...], ...] = (_ENTRIES, _BUDGETS, _COMMITS)
 NEWEST = len(VERSIONS)
 
 
-def version_of(database: Database) -> int:
+def version_of(database: LedgerDatabase) -> int:
     if not database.has_table("ledger_version"):
         return 0
     return integer(database.read("SELECT MAX(version) FROM ledger_version")[0][0])
 
 
-def check(database: Database) -> None:
+def check(database: LedgerDatabase) -> None:
     """Raises LedgerError unless reports can be read from it."""
     found = version_of(database)
     if found < NEWEST:
@@ -115,12 +115,12 @@ def check(database: Database) -> None:
     _refuse_newer(found)
 
 
-def check_not_newer(database: Database) -> None:
+def check_not_newer(database: LedgerDatabase) -> None:
     """Raises LedgerError for a ledger that a newer version has written."""
     _refuse_newer(version_of(database))
 
 
-def migrate(database: Database, upto: int = NEWEST) -> None:
+def migrate(database: LedgerDatabase, upto: int = NEWEST) -> None:
     """Each version in a transaction of its own. Raises LedgerError for one that is newer."""
     with database.writing():
         database.write(
@@ -137,7 +137,7 @@ def migrate(database: Database, upto: int = NEWEST) -> None:
             database.write("INSERT INTO ledger_version VALUES (?)", [version])
 
 
-def _told(database: Database) -> dict[str, str]:
+def _told(database: LedgerDatabase) -> dict[str, str]:
     elements = [
         database.element(at, kind) + f" AS {name}"
         for at, (name, kind) in enumerate(COLUMNS.items())

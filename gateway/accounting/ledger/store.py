@@ -10,14 +10,14 @@ from operator import itemgetter
 from typing import Any, Final
 
 from gateway.accounting.ledger import schema
-from gateway.accounting.ledger.database import Database, Row, Value, integer
+from gateway.accounting.ledger.database import LedgerDatabase, Row, Value, integer
 from gateway.accounting.ledger.entry import Entry
 from gateway.accounting.ledger.limits import (
     EVERYBODY,
     STEP_S,
     STEPS,
-    Limits,
-    Spent,
+    BudgetLimits,
+    SpentAmounts,
     day_of,
     month_of,
     step_of,
@@ -52,16 +52,16 @@ do not need keep no more than this from each other, and give it back when they n
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LeaseRequest:
     """Of one scope's budget, for one call."""
 
     scope: str
-    limits: Limits
+    limits: BudgetLimits
     nano_usd: int
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class LeaseGrant:
     """This process's leases on what was asked for; and of each that asked whose budget is too
     small, or nothing."""
 
@@ -70,7 +70,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class Already:
+class PriorSpend:
     """What was spent before this process began, or by others since."""
 
     last_id: int
@@ -84,8 +84,8 @@ _FILLERS: Final = 64
 """Rows that show that there is room. They are leases of nothing, which are over."""
 
 
-class Store:
-    def __init__(self, database: Database, owner: str, wall_s: Callable[[], float]) -> None:
+class LedgerStore:
+    def __init__(self, database: LedgerDatabase, owner: str, wall_s: Callable[[], float]) -> None:
         """Raises LedgerError or LedgerDown."""
         self._database, self._owner, self._wall_s = database, owner, wall_s
         schema.migrate(database)
@@ -151,8 +151,8 @@ class Store:
     # Budgets
 
     def lease(
-        self, asked: Sequence[Sequence[Wanted]], free: Mapping[str, int], for_s: float
-    ) -> Granted:
+        self, asked: Sequence[Sequence[LeaseRequest]], free: Mapping[str, int], for_s: float
+    ) -> LeaseGrant:
         """Each that asks gets all that it wants or nothing; first from what this process holds and
         has `free`. A process that dies with its leases needs none: they are not forced to disk."""
         with self._database.writing(lasting=False):
@@ -170,10 +170,10 @@ class Store:
                 ],
             )
             scopes = sorted({it.scope for wanted in asked for it in wanted})
-            return Granted({scope: self._own_lease(scope, now_s) for scope in scopes}, short)
+            return LeaseGrant({scope: self._own_lease(scope, now_s) for scope in scopes}, short)
 
-    def _left(self, wanted: Wanted, now_s: float) -> int:
-        # guard: B1.spent-sum -> left = Spent().left(wanted.limits)
+    def _left(self, wanted: LeaseRequest, now_s: float) -> int:
+        # guard: B1.spent-sum -> left = SpentAmounts().left(wanted.limits)
         left = self._spent(wanted.scope, now_s).left(wanted.limits)
         assert left is not None, "who has no limits asks for nothing"
         return left - self._leased(wanted.scope, now_s)  # guard: B1.lease-sum -> return left
@@ -222,7 +222,7 @@ class Store:
         )
         return [str(owner) for (owner,) in found]
 
-    def already(self) -> Already:
+    def already(self) -> PriorSpend:
         """What was spent by anybody, until now."""
         now_s = self._wall_s()
         with self._database.writing():  # so that the number and the sums are of one moment
@@ -239,7 +239,7 @@ class Store:
                 steps[str(scope)][integer(at)] = integer(nano_usd)
             else:
                 sums[str(kind)][str(scope)] = integer(nano_usd)
-        return Already(integer(last), steps, sums["month"], sums["total"])
+        return PriorSpend(integer(last), steps, sums["month"], sums["total"])
 
     def others_since(self, last_id: int) -> tuple[int, Mapping[str, int]]:
         """By tenant, what other processes have committed after this entry; and the newest one."""
@@ -269,14 +269,14 @@ class Store:
     def close(self) -> None:
         self._database.close()
 
-    def _spent(self, scope: str, now_s: float) -> Spent:
+    def _spent(self, scope: str, now_s: float) -> SpentAmounts:
         found = self._database.read(
             "SELECT kind, SUM(nano_usd) FROM spent WHERE scope = ? AND (kind = 'total'"
             " OR (kind = 'month' AND at = ?) OR (kind = 'step' AND at > ?)) GROUP BY kind",
             [scope, month_of(now_s), step_of(now_s) - STEPS],
         )
         of = {str(kind): integer(nano_usd) for kind, nano_usd in found}
-        return Spent(of.get("step", 0), of.get("month", 0), of.get("total", 0))
+        return SpentAmounts(of.get("step", 0), of.get("month", 0), of.get("total", 0))
 
     def _leased(self, scope: str, now_s: float) -> int:
         # guard: B1.lease-expiry -> sql = 'SELECT SUM(nano_usd) FROM leases WHERE scope = ? AND
@@ -300,12 +300,12 @@ class Store:
 class _Sharing:
     """What is left of the budgets, while those who ask are given their parts of it."""
 
-    def __init__(self, free: Mapping[str, int], left: Callable[[Wanted], int]) -> None:
+    def __init__(self, free: Mapping[str, int], left: Callable[[LeaseRequest], int]) -> None:
         self._free, self._ask_left = dict(free), left
         self._left: dict[str, int] = {}
         self.granted: dict[str, int] = defaultdict(int)
 
-    def short(self, wanted: Sequence[Wanted]) -> str:
+    def short(self, wanted: Sequence[LeaseRequest]) -> str:
         """The scope that has not got enough; empty, and all of it granted, when every one has."""
         grants: dict[str, int] = {}
         for it in wanted:

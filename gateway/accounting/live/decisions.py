@@ -31,7 +31,7 @@ Path = tuple[str, str, str, str, str]
 """Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
 
 
-class Figures(NamedTuple):
+class CallFigures(NamedTuple):
     """What percentiles are made of: one call."""
 
     at_s: float
@@ -46,11 +46,11 @@ _told: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = item
     "tenant", "protocol", "model", "budget_s", "sensitivity"
 )
 _zone: Final = itemgetter("zone")
-_figures: Final[Callable[[tuple[Any, ...]], Figures]] = partial(tuple.__new__, Figures)
+_figures: Final[Callable[[tuple[Any, ...]], CallFigures]] = partial(tuple.__new__, CallFigures)
 
 
 @dataclass(slots=True)
-class Second:
+class SecondCounts:
     """Calls of one second by their path and by their zone."""
 
     at_s: int
@@ -58,7 +58,7 @@ class Second:
     zones: dict[str, int] = field(default_factory=lambda: {"onprem": 0, "cloud": 0, "none": 0})
 
 
-class Seen:
+class DecisionRow:
     """One decision of the tail. `revision` grows with everything that is told."""
 
     __slots__ = ("_end", "_told", "alarmed", "revision", "seq")
@@ -84,13 +84,13 @@ class Decisions:
         self._clock = clock
         self._begun: dict[Key, Record] = {}  # under way, and in nobody's sight yet
         self._ended: list[tuple[float, Record]] = []  # not counted yet
-        self._ring: deque[Seen] = deque(maxlen=tail)
+        self._ring: deque[DecisionRow] = deque(maxlen=tail)
         self._unseen: deque[tuple[Record, Record]] = deque(maxlen=tail)
         """The newest calls, counted but not in the ring yet, each with its end."""
-        self._open: OrderedDict[Key, Seen] = OrderedDict()  # under way, and seen
-        self.figures: deque[Figures] = deque(maxlen=FIGURES)
-        self.seconds: deque[Second] = deque(maxlen=_SECONDS)
-        self._second = Second(-1)
+        self._open: OrderedDict[Key, DecisionRow] = OrderedDict()  # under way, and seen
+        self.figures: deque[CallFigures] = deque(maxlen=FIGURES)
+        self.seconds: deque[SecondCounts] = deque(maxlen=_SECONDS)
+        self._second = SecondCounts(-1)
         self.counts: Counter[tuple[str, str]] = Counter()  # class, zone
         self.restricted_in_cloud = 0
         self.stopped_at_door = 0
@@ -184,7 +184,7 @@ class Decisions:
         self.counts[kind, zone] += count
         second = self._second
         if second.at_s != at_s:
-            second = self._second = Second(at_s)
+            second = self._second = SecondCounts(at_s)
             self.seconds.append(second)
         second.paths[path] += count
         second.zones[zone] += count
@@ -194,20 +194,20 @@ class Decisions:
         unseen, behind = self._unseen, len(self._unseen)
         for told, end in unseen:
             behind -= 1
-            self._ring.append(Seen(self.seq - behind, told, self.revision - behind, end))
+            self._ring.append(DecisionRow(self.seq - behind, told, self.revision - behind, end))
         unseen.clear()
 
-    def _see(self, told: Record, end: Record | None = None) -> Seen:
+    def _see(self, told: Record, end: Record | None = None) -> DecisionRow:
         self._see_all()
         self.seq += 1
         self.revision += 1
-        seen = Seen(self.seq, told, self.revision, end)
+        seen = DecisionRow(self.seq, told, self.revision, end)
         self._ring.append(seen)
         if told["sensitivity"] != "clear" or (end is not None and "tenant" in end):
             self._judge(seen)
         return seen
 
-    def _judge(self, seen: Seen) -> None:
+    def _judge(self, seen: DecisionRow) -> None:
         """Whatever is not known to be clear counts as restricted."""
         record = seen.record
         # guard: P1.unread-call -> if record['sensitivity'] != 'restricted':
@@ -222,15 +222,15 @@ class Decisions:
         else:
             self.restricted_in_cloud += 1
 
-    def since(self, revision: int, most: int) -> list[Seen]:
+    def since(self, revision: int, most: int) -> list[DecisionRow]:
         """The newest that changed after `revision`, oldest first."""
         found = (seen for seen in reversed(self.look()._ring) if seen.revision > revision)
         return list(islice(found, most))[::-1]
 
-    def find(self, seq: int) -> Seen | None:
+    def find(self, seq: int) -> DecisionRow | None:
         return next((seen for seen in reversed(self.look()._ring) if seen.seq == seq), None)
 
-    def recent(self, window_s: float) -> list[Figures]:
+    def recent(self, window_s: float) -> list[CallFigures]:
         """Oldest first."""
         kept = list(self.look().figures)
         return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 from gateway.accounting.live import words
-from gateway.accounting.live.decisions import Seen
+from gateway.accounting.live.decisions import DecisionRow
 from gateway.accounting.records import SENT
 
 _ZONES = {words.ONPREM: "on the premises", words.CLOUD: "in the cloud"}
 Document = dict[str, Any]
 
 
-def summary(seen: Seen) -> Document:
+def summary(seen: DecisionRow) -> Document:
     """One line of the tail."""
     record = seen.record
     last = served_by(record)
@@ -40,7 +40,7 @@ def summary(seen: Seen) -> Document:
     }
 
 
-def explanation(seen: Seen) -> Document:
+def explanation(seen: DecisionRow) -> Document:
     record = seen.record
     return {
         **summary(seen),

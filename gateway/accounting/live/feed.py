@@ -33,12 +33,12 @@ class Sections(Protocol):
     def sections(self) -> dict[str, Any]: ...
 
 
-class TooManyLook(Exception):
+class TooManyViewers(Exception):
     """Each costs memory and sockets, and calls go first."""
 
 
 @dataclass(slots=True, eq=False)
-class Looker:
+class Viewer:
     """One who looks: the events that are still to be sent to it. None: it is let go."""
 
     queue: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(_BEHIND + 2))
@@ -70,7 +70,7 @@ class Feed:
         self._wall_s = wall_s
         self._pause = pause
         self._epoch = ambient.random_hex(4)  # ids of another run are no place to go on from
-        self._lookers: set[Looker] = set()
+        self._lookers: set[Viewer] = set()
         self._told: dict[str, bytes] = {}  # sections as they were told last
         self._events: deque[tuple[int, bytes]] = deque(maxlen=_REMEMBERED)
         self._number = self._revision = self._quiet = 0
@@ -86,13 +86,13 @@ class Feed:
         if not self._lookers:
             await self._shares.refresh()
 
-    def join(self, last_event_id: str = "") -> Looker:
+    def join(self, last_event_id: str = "") -> Viewer:
         """Raises TooManyLook."""
         if len(self._lookers) >= _MOST:  # guard: P4.viewer-limit
-            raise TooManyLook
+            raise TooManyViewers
         if not self._lookers:
             self._begin()
-        looker = Looker()
+        looker = Viewer()
         missed = self._missed(last_event_id)
         looker.put(self._picture() if missed is None else missed)
         self._lookers.add(looker)
@@ -100,7 +100,7 @@ class Feed:
             self._task = asyncio.create_task(self._run(), name="console")
         return looker
 
-    def leave(self, looker: Looker) -> None:
+    def leave(self, looker: Viewer) -> None:
         self._lookers.discard(looker)
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class Feed:
             else:
                 looker.put(event)
 
-    def _let_go(self, looker: Looker) -> None:
+    def _let_go(self, looker: Viewer) -> None:
         """It may be stuck in a full socket: what waits for it is thrown away."""
         looker.dropped = True
         self._lookers.discard(looker)
@@ -190,7 +190,7 @@ class Events:
     """The bytes of one looker's stream. Closing twice is harmless."""
 
     def __init__(
-        self, feed: Feed, looker: Looker, may_look: Callable[[], bool] = lambda: True
+        self, feed: Feed, looker: Viewer, may_look: Callable[[], bool] = lambda: True
     ) -> None:
         """`may_look`: asked before each event, so at least once a second."""
         self._feed = feed

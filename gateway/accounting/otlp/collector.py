@@ -19,7 +19,7 @@ from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError
 from gateway.core.trace_context import Trace
-from gateway.protocols.http_client.wire import Header, Origin, Wire, WireRequest, trusting
+from gateway.protocols.http_client.wire import ConnectionPool, Header, Origin, WireRequest, trusting
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Message(Protocol):
     def SerializeToString(self) -> bytes: ...
 
 
-class Collector:
+class OtlpExporter:
     def __init__(self, settings: TelemetrySettings, metrics: Metrics) -> None:
         assert settings.otlp_url is not None
         self._settings = settings
@@ -117,7 +117,9 @@ class Collector:
         self._out = True
 
 
-def _wire(url: str, settings: TelemetrySettings) -> Wire:
+def _wire(url: str, settings: TelemetrySettings) -> ConnectionPool:
     ca_file = str(settings.ca_file) if settings.ca_file else None
     origin = Origin.of(url, trusting(ca_file) if ca_file and url.startswith("https:") else None)
-    return Wire(origin, connect_timeout_s=_CONNECT_S, max_connections=1, max_body_bytes=1024 * 1024)
+    return ConnectionPool(
+        origin, connect_timeout_s=_CONNECT_S, max_connections=1, max_body_bytes=1024 * 1024
+    )

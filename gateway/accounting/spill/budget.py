@@ -15,8 +15,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from gateway.accounting.ledger.limits import EVERYBODY, STEP_S, STEPS, Limits, month_of, step_of
-from gateway.accounting.ledger.store import Already
+from gateway.accounting.ledger.limits import (
+    EVERYBODY,
+    STEP_S,
+    STEPS,
+    BudgetLimits,
+    month_of,
+    step_of,
+)
+from gateway.accounting.ledger.store import PriorSpend
 from gateway.core.deadline import Clock
 
 
@@ -28,7 +35,7 @@ class Leased(Protocol):
     def has(self, tenant: str, nano_usd: int) -> bool: ...
     async def take(self, tenant: str, nano_usd: int) -> str: ...
     def settle(self, tenant: str, reserved: int, spent: int) -> None: ...
-    def allow(self, limits: Mapping[str, Limits]) -> None: ...
+    def allow(self, limits: Mapping[str, BudgetLimits]) -> None: ...
 
 
 class Reservation:
@@ -82,8 +89,8 @@ class SpillBudgets:
 
     def __init__(
         self,
-        everybody: Limits,
-        of_tenants: Mapping[str, Limits],
+        everybody: BudgetLimits,
+        of_tenants: Mapping[str, BudgetLimits],
         clock: Clock,
         wall_s: Callable[[], float] | None = None,
     ) -> None:
@@ -102,14 +109,14 @@ class SpillBudgets:
         """Whether anybody's money can be used up at all."""
         self.unlimited = Unlimited(self._everybody)
 
-    def allow(self, limits: Mapping[str, Limits]) -> None:
+    def allow(self, limits: Mapping[str, BudgetLimits]) -> None:
         """Other amounts for the same; what was spent stays spent."""
         for scope, budget in self._scopes():
             budget.allow(limits.get(scope, budget.limits))
         self.limited = any(self.limits.values())
 
     @property
-    def limits(self) -> Mapping[str, Limits]:
+    def limits(self) -> Mapping[str, BudgetLimits]:
         return {scope: budget.limits for scope, budget in self._scopes()}
 
     def _scopes(self) -> tuple[tuple[str, _Budget], ...]:
@@ -143,7 +150,7 @@ class SpillBudgets:
         """Of everybody's, until the first of its limits; None without limits."""
         return self._everybody.left
 
-    def restore(self, already: Already) -> None:
+    def restore(self, already: PriorSpend) -> None:
         """What the ledger knows of, at the start."""
         for scope, budget in self._scopes():
             budget.restore(
@@ -173,7 +180,9 @@ class _Budget:
         "_wall_s", "_was_open", "clock", "left_now", "limits", "reserved", "why",
     )  # fmt: skip
 
-    def __init__(self, why: str, limits: Limits, clock: Clock, wall_s: Callable[[], float]) -> None:
+    def __init__(
+        self, why: str, limits: BudgetLimits, clock: Clock, wall_s: Callable[[], float]
+    ) -> None:
         """`why`: the reason code of calls that it keeps here."""
         self.why, self.limits = why, limits
         self.clock, self._wall_s = clock, wall_s
@@ -188,7 +197,7 @@ class _Budget:
         self.left_now: float = math.inf  # until the first of its limits; an int where it has one
         self._draw()
 
-    def allow(self, limits: Limits) -> None:
+    def allow(self, limits: BudgetLimits) -> None:
         self.limits = limits
         self._draw()
 

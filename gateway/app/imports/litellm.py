@@ -73,12 +73,12 @@ class Deployment:
 def imported(document: Mapping[str, Any], onprem: Collection[str] = ()) -> Imported:
     """`onprem`: hosts that stand on the premises. Raises ConfigError for a document that is no
     configuration of LiteLLM."""
-    reader = _Reader(document, frozenset(onprem))
+    reader = _LitellmReader(document, frozenset(onprem))
     reader.read()
     return reader.found
 
 
-class _Reader:
+class _LitellmReader:
     def __init__(self, document: Mapping[str, Any], onprem: frozenset[str]) -> None:
         if not isinstance(document.get("model_list"), list):
             raise ConfigError(

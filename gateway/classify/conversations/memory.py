@@ -48,7 +48,7 @@ class Scope:
 
 
 @value
-class Seen:
+class SegmentVerdict:
     """What one scan said of one segment."""
 
     restricted: bool = False
@@ -56,16 +56,16 @@ class Seen:
 
 
 @value
-class Segment:
+class TextSegment:
     context: str = field(repr=False)  # the end of what stands before it
     text: str = field(repr=False)
 
 
 @value
-class Run:
+class SegmentRun:
     """Segments in a row that are not known, to be scanned as one text."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[TextSegment, ...]
 
     @property
     def text(self) -> str:
@@ -95,7 +95,7 @@ class Recalled:
 
     restricted: bool
     entities: Mapping[str, int]
-    unseen: tuple[Run, ...]
+    unseen: tuple[SegmentRun, ...]
 
     @property
     def settled(self) -> bool:
@@ -111,14 +111,14 @@ class Beginning:
     mark: bytes | None = None  # of the longest beginning that can be remembered, if it is not yet
 
 
-_CLEAR = Seen()
+_CLEAR = SegmentVerdict()
 
 
 class SegmentMemory:
     """`key` is random and of this process: nobody can try out what a digest stands for."""
 
     def __init__(self, room: int, keep_s: float, clock: Clock, key: bytes) -> None:
-        self._shelves: Shelves[Seen] = Shelves(room, keep_s, clock)
+        self._shelves: Shelves[SegmentVerdict] = Shelves(room, keep_s, clock)
         self._key = key
         self._hashers: dict[Scope, hashlib.blake2b] = {}
         self._remembers = room > 0
@@ -161,7 +161,7 @@ class SegmentMemory:
     def recall(self, scope: Scope, texts: Sequence[str]) -> Recalled:
         restricted = False
         entities: Counter[str] = Counter()
-        runs: list[list[Segment]] = []
+        runs: list[list[TextSegment]] = []
         last_known = True
         hasher = self._hasher(scope)
         for segment in segments(texts):
@@ -174,10 +174,10 @@ class SegmentMemory:
                 restricted |= seen.restricted
                 entities.update(seen.entities)
             last_known = seen is not None
-        return Recalled(restricted, dict(entities), tuple(Run(tuple(run)) for run in runs))
+        return Recalled(restricted, dict(entities), tuple(SegmentRun(tuple(run)) for run in runs))
 
     def learn(
-        self, scope: Scope, run: Run, findings: Sequence[Finding], restricts: Restricts
+        self, scope: Scope, run: SegmentRun, findings: Sequence[Finding], restricts: Restricts
     ) -> dict[str, int]:
         """Remember a scan of `run.text` that came to its end; says what it counted.
 
@@ -241,24 +241,24 @@ def write(hasher: hashlib.blake2b, *parts: str) -> hashlib.blake2b:
     return hasher
 
 
-def _digest(hasher: hashlib.blake2b, segment: Segment) -> bytes:
+def _digest(hasher: hashlib.blake2b, segment: TextSegment) -> bytes:
     return write(hasher.copy(), segment.context, segment.text).digest()
 
 
-def segments(texts: Sequence[str]) -> list[Segment]:
+def segments(texts: Sequence[str]) -> list[TextSegment]:
     """Cut between texts, never within one; where, only what stands before the cut decides."""
-    found: list[Segment] = []
+    found: list[TextSegment] = []
     own: list[str] = []
     context, size = "", 0
     for text in texts:
         own.append(text)
         size += len(text)
         if len(text) >= _LONG or size >= _FULL:
-            found.append(Segment(context, BETWEEN.join(own)))
+            found.append(TextSegment(context, BETWEEN.join(own)))
             context = _context(context, found[-1].text)
             own, size = [], 0
     if own:
-        found.append(Segment(context, BETWEEN.join(own)))
+        found.append(TextSegment(context, BETWEEN.join(own)))
     return found
 
 
@@ -285,7 +285,7 @@ def _context(before: str, text: str) -> str:
     return tail[start:].lstrip() if start < len(tail) or tail.isascii() else tail
 
 
-def _seen(findings: Sequence[Finding], restricts: Restricts) -> Seen:
+def _seen(findings: Sequence[Finding], restricts: Restricts) -> SegmentVerdict:
     if not findings:
         return _CLEAR
-    return Seen(restricts(findings), dict(Counter(f.type for f in findings)))
+    return SegmentVerdict(restricts(findings), dict(Counter(f.type for f in findings)))

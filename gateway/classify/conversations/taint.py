@@ -26,7 +26,7 @@ from typing import Protocol
 from gateway.classify.conversations.faded import DOUBTFUL, MASKABLE, NOT_MARKED, STAYS, Faded
 from gateway.classify.conversations.memory import write
 from gateway.classify.conversations.shelves import Shelves
-from gateway.classify.text.turns import Talks, goes_on, talks_of, written
+from gateway.classify.text.turns import Conversations, goes_on, talks_of, written
 from gateway.core.deadline import Clock
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, TensorCall
 
@@ -41,7 +41,7 @@ _MOST_HASHERS = 1024  # that are kept ready
 _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too little
 
 
-class Marks(Protocol):
+class TaintMarks(Protocol):
     """Where restricted conversations are remembered. Those of workers of one machine are one: what
     each of them puts there all find."""
 
@@ -103,11 +103,11 @@ class OwnMarks:
 
 class Taint:
     def __init__(
-        self, room: int, keep_s: float, clock: Clock, key: bytes, shared: Marks | None = None
+        self, room: int, keep_s: float, clock: Clock, key: bytes, shared: TaintMarks | None = None
     ) -> None:
         """`shared`: what workers of one machine have in common, under its own key."""
-        # guard: O5.shared-taint -> self._marks: Marks = OwnMarks(room, keep_s, clock, key)
-        self._marks: Marks = OwnMarks(room, keep_s, clock, key) if shared is None else shared
+        # guard: O5.shared-taint -> self._marks: TaintMarks = OwnMarks(room, keep_s, clock, key)
+        self._marks: TaintMarks = OwnMarks(room, keep_s, clock, key) if shared is None else shared
         self._clock = clock
         self._key = self._marks.key  # guard: O5.shared-key self._marks.key -> key
         self._hashers: dict[str, hashlib.blake2b] = {}  # of tenants
@@ -179,7 +179,9 @@ class Taint:
         # guard: C18.surrogate-policy -> return True
         return self._marks.get(request.tenant, under) == MASKABLE
 
-    def _marked(self, request: InferenceRequest, talks: Talks) -> Iterator[tuple[bytes, int]]:
+    def _marked(
+        self, request: InferenceRequest, talks: Conversations
+    ) -> Iterator[tuple[bytes, int]]:
         """What this call may be the continuation of, as far as it is marked: the first beginning
         of each conversation that stays, and all before it that do not."""
         tenant, standing_of = request.tenant, self._marks.get

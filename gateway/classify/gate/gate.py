@@ -19,7 +19,7 @@ from gateway.classify.gate.database import Hits, scan_all
 from gateway.classify.gate.necessary import GAP_CHARS
 from gateway.classify.gate.needs import Needs
 from gateway.classify.gate.plan import NUMBER, Compiled
-from gateway.classify.gate.triggers import Look
+from gateway.classify.gate.triggers import TriggerCheck
 from gateway.classify.patterns.syntax import NotUnderstood
 from gateway.classify.text import decoding, folding, numbers
 
@@ -30,8 +30,8 @@ MOST_FORMS = 16
 _LONGEST_RUN = 2048
 _LIST_CHARS = triggers.LIST_GAP_CHARS + "0123456789"
 _NUMBER_CHARS = GAP_CHARS + "0123456789"
-_NOTHING: frozenset[Look] = frozenset()
-_FOLDED = frozenset({Look.FOLD, Look.DOUBLED})
+_NOTHING: frozenset[TriggerCheck] = frozenset()
+_FOLDED = frozenset({TriggerCheck.FOLD, TriggerCheck.DOUBLED})
 
 
 class Gate:
@@ -56,21 +56,21 @@ class Gate:
         if not looks:  # as of most texts
             return looks is not None
         plain = text
-        if Look.MARK in looks and Look.FOLD not in looks:
+        if TriggerCheck.MARK in looks and TriggerCheck.FOLD not in looks:
             plain = folding.unmarked(text)
             looks = self._look(plain)
         if looks is None or looks.isdisjoint(_FOLDED):
             return looks is not None
         if len(text) > MOST_FOLDED:
             return False
-        if Look.FOLD not in looks:
+        if TriggerCheck.FOLD not in looks:
             return self._look(folding.collapsed(plain)) is not None
         decoded = folding.decoded(text)
         if decoded != text and decoding.says_something(decoded):
             return False
         return self._look(folding.fold(text)) is not None
 
-    def _look(self, text: str, numbers_too: bool = True) -> Set[Look] | None:
+    def _look(self, text: str, numbers_too: bool = True) -> Set[TriggerCheck] | None:
         """The kinds of triggers in it; None if it must be scanned. `numbers_too`: whether what its
         numbers say in another form counts."""
         if text.isascii():
@@ -85,9 +85,9 @@ class Gate:
 
     def _ask(
         self, asked: Collection[int], text: str, encoded: bytes, numbers_too: bool
-    ) -> Set[Look] | None:
+    ) -> Set[TriggerCheck] | None:
         """The expressions proper that these signs stand for."""
-        looks: set[Look] = set()
+        looks: set[TriggerCheck] = set()
         runs: Hits = []
         for at in asked:
             question = self.compiled.questions[at]
@@ -99,13 +99,13 @@ class Gate:
                 return None
             for hit in hits:
                 looks.add(question.looks[hit[0]])
-                if question.looks[hit[0]] is Look.RUN:
+                if question.looks[hit[0]] is TriggerCheck.RUN:
                     runs.append(hit)
         if runs and any(map(decoding.says_something, _parts(text, runs, triggers.RUN_CHARS))):
             return None
-        if Look.LINES in looks and decoding.says_something_in_lines(text):
+        if TriggerCheck.LINES in looks and decoding.says_something_in_lines(text):
             return None
-        if Look.NUMBER in looks and (
+        if TriggerCheck.NUMBER in looks and (
             self.compiled.phones or self._is_number(text, encoded, numbers_too)
         ):
             return None

@@ -9,7 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.classify.patterns.alphabet import CharSet
-from gateway.classify.patterns.syntax import Alt, Chars, Look, Node, Repeat, Seq, extent, parse
+from gateway.classify.patterns.syntax import (
+    Alt,
+    Chars,
+    Lookaround,
+    Node,
+    Repeat,
+    Seq,
+    extent,
+    parse,
+)
 
 GAP_CHARS = "-x ()./~[]\t\r\n_|"
 """Between the digits of one number: what numbers.py allows, but for the comma, and brackets."""
@@ -23,7 +32,7 @@ _EMPTY = Seq(())
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DigitRun:
     """The fewest digits in a row, gaps aside, that a match has: anywhere, at its head and at its
     tail; and whether its head's run goes on to its tail."""
 
@@ -32,16 +41,16 @@ class Run:
     tail: int = 0
     solid: bool = True
 
-    def then(self, other: Run) -> Run:
-        return Run(
+    def then(self, other: DigitRun) -> DigitRun:
+        return DigitRun(
             max(self.best, other.best, self.tail + other.head),
             self.head + (other.head if self.solid else 0),
             other.tail + (self.tail if other.solid else 0),
             self.solid and other.solid,
         )
 
-    def either(self, other: Run) -> Run:
-        return Run(
+    def either(self, other: DigitRun) -> DigitRun:
+        return DigitRun(
             min(self.best, other.best),
             min(self.head, other.head),
             min(self.tail, other.tail),
@@ -49,7 +58,7 @@ class Run:
         )
 
 
-_GAP, _DIGIT, _OTHER = Run(), Run(1, 1, 1), Run(solid=False)
+_GAP, _DIGIT, _OTHER = DigitRun(), DigitRun(1, 1, 1), DigitRun(solid=False)
 
 
 def digit_run(node: Node) -> int:
@@ -57,22 +66,22 @@ def digit_run(node: Node) -> int:
     return _run(node).best
 
 
-def _run(node: Node) -> Run:
+def _run(node: Node) -> DigitRun:
     match node:
         case Chars(found):
             return _run_of_one(found)
         case Seq(parts):
-            return functools.reduce(Run.then, map(_run, parts), _GAP)
+            return functools.reduce(DigitRun.then, map(_run, parts), _GAP)
         case Alt(branches):
-            return functools.reduce(Run.either, map(_run, branches))
+            return functools.reduce(DigitRun.either, map(_run, branches))
         case Repeat(inner, least, most):
             one = _run(inner)
-            sure = functools.reduce(Run.then, [one] * min(least, _MOST_REPEATS), _GAP)
-            return sure if most == least else sure.then(Run(solid=one.solid))
+            sure = functools.reduce(DigitRun.then, [one] * min(least, _MOST_REPEATS), _GAP)
+            return sure if most == least else sure.then(DigitRun(solid=one.solid))
     return _GAP
 
 
-def _run_of_one(chars: CharSet) -> Run:
+def _run_of_one(chars: CharSet) -> DigitRun:
     members = _members(chars)
     if members is None:
         return _OTHER
@@ -116,7 +125,7 @@ def needs_digit(node: Node) -> bool:
             return all(map(needs_digit, branches))
         case Repeat(inner, least):
             return least > 0 and needs_digit(inner)
-        case Look(inner, negative=False):
+        case Lookaround(inner, negative=False):
             return needs_digit(inner)
     return False
 
@@ -137,9 +146,9 @@ def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
             if (one := among(inner, possible)) is not None:
                 return Repeat(one, least, most)
             return None if least else _EMPTY
-        case Look(inner, behind, negative):
+        case Lookaround(inner, behind, negative):
             if (seen := among(inner, possible)) is not None:
-                return Look(seen, behind, negative)
+                return Lookaround(seen, behind, negative)
             return _EMPTY if negative else None
     return node
 

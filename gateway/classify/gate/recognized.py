@@ -12,7 +12,7 @@ from typing import Any
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
 from presidio_analyzer.predefined_recognizers import IpRecognizer, PhoneRecognizer
 
-from gateway.classify.gate.needs import Need, Needs
+from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.identifiers.documents import CODE
 from gateway.classify.identifiers.romance import ItalianFiscalCode
 from gateway.classify.identifiers.street import LABELS, StreetAddress
@@ -95,7 +95,7 @@ def needs_of(
     recognizers: Iterable[EntityRecognizer], types: frozenset[str], threshold: float
 ) -> Needs:
     """What must stand in a text for one of `recognizers` to find one of `types` in it."""
-    needs: dict[Need, None] = {}
+    needs: dict[ExpressionNeed, None] = {}
     unknown: dict[str, None] = {}
     phones = False
     for recognizer in recognizers:
@@ -130,7 +130,7 @@ def _matches_otherwise(recognizer: PatternRecognizer) -> bool:
     )
 
 
-def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[Need]:
+def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[ExpressionNeed]:
     words = _only_beside(recognizer)
     untyped: Any = recognizer
     patterns: list[Pattern] = untyped.patterns
@@ -141,11 +141,11 @@ def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[Ne
             yield _need(recognizer, pattern.regex, words)
 
 
-def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> Need:
+def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> ExpressionNeed:
     wanted = NARROWER.get(expression, expression)
     wanted = wanted.replace(_NUMBER_OF_DOCUMENT, _HEAD_WITH_DIGIT)
     flags = int(recognizer.global_regex_flags or 0)
-    return Need(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
+    return ExpressionNeed(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
 
 
 def _only_beside(recognizer: PatternRecognizer) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.evidence import ADDRESS, ADDRESS_SCORE
 from gateway.classify.identifiers import Identifier
-from gateway.classify.patterns.narrowing import Narrowing
+from gateway.classify.patterns.narrowing import NarrowingRecognizer
 from gateway.classify.scanner.effort import spend
 
 _LABEL = r"[\w-]{1,63}"
@@ -79,7 +79,7 @@ def identifies_nobody(address: str) -> bool:
     return host in _RESOLVERS or any(found.version == n.version and found in n for n in _PRIVATE)
 
 
-class HostAddress(Narrowing, IpRecognizer):
+class HostAddress(NarrowingRecognizer, IpRecognizer):
     """Presidio's addresses, without version numbers, and without those that identify nobody."""
 
     def __init__(self, supported_language: str = "en") -> None:
@@ -97,7 +97,7 @@ def _is_of_a_host(text: str, start: int, end: int) -> bool:
     return not identifies_nobody(text[start:end]) and not _NOT_AN_ADDRESS.search(before)
 
 
-class Link(Identifier):
+class WebAddress(Identifier):
     """An address of the web with its scheme, or with `www.` before it."""
 
     entity = "URL"

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.words import Words, case_of
+from gateway.classify.names.words import TextWords, case_of
 
 PIECES, HASHES = 4, 8
 COLUMNS = 21
@@ -77,7 +77,7 @@ def sign_of(word: str) -> int:
     return 61 if word.isalpha() else 62
 
 
-class Pieces:
+class WordPieces:
     """Greedy longest match over a vocabulary, as BERT's tokenizer does it; the first `PIECES`."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
@@ -105,11 +105,11 @@ class Features:
     some 10 MB."""
 
     def __init__(self, vocabulary: Mapping[str, int], lexicon: Lexicon) -> None:
-        self._pieces = Pieces(vocabulary)
+        self._pieces = WordPieces(vocabulary)
         self.lexicon = lexicon
         self._kept: dict[str, bytes] = {}
 
-    def of(self, words: Words) -> npt.NDArray[np.int32]:
+    def of(self, words: TextWords) -> npt.NDArray[np.int32]:
         """(words, COLUMNS) int32."""
         rows = b"".join([self._kept.get(word) or self._keep(word) for word in words.words])
         table = np.frombuffer(bytearray(rows), dtype=np.int32).reshape(-1, COLUMNS)

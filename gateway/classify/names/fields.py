@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.classify.names.keys import Key, Part, is_key, keys
+from gateway.classify.names.keys import Key, NamePart, is_key, keys
 from gateway.classify.names.plausible import LONGEST, is_name_like
 from gateway.classify.names.unescaped import Unescaped
 
@@ -21,7 +21,7 @@ class Field:
     """A value that may be a name. `strong`: under a person's key; `sure`: by a sign or a word that
     makes it the value of its key."""
 
-    part: Part
+    part: NamePart
     strong: bool
     value: str = field(repr=False)
     start: int
@@ -117,7 +117,7 @@ def _value_of(read: Unescaped, key: Key, following: int) -> Field | None:
     match = (_IN_TAG if tag else _VALUE_AFTER).match(plain, key.end, key.end + _FURTHEST)
     if match is None or match.end() > following:
         match = None
-        if tag is not None or key.part is Part.NAME:
+        if tag is not None or key.part is NamePart.NAME:
             return None
         if (before_it := _before(read, key)) is not None:
             return before_it
@@ -203,7 +203,7 @@ def _field(text: str, key: Key, start: int, end: int, sure: bool) -> Field | Non
         value = bare.replace("+", " ").replace("''", "'")
         if value.endswith(".") and len(value.split()[-1]) > _FEW:
             value, bare = value[:-1], bare[:-1]
-        if is_name_like(value, family=key.part is Part.FAMILY) and not is_key(value):
+        if is_name_like(value, family=key.part is NamePart.FAMILY) and not is_key(value):
             strong = key.strong and (sure or not value.islower())
             return Field(key.part, strong, value, start, start + len(bare), sure)
     return None
@@ -214,7 +214,7 @@ def reversed_after(text: str, one: Field) -> Field | None:
     match = _GIVEN_BEHIND.match(text, one.end)
     if match is None or len(one.value.split()) > _FEW:
         return None
-    return _field(text, Key(Part.GIVEN, False, 0, 0), *match.span(1), True)
+    return _field(text, Key(NamePart.GIVEN, False, 0, 0), *match.span(1), True)
 
 
 _GIVEN_BEHIND = re.compile(

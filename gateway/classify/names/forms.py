@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from gateway.classify import ScanFailed, ScanLate
 from gateway.classify.names import Names
 from gateway.classify.names.lone import adjacent, lifted, with_people
-from gateway.classify.names.people import NOTHING, Reading, read
+from gateway.classify.names.people import NOTHING, RecordReading, read
 from gateway.classify.text import normalise
 from gateway.core import ambient
 from gateway.core.types import Finding
@@ -39,7 +39,7 @@ async def find_in_all_forms(
     finds it."""
     until_s = ambient.monotonic_s() + budget_s
     forms: list[str] = []
-    origins: list[tuple[int, normalise.Piece | None]] = []
+    origins: list[tuple[int, normalise.NormalisedPiece | None]] = []
     for at, text in enumerate(texts):
         forms.append(text)
         origins.append((at, None))
@@ -104,7 +104,7 @@ async def _people(
     return results
 
 
-async def read_records(text: str, until_s: float, allowed: Sequence[str]) -> Reading:
+async def read_records(text: str, until_s: float, allowed: Sequence[str]) -> RecordReading:
     """What the records in a text say of people."""
     return await off_loop(len(text), until_s, read, text, allowed)
 
@@ -135,7 +135,7 @@ def is_plain(text: str) -> bool:
     return text.isascii() and _PLAIN.fullmatch(text) is not None and _UNBROKEN.search(text) is None
 
 
-def _within(known: Finding, piece: normalise.Piece, finding: Finding) -> bool:
+def _within(known: Finding, piece: normalise.NormalisedPiece, finding: Finding) -> bool:
     """The text as it stands showed this kind there already, as surely."""
     return (
         known.type == finding.type

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Part(Enum):
+class NamePart(Enum):
     """Which part of a name a key announces."""
 
     GIVEN = "given"
@@ -74,13 +74,13 @@ _KEY = re.compile(
     r"(?=(?:[_-]?\d{1,2})?(?![^\W_]|_[^\W_]|-[^\W\d_]))(?:[_-]?\d{1,2})?"
 )
 _PARTS = {
-    "full": (Part.FULL, True),
-    "family": (Part.FAMILY, True),
-    "given": (Part.GIVEN, True),
-    "weak_family": (Part.FAMILY, False),
-    "weak_given": (Part.GIVEN, False),
-    "name": (Part.NAME, False),
-    "bearer": (Part.NAME, True),
+    "full": (NamePart.FULL, True),
+    "family": (NamePart.FAMILY, True),
+    "given": (NamePart.GIVEN, True),
+    "weak_family": (NamePart.FAMILY, False),
+    "weak_given": (NamePart.GIVEN, False),
+    "name": (NamePart.NAME, False),
+    "bearer": (NamePart.NAME, True),
 }
 _STEMS = re.compile(
     r"n[ao]m|naam|patie|pacie|pazie|pacje|imi[eo]|first|last|given|givn|family|surn|middle|apell?id|nazwisk|nazywam"
@@ -95,7 +95,7 @@ _LONGEST = 60  # from the stem to its end, and some more
 class Key:
     """`strong`: nothing but a person has it."""
 
-    part: Part
+    part: NamePart
     strong: bool
     start: int
     end: int

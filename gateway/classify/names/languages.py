@@ -24,7 +24,7 @@ import numpy.typing as npt
 from gateway.classify import ScannerUnfit
 from gateway.classify.names.canaries import OTHER_SCRIPTS
 from gateway.classify.names.lexicon import Lexicon, word_hash
-from gateway.classify.names.words import Gap, Words
+from gateway.classify.names.words import TextWords, WordGap
 
 LEAST_WORDS = 5  # everyday words of one other language, before they count as a text in it
 MARGIN = 1.35  # so many times more everyday words than the best measured language has
@@ -96,7 +96,7 @@ class Languages:
             raise ScannerUnfit(f"letters of other scripts pass for text: {', '.join(missed)}")
         return languages
 
-    def foreign(self, text: str, words: Words) -> str | None:
+    def foreign(self, text: str, words: TextWords) -> str | None:
         """The language or script that the model does not know; None when there is none."""
         if not text.isascii() and (script := foreign_script(text)):
             return script
@@ -107,7 +107,7 @@ class Languages:
                     return language
         return UNKNOWN if self._is_unknown(words) else None
 
-    def _is_unknown(self, words: Words) -> bool:
+    def _is_unknown(self, words: TextWords) -> bool:
         """Whether most of the different words of some stretch are common in no measured language,
         and few of them everyday words of one."""
         if self._lexicon is None:
@@ -144,13 +144,13 @@ class Languages:
         return name if best_other >= LEAST_WORDS and best_other > MARGIN * best_known else None
 
 
-def _prose(words: Words) -> Iterator[str]:
+def _prose(words: TextWords) -> Iterator[str]:
     """Words of small letters that stand in a row of some with spaces between them, as in sentences
     and not as in code and lists."""
     row: list[str] = []
     for word, gap in zip(words.words, words.gaps, strict=True):
         is_word = word.isalpha() or (not word.isascii() and _without_marks(word).isalpha())
-        if gap != Gap.SPACE or not is_word:
+        if gap != WordGap.SPACE or not is_word:
             yield from _of_small_letters(row)
             row = []
         if is_word:
@@ -169,12 +169,12 @@ def _of_small_letters(row: Sequence[str]) -> Iterator[str]:
                 yield word
 
 
-def _stretches(words: Words) -> Iterator[tuple[int, int]]:
+def _stretches(words: TextWords) -> Iterator[tuple[int, int]]:
     """The strings of a call, which are joined by a line with a bar alone (memory.BETWEEN): each may
     have a language of its own. Nothing where there is but one."""
     first = 0
     for at, word in enumerate(words.words):
-        if word == "|" and words.gaps[at] == Gap.LINE:
+        if word == "|" and words.gaps[at] == WordGap.LINE:
             yield first, at
             first = at + 1
     if first:

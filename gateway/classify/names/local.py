@@ -93,7 +93,7 @@ class LocalNames:
         if self._thread is not None:
             return
         try:
-            reader = await asyncio.to_thread(Reader.load, self._weights, self._other_languages)
+            reader = await asyncio.to_thread(NamesReader.load, self._weights, self._other_languages)
             missed = await asyncio.to_thread(reader.missed, self._languages)
         except ScannerUnfit:
             raise
@@ -238,7 +238,7 @@ class ReaderThread:
             )
 
 
-class Reader:
+class NamesReader:
     """Texts in, findings out, in this thread: tagger, rules and languages together."""
 
     def __init__(
@@ -249,7 +249,7 @@ class Reader:
         self._thresholds = thresholds
 
     @classmethod
-    def load(cls, weights: Path = WEIGHTS, other_languages: bool = False) -> Reader:
+    def load(cls, weights: Path = WEIGHTS, other_languages: bool = False) -> NamesReader:
         told = card(weights)
         tagger, languages = Tagger.load(weights), None
         if not other_languages:

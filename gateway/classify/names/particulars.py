@@ -213,7 +213,7 @@ _KINDS = (
 )
 
 
-class Surroundings:
+class NearbyParticulars:
     """Where in a folded text a name is near enough to a particular to be its bearer's."""
 
     def __init__(self, plain: str) -> None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON
 from gateway.classify.names.fields import Field, fields, reversed_after
-from gateway.classify.names.keys import Part, keys
-from gateway.classify.names.particulars import Surroundings
+from gateway.classify.names.keys import NamePart, keys
+from gateway.classify.names.particulars import NearbyParticulars
 from gateway.classify.names.plausible import is_dull, is_given, is_place, stands_in, words_of
 from gateway.classify.names.tables import placed, tabled
 from gateway.classify.names.unescaped import Unescaped, unescaped
@@ -37,11 +37,11 @@ _OF_SOMEBODY = re.compile(
     r"|name(?:[\"']?\s?[:=]?\s?[\[{(>.\n]|\[)"
 )
 _BEFORE = 120  # characters before weak keys in which that stands
-_PARTS = frozenset({Part.GIVEN, Part.FAMILY})
+_PARTS = frozenset({NamePart.GIVEN, NamePart.FAMILY})
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NamesQuery:
     """`text` goes to the names model. A name in it that scores `least` or more makes the spans a
     person's."""
 
@@ -57,19 +57,21 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RecordReading:
     """What the records in a text tell of people."""
 
     people: tuple[Finding, ...] = ()
-    questions: tuple[Question, ...] = ()
-    keys: tuple[tuple[Part, Span], ...] = ()  # of a given or a family name, and where they stand
+    questions: tuple[NamesQuery, ...] = ()
+    keys: tuple[
+        tuple[NamePart, Span], ...
+    ] = ()  # of a given or a family name, and where they stand
     parts: tuple[Span, ...] = ()  # values under such keys
 
 
-NOTHING = Reading()
+NOTHING = RecordReading()
 
 
-def read(text: str, allowed: Sequence[str] = ()) -> Reading:
+def read(text: str, allowed: Sequence[str] = ()) -> RecordReading:
     """The people whose names stand in parts under keys or in the places of a record. Raises
     TooMany where too many may be."""
     record = unescaped(text)
@@ -87,8 +89,8 @@ def read(text: str, allowed: Sequence[str] = ()) -> Reading:
     people.of_pairs(loose)
     people.of_whole_names(loose)
     single = [*loose, *(one for row in rows for one in row.fields)]
-    people.beside_particulars(single, Surroundings(record.folded) if single else None)
-    return Reading(
+    people.beside_particulars(single, NearbyParticulars(record.folded) if single else None)
+    return RecordReading(
         tuple(people.findings.values()),
         tuple(people.questions.values()),
         tuple(
@@ -111,7 +113,7 @@ class _People:
         self._record = record
         self._allowed = allowed
         self.findings: dict[Span, Finding] = {}
-        self.questions: dict[str, Question] = {}
+        self.questions: dict[str, NamesQuery] = {}
 
     def of_pairs(self, listed: Sequence[Field]) -> None:
         """Given names and family names."""
@@ -121,14 +123,14 @@ class _People:
     def of_whole_names(self, listed: Sequence[Field]) -> None:
         """Values that their keys call a whole name, as `anna kowalska` or `Kowalska, Anna`."""
         for one in listed:
-            if one.part is Part.FULL and len(words_of(one.value)) > 1:
+            if one.part is NamePart.FULL and len(words_of(one.value)) > 1:
                 self._judge(one)
             given = reversed_after(self._record.text, one)
             if given is not None and not (is_given(one.value) or is_place(one.value)):
-                self._judge(given, replace(one, part=Part.FAMILY, strong=False))
+                self._judge(given, replace(one, part=NamePart.FAMILY, strong=False))
 
     def beside_particulars(
-        self, listed: Sequence[Field], around: Surroundings | None = None
+        self, listed: Sequence[Field], around: NearbyParticulars | None = None
     ) -> None:
         """Values by themselves; those within reach of a particular, where that is to be told."""
         for one in listed:
@@ -171,7 +173,7 @@ class _People:
         self.findings.update({span: Finding(PERSON, *span, BY_KEYS) for span in spans})
 
     def _ask(self, text: str, spans: Sequence[Span], least: float) -> None:
-        self.questions.setdefault(text, Question(text, tuple(spans), least))
+        self.questions.setdefault(text, NamesQuery(text, tuple(spans), least))
         if len(self.questions) > MOST_QUESTIONS:
             raise TooMany("more names in parts than may be asked about")
 
@@ -179,9 +181,9 @@ class _People:
 def _pairs(listed: Sequence[Field]) -> Iterator[tuple[Field, Field]]:
     """(given, family): each of them with the nearest of the other kind. A value under `name` stands
     for the kind that is not there."""
-    given = [one for one in listed if one.part is Part.GIVEN]
-    family = [one for one in listed if one.part is Part.FAMILY]
-    either = [one for one in listed if one.part is Part.NAME and len(words_of(one.value)) == 1]
+    given = [one for one in listed if one.part is NamePart.GIVEN]
+    family = [one for one in listed if one.part is NamePart.FAMILY]
+    either = [one for one in listed if one.part is NamePart.NAME and len(words_of(one.value)) == 1]
     for one, other in _nearest(given, family or either):
         yield one, other
     for one, other in _nearest(family, given or either):

@@ -51,7 +51,7 @@ class Door(Protocol):
 
 
 class RemoteModel:
-    """A `tagger.Model`. Raises ScanLate, or ScanFailed for all else that an endpoint can do."""
+    """A `TaggerModel`. Raises ScanLate, or ScanFailed for all else that an endpoint can do."""
 
     def __init__(
         self, door: Door, served: ServedModel, deadline: Deadline, loop: asyncio.AbstractEventLoop

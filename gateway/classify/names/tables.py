@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.classify.names.fields import Field, field_of
-from gateway.classify.names.keys import Key, Part, folded, kind_of
+from gateway.classify.names.keys import Key, NamePart, folded, kind_of
 from gateway.classify.names.particulars import is_head
 from gateway.classify.names.unescaped import Unescaped
 
@@ -53,7 +53,7 @@ _OF_A_PERSON = re.compile(r"(?<![\w|^])(?:PID|NK1|GT1|IN1|IN2|MRG|STF|PRA)\|")
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
+class _TableHead:
     """Which columns hold names, and which hold particulars of somebody."""
 
     names: dict[int, Key]
@@ -64,7 +64,8 @@ class _Head:
     def announces(self) -> bool:
         parts = {key.part for key in self.names.values()}
         return bool(self.names and self.particulars) or (
-            Part.FAMILY in parts and not parts.isdisjoint({Part.GIVEN, Part.NAME, Part.FULL})
+            NamePart.FAMILY in parts
+            and not parts.isdisjoint({NamePart.GIVEN, NamePart.NAME, NamePart.FULL})
         )
 
 
@@ -111,7 +112,7 @@ def _with_carets(text: str) -> Iterator[Row]:
 
 
 def _pair(text: str, family: Cell, given: Cell, *, strong: bool = True) -> Row:
-    keys = (Key(Part.FAMILY, strong, 0, 0), Key(Part.GIVEN, strong, 0, 0))
+    keys = (Key(NamePart.FAMILY, strong, 0, 0), Key(NamePart.GIVEN, strong, 0, 0))
     both = (field_of(text, key, *cell) for key, cell in zip(keys, (family, given), strict=True))
     return Row(tuple(one for one in both if one is not None))
 
@@ -158,7 +159,7 @@ def _cells(text: str, start: int, end: int, sign: str) -> list[Cell]:
     return cells
 
 
-def _head(text: str, cells: Sequence[Cell]) -> _Head:
+def _head(text: str, cells: Sequence[Cell]) -> _TableHead:
     names: dict[int, Key] = {}
     particulars: list[int] = []
     for at, (start, end) in enumerate(cells):
@@ -169,10 +170,10 @@ def _head(text: str, cells: Sequence[Cell]) -> _Head:
             names[at] = key
         elif is_head(folded(cell)):
             particulars.append(at)
-    return _Head(names, tuple(particulars), len(cells))
+    return _TableHead(names, tuple(particulars), len(cells))
 
 
-def _row(text: str, cells: Sequence[Cell], head: _Head) -> Row:
+def _row(text: str, cells: Sequence[Cell], head: _TableHead) -> Row:
     some = (field_of(text, key, *cells[at]) for at, key in head.names.items() if at < len(cells))
     values = (text[slice(*cells[at])] for at in head.particulars if at < len(cells))
     return Row(
@@ -183,7 +184,7 @@ def _row(text: str, cells: Sequence[Cell], head: _Head) -> Row:
 
 def _of_groups(text: str, announced: Sequence[Key]) -> Iterator[Row]:
     """Lists in brackets: one of columns, and those behind it that are as long."""
-    head: _Head | None = None
+    head: _TableHead | None = None
     starts = [key.start for key in announced]
     for group in _GROUP.finditer(text, max(0, starts[0] - 4000)):
         at = bisect.bisect_left(starts, group.start())
@@ -215,7 +216,7 @@ def _listed(text: str, start: int, end: int) -> list[Cell]:
 
 
 def _of_rows(text: str) -> Iterator[Row]:
-    head: _Head | None = None
+    head: _TableHead | None = None
     for row in _ROW.finditer(text):
         cells = [cell.span(1) for cell in _TD.finditer(text, *row.span())]
         new = _head(text, cells)

@@ -20,8 +20,8 @@ from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import COLUMNS, Features
 from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
 from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.second import Doubt, Second
-from gateway.classify.names.words import Words, cut, handles
+from gateway.classify.names.second import DoubtThresholds, SecondReading
+from gateway.classify.names.words import TextWords, cut, handles
 
 WINDOW = 512
 MARGIN = 24
@@ -44,7 +44,7 @@ class Mention:
     words: int
 
 
-class Model(Protocol):
+class TaggerModel(Protocol):
     """Rows of features in, logits out: `(texts, words, COLUMNS) int32 -> (texts, words, labels)`.
 
     Rows of zeros are padding.
@@ -79,8 +79,8 @@ def load_features(weights: Path = WEIGHTS) -> Features:
     )
 
 
-def load_second(weights: Path = WEIGHTS) -> Second:
-    return Second.load(weights / "second.onnx", Doubt(**card(weights)["doubt"]))
+def load_second(weights: Path = WEIGHTS) -> SecondReading:
+    return SecondReading.load(weights / "second.onnx", DoubtThresholds(**card(weights)["doubt"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ class Tagger:
     """The first model, and the second for what it doubts, where there is one. Not safe for several
     threads at once; `go_on` may call it again."""
 
-    def __init__(self, features: Features, model: Model, second: Second | None = None) -> None:
+    def __init__(
+        self, features: Features, model: TaggerModel, second: SecondReading | None = None
+    ) -> None:
         self.features = features
         self._model = model
         self.second = second
@@ -119,7 +121,7 @@ class Tagger:
 
     def find_in(
         self,
-        cuts: Sequence[Words],
+        cuts: Sequence[TextWords],
         threshold: float,
         go_on: Callable[[], None] = lambda: None,
         handle: float = 1.0,
@@ -132,7 +134,7 @@ class Tagger:
         ]
 
     def probabilities(
-        self, cuts: Sequence[Words], go_on: Callable[[], None] = lambda: None
+        self, cuts: Sequence[TextWords], go_on: Callable[[], None] = lambda: None
     ) -> list[Probabilities]:
         """Raises ValueError when the model's answer is none."""
         found = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
@@ -149,12 +151,12 @@ class Tagger:
             for words, said in zip(cuts, found, strict=True)
         ]
 
-    def by(self, second: Second, text: str, threshold: float) -> list[Mention]:
+    def by(self, second: SecondReading, text: str, threshold: float) -> list[Mention]:
         """The mentions in a short text that the second model finds by itself."""
         words = cut(text)
         return list(mentions(words, second.read(self.features.of(words)), threshold))
 
-    def _logits(self, windows: Sequence[Words]) -> npt.NDArray[np.float32]:
+    def _logits(self, windows: Sequence[TextWords]) -> npt.NDArray[np.float32]:
         longest = _padded(max(map(len, windows)))
         table = np.zeros((len(windows), longest, COLUMNS), dtype=np.int32)
         for at, words in enumerate(windows):
@@ -172,7 +174,7 @@ def _softmax(logits: npt.NDArray[np.float32]) -> Probabilities:
     return result
 
 
-def _windows(cuts: Sequence[Words]) -> Iterator[_Window]:
+def _windows(cuts: Sequence[TextWords]) -> Iterator[_Window]:
     for text, words in enumerate(cuts):
         total, first = len(words), 0
         while first < total:
@@ -203,7 +205,7 @@ def _batches(windows: list[_Window]) -> Iterator[list[_Window]]:
 
 
 def mentions(
-    words: Words,
+    words: TextWords,
     found: Probabilities,
     threshold: float,
     kinds: Sequence[str] = ("PERSON", "STREET_ADDRESS"),
@@ -231,7 +233,7 @@ def mentions(
                 )
 
 
-def usernames(words: Words, found: Probabilities, threshold: float) -> Iterator[Mention]:
+def usernames(words: TextWords, found: Probabilities, threshold: float) -> Iterator[Mention]:
     """Handles any word of which is at least as likely as the threshold to belong to a person."""
     for first, last in handles(words):
         likely = found[first:last, BEGIN["PERSON"]] + found[first:last, INSIDE["PERSON"]]

@@ -28,14 +28,14 @@ from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import Features
 from gateway.classify.names.languages import Languages
-from gateway.classify.names.local import Reader
+from gateway.classify.names.local import NamesReader
 from gateway.classify.names.remote import Door, RemoteModel
-from gateway.classify.names.second import Second
+from gateway.classify.names.second import SecondReading
 from gateway.classify.names.tagger import (
-    Model,
     OnnxModel,
     Probabilities,
     Tagger,
+    TaggerModel,
     load_features,
     load_second,
 )
@@ -190,7 +190,7 @@ class _Own:
     features: Features
     foreign: Languages | None
     thresholds: dict[str, float]
-    second: Second
+    second: SecondReading
     expected: list[Probabilities]  # of the samples
 
     @classmethod
@@ -222,8 +222,8 @@ class _Own:
         pairs = zip(found, self.expected, strict=True)
         return max(float(np.abs(there - here).max()) for there, here in pairs)
 
-    def _reader(self, model: Model) -> Reader:
-        return Reader(Tagger(self.features, model, self.second), self.foreign, self.thresholds)
+    def _reader(self, model: TaggerModel) -> NamesReader:
+        return NamesReader(Tagger(self.features, model, self.second), self.foreign, self.thresholds)
 
 
 _SAMPLES = [cut(text) for *_, text in CANARIES] + [cut(text) for text in NOBODY]

@@ -16,7 +16,7 @@ import orjson
 
 from gateway.classify.patterns import superset, syntax
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
-from gateway.classify.patterns.finder import Reading
+from gateway.classify.patterns.finder import ExpressionReading
 from gateway.classify.patterns.origin import origin
 
 Key: TypeAlias = tuple[str, int]
@@ -32,14 +32,14 @@ _LENGTHS = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AutomatonExpression:
     """One expression that the automaton looks for."""
 
     id: int
     database: int
     digits: int
     """Every match holds so many of them."""
-    reading: Reading
+    reading: ExpressionReading
 
 
 class Automaton:
@@ -48,7 +48,7 @@ class Automaton:
     def __init__(
         self,
         alphabet: Alphabet,
-        known: dict[Key, Known],
+        known: dict[Key, AutomatonExpression],
         databases: Sequence[hyperscan.Database],
     ) -> None:
         self.alphabet = alphabet
@@ -86,13 +86,13 @@ class Automaton:
             )
             for key, tree in trees.items()
         ]
-        known: dict[Key, Known] = {}
+        known: dict[Key, AutomatonExpression] = {}
         databases: list[hyperscan.Database] = []
         for group in _groups(expressions):
             members, database = _compile_group(group, bytes_of, len(known))
             if database is not None:
                 for member in members:
-                    known[member.key] = Known(
+                    known[member.key] = AutomatonExpression(
                         len(known), len(databases), member.digits, member.reading
                     )
                 databases.append(database)
@@ -133,7 +133,7 @@ class Automaton:
         """Only for what `dump` wrote here: Hyperscan trusts what it loads."""
         head, classes, *databases = _parts(dumped)
         known = {
-            (expression, flags): Known(id_, database, digits, _unpacked(*reading))
+            (expression, flags): AutomatonExpression(id_, database, digits, _unpacked(*reading))
             for expression, flags, id_, database, digits, *reading in orjson.loads(
                 zlib.decompress(head)
             )
@@ -161,18 +161,18 @@ def _understood(keys: Iterable[Key]) -> dict[Key, syntax.Node]:
     return trees
 
 
-def _read(tree: syntax.Node, bytes_of: Callable[[CharSet], int]) -> Reading:
+def _read(tree: syntax.Node, bytes_of: Callable[[CharSet], int]) -> ExpressionReading:
     steps = 0
     for found in set(syntax.consumed(tree)):
         steps |= bytes_of(found)
-    return Reading(syntax.extent(tree), steps)
+    return ExpressionReading(syntax.extent(tree), steps)
 
 
 @dataclass(frozen=True, slots=True)
 class _Expression:
     key: Key
     tree: syntax.Node
-    reading: Reading
+    reading: ExpressionReading
     digits: int
 
 
@@ -229,16 +229,16 @@ def _flags(expression: superset.Expression) -> int:
     return dotall | caseless
 
 
-def _packed(reading: Reading) -> tuple[int, float | None, float | None, str]:
+def _packed(reading: ExpressionReading) -> tuple[int, float | None, float | None, str]:
     extent = reading.extent
     most = None if extent.most == math.inf else extent.most
     reach = None if extent.reach == math.inf else extent.reach
     return extent.least, most, reach, f"{reading.steps:x}"
 
 
-def _unpacked(least: int, most: float | None, reach: float | None, steps: str) -> Reading:
-    return Reading(
-        syntax.Extent(
+def _unpacked(least: int, most: float | None, reach: float | None, steps: str) -> ExpressionReading:
+    return ExpressionReading(
+        syntax.MatchExtent(
             least, math.inf if most is None else most, math.inf if reach is None else reach
         ),
         int(steps, 16),

@@ -38,7 +38,7 @@ def _has_words_near(kind: type) -> bool:
     return issubclass(kind, WordsNear)
 
 
-class Words:
+class ContextWords:
     """The words around a place in one text."""
 
     def __init__(

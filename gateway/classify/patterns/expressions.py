@@ -20,7 +20,7 @@ import orjson
 import regex
 
 from gateway.classify.patterns.origin import origin
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 
 Expressions = dict[tuple[str, int], Any]
 _compile: Any = regex.compile
@@ -29,7 +29,7 @@ _ALLOWED = frozenset({("regex._regex", "compile"), ("_regex", "compile")})
 
 
 @contextmanager
-def kept(store: Store, of: bytes) -> Iterator[None]:
+def kept(store: BlobStore, of: bytes) -> Iterator[None]:
     """For a start that `of` describes: what it compiled is kept if it succeeds. For one thread,
     before there are others that compile."""
     name = _name(of)

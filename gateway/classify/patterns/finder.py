@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import regex
 
 from gateway.classify.patterns.alphabet import ALL
-from gateway.classify.patterns.syntax import Extent
+from gateway.classify.patterns.syntax import MatchExtent
 from gateway.classify.scanner.effort import spend
 
 _WHOLE = 64
@@ -37,10 +37,10 @@ _LOOK = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ExpressionReading:
     """What the finder has to know of an expression: its extent, and the bytes it can step over."""
 
-    extent: Extent
+    extent: MatchExtent
     steps: int
 
     @property
@@ -48,10 +48,10 @@ class Reading:
         return self.extent.reach != float("inf") and self.extent.most != float("inf")
 
 
-class Finder:
+class ExpressionFinder:
     """One expression, compiled as Presidio compiles it."""
 
-    def __init__(self, expression: str, flags: int, reading: Reading | None) -> None:
+    def __init__(self, expression: str, flags: int, reading: ExpressionReading | None) -> None:
         self._expression, self._flags = expression, flags
         self._reading = reading
         of_many = reading is not None and reading.extent.most > _WIDE
@@ -109,7 +109,7 @@ class Finder:
         return None
 
 
-def _bounded(extent: Extent, ends: Sequence[int], length: int) -> list[tuple[int, int, int]]:
+def _bounded(extent: MatchExtent, ends: Sequence[int], length: int) -> list[tuple[int, int, int]]:
     """A report at `end` is a match that ends there or one before (superset.py), or the least part
     of one that goes on; it starts before `end`, and at most its longest match before that."""
     most, reach = int(extent.most), int(extent.reach)
@@ -125,7 +125,7 @@ def _bounded(extent: Extent, ends: Sequence[int], length: int) -> list[tuple[int
 def _between_stops(
     forward: regex.Pattern[bytes],
     backward: regex.Pattern[bytes],
-    extent: Extent,
+    extent: MatchExtent,
     folded: bytes,
     ends: Sequence[int],
 ) -> list[tuple[int, int, int]]:

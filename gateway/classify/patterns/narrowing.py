@@ -14,7 +14,7 @@ from typing import Any
 from presidio_analyzer import Pattern, PatternRecognizer, RecognizerResult
 
 
-class Narrowing(PatternRecognizer):
+class NarrowingRecognizer(PatternRecognizer):
     """Its findings are parts of what its patterns match."""
 
     patterns: list[Pattern]

@@ -50,7 +50,7 @@ _LONGEST = 250
 """Characters. phonenumbers parses no more."""
 
 
-class _OutOfTries(Exception):
+class _TriesExhausted(Exception):
     """What was spared might have been the end of phonenumbers' patience."""
 
 
@@ -99,12 +99,12 @@ def _place(least: int) -> re.Pattern[str]:
 
 def find(recognizer: Any, text: str) -> set[tuple[int, int]]:
     """The spans that the recognizer finds."""
-    candidates = Candidates(text, tuple(recognizer.supported_regions))
+    candidates = PhoneCandidates(text, tuple(recognizer.supported_regions))
     try:
         if len(text) > _COUNTED:
             return candidates.found_in(candidates.possible_regions())
         return candidates.found_together()
-    except _OutOfTries:
+    except _TriesExhausted:
         return {
             (match.start, match.end)
             for region in recognizer.supported_regions
@@ -113,7 +113,7 @@ def find(recognizer: Any, text: str) -> set[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PhoneCandidate:
     """A run that phonenumbers would look at, the regions for which it or a part of it can be a
     number (a bit for each), and how many tries went into runs before it that were none at all."""
 
@@ -124,14 +124,14 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PhoneSpan:
     """Of a number, as much of phonenumbers' match as is asked for."""
 
     start: int
     end: int
 
 
-class Candidates:
+class PhoneCandidates:
     """The runs of one text, found once for all regions."""
 
     def __init__(self, text: str, regions: tuple[str, ...]) -> None:
@@ -141,16 +141,16 @@ class Candidates:
         self._least = _least_digits(regions)
         self._before = _LEAD_MOST + _APART * (self._least - 1)
         self._place = _DIGIT if len(text) > _COUNTED else _place(self._least)
-        self._after: dict[int, Candidate | None] = {}
+        self._after: dict[int, PhoneCandidate | None] = {}
         self._masks: dict[str, int] = {}
-        self._spans: dict[tuple[int, str], Span | None] = {}
+        self._spans: dict[tuple[int, str], PhoneSpan | None] = {}
 
-    def after(self, index: int) -> Candidate | None:
+    def after(self, index: int) -> PhoneCandidate | None:
         if index not in self._after:
             self._after[index] = self._search(index)
         return self._after[index]
 
-    def _search(self, index: int) -> Candidate | None:
+    def _search(self, index: int) -> PhoneCandidate | None:
         spared = 0
         while True:
             place = self._place.search(self.text, index)
@@ -164,7 +164,7 @@ class Candidates:
                 run = run[: second.start()]
             regions = self.with_parts(run)
             if regions:
-                return Candidate(start, run, regions, spared)
+                return PhoneCandidate(start, run, regions, spared)
             spared += tries(run)
             index = start + len(run)
 
@@ -244,12 +244,12 @@ class Candidates:
             self._masks[digits] = mask
         return mask
 
-    def span(self, run: str, start: int) -> Span | None:
+    def span(self, run: str, start: int) -> PhoneSpan | None:
         """Where a number stands, unless its brackets or its neighbours say that it is none."""
         place = start, run
         if place not in self._spans:
             free = self._stands_free(run, start)
-            self._spans[place] = Span(start, start + len(run)) if free else None
+            self._spans[place] = PhoneSpan(start, start + len(run)) if free else None
         return self._spans[place]
 
     def _stands_free(self, run: str, start: int) -> bool:
@@ -294,7 +294,7 @@ def _numberings_like(
 class Matcher(PhoneNumberMatcher):
     """phonenumbers' matcher for one region, over shared candidates."""
 
-    def __init__(self, candidates: Candidates, at: int) -> None:
+    def __init__(self, candidates: PhoneCandidates, at: int) -> None:
         super().__init__(candidates.text, candidates.regions[at], leniency=Leniency.VALID)
         self._candidates = candidates
         self._bit = 1 << at
@@ -314,7 +314,7 @@ class Matcher(PhoneNumberMatcher):
             else:
                 self._spared += tries(found.run)
             index = found.start + len(found.run)
-        raise _OutOfTries
+        raise _TriesExhausted
 
     def _extract_match(self, candidate: str, offset: int) -> Any:
         if candidate.isdecimal():  # neither a date nor a time, and without parts

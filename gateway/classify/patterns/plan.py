@@ -9,12 +9,12 @@ from typing import Any
 from presidio_analyzer import EntityRecognizer
 from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
 
-from gateway.classify.patterns.automaton import Automaton, Key, Known
-from gateway.classify.patterns.recognition import Job, Whole, keys_of, work_of
+from gateway.classify.patterns.automaton import Automaton, AutomatonExpression, Key
+from gateway.classify.patterns.recognition import Job, WholeRecognizer, keys_of, work_of
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScanPlan:
     """What to run for one language and one choice of entities."""
 
     recognizers: dict[str, EntityRecognizer]
@@ -40,15 +40,15 @@ def make_plan(
     wanted: list[str],
     automaton: Automaton | None,
     own_context: bool,
-) -> Plan:
-    wholes: list[Whole] = []
+) -> ScanPlan:
+    wholes: list[WholeRecognizer] = []
     jobs: list[Job] = []
     for recognizer in recognizers:
         if not recognizer.is_loaded:
             recognizer.load()
             recognizer.is_loaded = True
         work = work_of(recognizer, automaton)
-        if isinstance(work, Whole):
+        if isinstance(work, WholeRecognizer):
             wholes.append(work)
         else:
             jobs += work
@@ -62,7 +62,7 @@ def make_plan(
             opening[id_] = (*opening.get(id_, ()), at)
     for whole in wholes:
         databases |= {known[key].database for key in keys_of(whole.recognizer) if key in known}
-    return Plan(
+    return ScanPlan(
         recognizers={recognizer.id: recognizer for recognizer in recognizers},
         entities=wanted,
         ungated=ungated,
@@ -96,7 +96,9 @@ def _gates(
     return databases, gated, tuple(ungated)
 
 
-def _ids(keys: Iterable[Key] | None, known: Mapping[Key, Known]) -> frozenset[int] | None:
+def _ids(
+    keys: Iterable[Key] | None, known: Mapping[Key, AutomatonExpression]
+) -> frozenset[int] | None:
     """None when the automaton does not look for all of them."""
     if keys is None:
         return None

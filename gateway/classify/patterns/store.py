@@ -22,7 +22,7 @@ _ROOT = 0
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-class Store:
+class BlobStore:
     """Named blobs in one private directory; `None` as directory keeps nothing. What is not there is
     looked for in `installed`, which is only read."""
 
@@ -31,7 +31,7 @@ class Store:
         self._installed = installed
 
     @classmethod
-    def of_user(cls) -> Store:
+    def of_user(cls) -> BlobStore:
         """Below XDG_CACHE_HOME, or ~/.cache (XDG Base Directory Specification 0.8); and below
         share/ of the environment that runs this, as images have it."""
         installed = Path(sys.prefix, "share", *_BELOW)

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from gateway.classify.patterns.alphabet import ALL, SHARED, CharSet
 from gateway.classify.patterns.syntax import (
     Alt,
+    Anchor,
     Chars,
-    Look,
-    Never,
+    Lookaround,
+    NeverMatches,
     Node,
-    Place,
     Repeat,
     Seq,
     char_sets,
@@ -37,17 +37,17 @@ _LOWER = _UPPER << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class AdjacentBytes:
     """The bytes that may stand next to a match, and whether the text may end there."""
 
     mask: int = ALL
     edge: bool = True
 
-    def __and__(self, other: Beside) -> Beside:
-        return Beside(self.mask & other.mask, self.edge and other.edge)
+    def __and__(self, other: AdjacentBytes) -> AdjacentBytes:
+        return AdjacentBytes(self.mask & other.mask, self.edge and other.edge)
 
-    def __or__(self, other: Beside) -> Beside:
-        return Beside(self.mask | other.mask, self.edge or other.edge)
+    def __or__(self, other: AdjacentBytes) -> AdjacentBytes:
+        return AdjacentBytes(self.mask | other.mask, self.edge or other.edge)
 
     def write(self, edge: str, omitted: int) -> str:
         if self == _ANYTHING or (not self.mask and not self.edge):
@@ -58,7 +58,7 @@ class Beside:
         return f"(?:{edge}|{neighbour})" if self.edge else neighbour
 
 
-_ANYTHING = Beside()
+_ANYTHING = AdjacentBytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,9 @@ class Superset:
         are dropped."""
         for condition in conditions:
             match condition:
-                case Look(Chars()):
+                case Lookaround(Chars()):
                     continue
-                case Look(node, behind=True, negative=False):
+                case Lookaround(node, behind=True, negative=False):
                     return self._write(node, head=True, tail=False)
         return ""
 
@@ -148,32 +148,32 @@ class Superset:
             if not _is_condition(part)
         )
 
-    def _beside(self, node: Node, inner: int | None, behind: bool) -> Beside:
+    def _beside(self, node: Node, inner: int | None, behind: bool) -> AdjacentBytes:
         """What a condition says of the neighbour, `inner` being what stands on this side."""
         match node:
-            case Place("text_start" | "text_end"):
-                return Beside(0)
-            case Place("line_start" | "line_end" | "last_line_end"):
-                return Beside(_LINE_FEED)
-            case Place(kind, word):
+            case Anchor("text_start" | "text_end"):
+                return AdjacentBytes(0)
+            case Anchor("line_start" | "line_end" | "last_line_end"):
+                return AdjacentBytes(_LINE_FEED)
+            case Anchor(kind, word):
                 return self._boundary(kind == "boundary", self._bytes(word), inner)
-            case Look(Chars(found), looks_behind, negative) if looks_behind == behind:
+            case Lookaround(Chars(found), looks_behind, negative) if looks_behind == behind:
                 mask = self._bytes(found)
-                return Beside(_not(mask)) if negative else Beside(mask, edge=False)
+                return AdjacentBytes(_not(mask)) if negative else AdjacentBytes(mask, edge=False)
             case Seq(parts):
                 all_of = _ANYTHING
                 for part in parts:
                     all_of &= self._beside(part, inner, behind)
                 return all_of
             case Alt(branches):
-                any_of = Beside(0, edge=False)
+                any_of = AdjacentBytes(0, edge=False)
                 for branch in branches:
                     any_of |= self._beside(branch, inner, behind)
                 return any_of
         return _ANYTHING
 
     @staticmethod
-    def _boundary(wanted: bool, word: int, inner: int | None) -> Beside:
+    def _boundary(wanted: bool, word: int, inner: int | None) -> AdjacentBytes:
         """What stands outside, when the character inside is known to be of a word or known not to
         be. The text's end counts as no word."""
         if inner is None:
@@ -185,7 +185,7 @@ class Superset:
         else:
             return _ANYTHING
         outside_is_word = inside_is_word != wanted
-        return Beside(word, edge=False) if outside_is_word else Beside(_not(word))
+        return AdjacentBytes(word, edge=False) if outside_is_word else AdjacentBytes(_not(word))
 
     def _edge(self, node: Node, at: int) -> int | None:
         """The bytes that its first (-1) or last (1) character can be; None: it may have none."""
@@ -220,7 +220,7 @@ def _open(parts: Sequence[Node], open_: bool) -> list[bool]:
 def _is_condition(node: Node) -> bool:
     """Matches no character itself."""
     match node:
-        case Look() | Place() | Never():
+        case Lookaround() | Anchor() | NeverMatches():
             return True
         case Seq(parts) | Alt(parts):
             return all(map(_is_condition, parts))

@@ -21,7 +21,7 @@ from typing import Any
 from gateway.classify.pseudonyms.documents import TooDeep, changed
 from gateway.classify.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, UpstreamFailed
 from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ReplyStream, ServerEvent
 from gateway.protocols import strictjson
@@ -54,7 +54,7 @@ class RestoredFrames:
         events = ResponsesEvents if operation is Operation.RESPONSES else ChoiceEvents
         self._events: ChoiceEvents | ResponsesEvents = events(restorer)
         self._ready: deque[Frame] = deque()
-        self._broken: Kept | None = None
+        self._broken: DeferredError | None = None
         self._ended = False
 
     def __aiter__(self) -> AsyncIterator[Frame]:
@@ -93,7 +93,7 @@ class RestoredFrames:
             self._ended = True
             self._ready.extend(self._events.rest())
         except GatewayError as error:  # what was held back came before the break
-            self._broken, self._ended = Kept(error), True
+            self._broken, self._ended = DeferredError(error), True
             self._ready.extend(self._events.rest())
         else:
             if _size(frame) <= AT_ONCE_BYTES:

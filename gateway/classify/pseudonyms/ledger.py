@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from gateway.classify.pseudonyms import Doubt, numerals
+from gateway.classify.pseudonyms import PseudonymDoubt, numerals
 from gateway.classify.pseudonyms.addresses import is_address, renamed
 from gateway.classify.pseudonyms.gender import Gender, gender_of, given_names
 from gateway.classify.pseudonyms.lists import FAMILY, STREETS
@@ -22,17 +22,23 @@ from gateway.classify.pseudonyms.mailboxes import box_of
 from gateway.classify.pseudonyms.names import name_parts, with_initial
 from gateway.classify.pseudonyms.remnants import ADDRESS, EMAIL, PERSON, Remnant, Remnants
 from gateway.classify.pseudonyms.spelling import plain
-from gateway.classify.pseudonyms.surrogates import MAKERS, Made, in_layout, invented, unlabelled
+from gateway.classify.pseudonyms.surrogates import (
+    MAKERS,
+    Surrogate,
+    in_layout,
+    invented,
+    unlabelled,
+)
 
 MAX_VALUES = 256  # different originals of one call
 _DRAWS = 64  # until a surrogate is found that is nowhere in the call
 _LENIENT = 32  # of these, from which seven digits of a range that is set aside may be alike
 
-Draw = Callable[[], Made | None]
+Draw = Callable[[], Surrogate | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SurrogateForm:
     """What to look for in an answer, and what to put there. `number`: it is found in whatever
     groups its digits stand. `begins`: only where a word begins."""
 
@@ -58,7 +64,7 @@ class Form:
         return self.original
 
 
-class Ledger:
+class SurrogateLedger:
     """Nothing of it is ever shown: it has no repr of its own, and its errors have no content."""
 
     def __init__(self, texts: Iterable[str], random: Random) -> None:
@@ -70,7 +76,7 @@ class Ledger:
         self._folded: dict[str, str] = {}  # without its case -> the spelling that came first
         self._values: dict[str, str] = {}  # what counts as a value, whole names too -> type
         self._genders: dict[str, Gender] = {}  # of parts of names
-        self._forms: dict[str, Form] = {}  # in lower case
+        self._forms: dict[str, SurrogateForm] = {}  # in lower case
         self.remnants = Remnants({})
 
     def expect(self, values: Iterable[tuple[str, str]]) -> None:
@@ -88,7 +94,7 @@ class Ledger:
         if type_ == ADDRESS:
             return self._address(original)
         if type_ not in MAKERS:
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
         make = MAKERS[type_]
         label, value = unlabelled(type_, original)
         self._count(type_, value)
@@ -108,7 +114,7 @@ class Ledger:
         return dict(sorted(Counter(one_each.values()).items()))
 
     @property
-    def forms(self) -> Sequence[Form]:
+    def forms(self) -> Sequence[SurrogateForm]:
         return tuple(self._forms.values())
 
     @property
@@ -138,12 +144,12 @@ class Ledger:
 
     def _count(self, type_: str, value: str) -> None:
         if value not in self._values and len(self._values) >= MAX_VALUES:
-            raise Doubt("too_many")
+            raise PseudonymDoubt("too_many")
         self._values.setdefault(value, type_)
 
     def _person(self, name: str) -> str:
         if not (parts := name_parts(name)):
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
         if name not in self._surrogates:  # as part of a name that counts already
             self._count(PERSON, name)
         gender = gender_of(name, parts[0][0])
@@ -164,7 +170,10 @@ class Ledger:
             return
         if f" {other[:2].lower()}" in self._taken[0]:  # somebody's initial, or a middle one
             return
-        if self._forms.setdefault(other.lower(), Form(other, short, begins=True)).original == short:
+        if (
+            self._forms.setdefault(other.lower(), SurrogateForm(other, short, begins=True)).original
+            == short
+        ):
             self._surrogates[short] = other
             self._folded.setdefault(short.casefold(), short)
 
@@ -172,33 +181,33 @@ class Ledger:
         return self._surrogates.get(part) or self._in_other_case(part) or part
 
     def _name_part(self, part: str, gender: Gender, family: bool) -> str:
-        def draw() -> Made:
+        def draw() -> Surrogate:
             names = FAMILY if family else given_names(gender)
             name = self._random.choice(names)
             if len(self._surrogates) > len(names) // 2:
                 name = invented(self._random)
-            return Made(name := _in_case_of(part, name), ((name, part),))
+            return Surrogate(name := _in_case_of(part, name), ((name, part),))
 
         return self._one(PERSON, part, draw)
 
     def _address(self, address: str) -> str:
         value = address.rstrip(" ,.\n")  # the comma behind it parts it from what follows
         if not is_address(value):
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
         self._count(ADDRESS, value)
 
-        def draw() -> Made:
+        def draw() -> Surrogate:
             new = renamed(value, self._place, self._random)
-            return Made(new.text, ((new.text, value), *new.pieces))
+            return Surrogate(new.text, ((new.text, value), *new.pieces))
 
         return self._one(ADDRESS, value, draw) + address[len(value) :]
 
     def _place(self, word: str) -> str:
-        def draw() -> Made:
+        def draw() -> Surrogate:
             name = self._random.choice(STREETS)
             if len(self._surrogates) > len(STREETS) // 2:
                 name = invented(self._random)
-            return Made(name := _in_case_of(word, name), ((name, word),))
+            return Surrogate(name := _in_case_of(word, name), ((name, word),))
 
         return self._one(ADDRESS, word, draw)
 
@@ -213,7 +222,7 @@ class Ledger:
             return self._part_of_number(remnant, written)
         if remnant.type == EMAIL:
             base = box_of(self.surrogate(EMAIL, remnant.original))
-            self._keep(Made(base, ((base, box_of(remnant.original)),)), number=False)
+            self._keep(Surrogate(base, ((base, box_of(remnant.original)),)), number=False)
         elif remnant.type == ADDRESS:
             base = self._address_part(remnant.original)
         else:
@@ -224,7 +233,7 @@ class Ledger:
             if form.original_as(cased) == written:
                 return cased
         return self._one_of(
-            Made(name := _in_case_of(written, other), ((name, written),))
+            Surrogate(name := _in_case_of(written, other), ((name, written),))
             for other in _other_spellings(base)
         )
 
@@ -246,15 +255,15 @@ class Ledger:
                 continue
             alike = written.isascii() and len(part) == numerals.letters_and_digits(written)
             text = in_layout(written, part) if alike else part
-            made.append(Made(text, ((text, written),)))
+            made.append(Surrogate(text, ((text, written),)))
         return self._one_of(iter(made), number=True)
 
-    def _one_of(self, choices: Iterator[Made], number: bool = False) -> str:
+    def _one_of(self, choices: Iterator[Surrogate], number: bool = False) -> str:
         for made in choices:
             if self._is_new(made) and not self._means_another(made):
                 self._keep(made, number)
                 return made.text
-        raise Doubt("no_surrogate")
+        raise PseudonymDoubt("no_surrogate")
 
     def _one(self, type_: str, original: str, draw: Draw) -> str:
         known = self._surrogates.get(original) or self._in_other_case(original)
@@ -264,7 +273,7 @@ class Ledger:
         for drawn in range(_DRAWS):
             made = draw()
             if made is None:
-                raise Doubt("no_surrogate")
+                raise PseudonymDoubt("no_surrogate")
             if self._admits(type_, made, lenient=drawn >= _LENIENT):
                 self._surrogates[original] = made.text
                 self._folded.setdefault(original.casefold(), original)
@@ -272,11 +281,11 @@ class Ledger:
                 if number:
                     self.remnants.numbers.forgive(numerals.forms_of(type_, made.text))
                 return made.text
-        raise Doubt("no_surrogate")
+        raise PseudonymDoubt("no_surrogate")
 
-    def _keep(self, made: Made, number: bool) -> None:
+    def _keep(self, made: Surrogate, number: bool) -> None:
         for seen, was in made.forms:
-            self._forms.setdefault(seen.lower(), Form(seen, was, number))
+            self._forms.setdefault(seen.lower(), SurrogateForm(seen, was, number))
 
     def _in_other_case(self, original: str) -> str | None:
         first = self._folded.get(original.casefold())
@@ -288,7 +297,7 @@ class Ledger:
                 return case(surrogate)
         return None
 
-    def _admits(self, type_: str, made: Made, lenient: bool) -> bool:
+    def _admits(self, type_: str, made: Surrogate, lenient: bool) -> bool:
         """Whether nothing of it is in the call, nor part of a form that is there, nor the other
         way round, and whether it tells of no original."""
         if not self._is_new(made):
@@ -306,11 +315,11 @@ class Ledger:
         forms = numerals.forms_of(type_, made.text)
         return not any(self.remnants.numbers.within(form, lenient) for form in forms)
 
-    def _means_another(self, made: Made) -> bool:
+    def _means_another(self, made: Surrogate) -> bool:
         known = ((self._forms.get(seen.lower()), was) for seen, was in made.forms)
         return any(form is not None and form.original != was for form, was in known)
 
-    def _is_new(self, made: Made) -> bool:
+    def _is_new(self, made: Surrogate) -> bool:
         """Whether nothing of it is in the call."""
         whole, solid = self._taken
         for seen, _ in made.forms:

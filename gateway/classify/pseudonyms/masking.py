@@ -10,8 +10,8 @@ from typing import Any
 from presidio_anonymizer import AnonymizerEngine, OperatorConfig, RecognizerResult
 from presidio_anonymizer.operators import Operator, OperatorType
 
-from gateway.classify.pseudonyms import Doubt
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms import PseudonymDoubt
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.names import name_parts
 from gateway.classify.pseudonyms.remnants import ADDRESS, PERSON, Remnants
 from gateway.classify.pseudonyms.surrogates import MAKERS
@@ -46,7 +46,7 @@ class SurrogateOperator(Operator):
 
     def operate(self, text: str = "", params: dict[str, Any] | None = None) -> str:
         assert params is not None
-        ledger: Ledger = params["ledger"]
+        ledger: SurrogateLedger = params["ledger"]
         return ledger.surrogate(params["entity_type"], text)
 
     def validate(self, params: dict[str, Any] | None = None) -> None:
@@ -69,7 +69,7 @@ class Masker:
         self._engine.add_anonymizer(SurrogateOperator)
 
     def mask(
-        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: SurrogateLedger
     ) -> list[Masked]:
         """Each text without its findings, and without what else tells of one found anywhere."""
         apart = [_apart(one) for one in findings]
@@ -81,7 +81,7 @@ class Masker:
         ]
 
     def _draw(
-        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: SurrogateLedger
     ) -> None:
         """Values in mixed case first: what stands in capitals is then theirs in capitals."""
         values = [
@@ -93,7 +93,7 @@ class Masker:
         for value, type_ in sorted(values, key=lambda v: v[0].isupper() or v[0].islower()):
             ledger.surrogate(type_, value)
 
-    def _masked(self, text: str, found: Sequence[Finding], ledger: Ledger) -> Masked:
+    def _masked(self, text: str, found: Sequence[Finding], ledger: SurrogateLedger) -> Masked:
         if not found:
             return Masked(text, ())
         done = self._engine.anonymize(
@@ -103,7 +103,7 @@ class Masker:
             merge_entities_with_spaces=False,
         )
         if len(done.items) != len(found):
-            raise Doubt("overlap")
+            raise PseudonymDoubt("overlap")
         return Masked(done.text, tuple(sorted((i.start, i.end) for i in done.items)))
 
 
@@ -113,7 +113,7 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
     for finding in sorted(findings, key=lambda f: (f.start, -f.end, not _known(f), -f.score)):
         if kept and finding.start < kept[-1].end:
             if finding.end > kept[-1].end:
-                raise Doubt("overlap")
+                raise PseudonymDoubt("overlap")
             if (finding.start, finding.end) == (kept[-1].start, kept[-1].end):
                 continue
         else:
@@ -156,7 +156,9 @@ def _known(finding: Finding) -> bool:
     return finding.type in (PERSON, ADDRESS) or finding.type in MAKERS
 
 
-def _left_of_others(text: str, found: Sequence[Finding], ledger: Ledger) -> Iterator[Finding]:
+def _left_of_others(
+    text: str, found: Sequence[Finding], ledger: SurrogateLedger
+) -> Iterator[Finding]:
     """What tells of an original beside the findings, whoever found it."""
     lowered = text.lower()
     if len(lowered) != len(text):

@@ -24,7 +24,7 @@ _MAX_GROUPS = 16  # of one number
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DigitGroup:
     """Digits in a row in a text."""
 
     digits: str = field(repr=False)
@@ -40,16 +40,16 @@ def letters_and_digits(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def runs(text: str) -> Iterator[list[Group]]:
+def runs(text: str) -> Iterator[list[DigitGroup]]:
     """Groups of digits that may be one number, in a text in plain spelling."""
     for run in _RUN.finditer(text):
         yield [
-            Group(m[0], run.start() + m.start(), run.start() + m.end())
+            DigitGroup(m[0], run.start() + m.start(), run.start() + m.end())
             for m in _GROUP.finditer(run[0])
         ]
 
 
-def numbers_within(groups: list[Group]) -> Iterator[tuple[str, int, int, bool]]:
+def numbers_within(groups: list[DigitGroup]) -> Iterator[tuple[str, int, int, bool]]:
     """All numbers that groups in a row may be, the longest of each beginning first: digits, start,
     end, and whether it stands apart from the digits beside it."""
     for first in range(len(groups)):
@@ -59,7 +59,7 @@ def numbers_within(groups: list[Group]) -> Iterator[tuple[str, int, int, bool]]:
             yield digits, groups[first].start, groups[last].end, apart
 
 
-def stands_apart(groups: list[Group], at: int) -> bool:
+def stands_apart(groups: list[DigitGroup], at: int) -> bool:
     """Whether four digits are not a group of a longer number: one that is parted by other signs
     than spaces, or by a space from another four digits."""
     for one, two in pairwise(groups[max(0, at - 1) : at + 2]):
@@ -106,7 +106,7 @@ def forms_of(type_: str, number: str) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class Numbers:
+class CallNumbers:
     """What of a call's numbers is looked for."""
 
     windows: dict[str, list[tuple[str, str]]] = field(default_factory=dict, repr=False)
@@ -115,7 +115,7 @@ class Numbers:
     wholes: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> Numbers:
+    def of(cls, values: Mapping[str, str]) -> CallNumbers:
         """`values`: original -> type."""
         made = cls()
         for number, type_ in values.items():

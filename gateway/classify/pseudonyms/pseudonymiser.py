@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from gateway.classify import NoScan
-from gateway.classify.pseudonyms import Doubt, Finder, Verdicts
+from gateway.classify.pseudonyms import PseudonymDoubt, SpanFinder, Verdicts
 from gateway.classify.pseudonyms.answers import RestoredFrames, restored_body
 from gateway.classify.pseudonyms.documents import changed, strings, with_values
 from gateway.classify.pseudonyms.guarding import ScrubbedRequest
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.lists import PARTICLES
 from gateway.classify.pseudonyms.masking import Masked, Masker, Span
 from gateway.classify.pseudonyms.remnants import PERSON, Remnants
@@ -65,7 +65,7 @@ _FILLER = " |"  # nothing to decode, and no separator twice in a row
 
 
 @dataclass(frozen=True, slots=True)
-class Instead:
+class PseudonymisedCall:
     """The call that may leave in the place of another, and the way back."""
 
     scrubbed: ScrubbedRequest
@@ -108,7 +108,7 @@ class Pseudonymiser:
 
     def __init__(
         self,
-        finder: Finder,
+        finder: SpanFinder,
         verdicts: Verdicts,
         clock: Clock,
         doubted: Callable[[str], None] = lambda reason: None,
@@ -123,24 +123,26 @@ class Pseudonymiser:
         self._verdicts = verdicts
         self._clock = clock
         self._doubted = doubted
-        self._random = random or ambient.Lots()
+        self._random = random or ambient.UnseededRandom()
         self._new_id = new_id
         self._masker = masker or Masker()
         self._unrestored = unrestored
 
-    async def instead(self, request: InferenceRequest, found: Classification) -> Instead | None:
+    async def instead(
+        self, request: InferenceRequest, found: Classification
+    ) -> PseudonymisedCall | None:
         """What may leave in the place of the call, or None: it stays."""
         if not _eligible(request, found):
             return None
-        ledger: Ledger | None = None
+        ledger: SurrogateLedger | None = None
         try:
             call = request.payload
             assert isinstance(call, DocumentCall)
             call = replace(call, document=changed(call.document, legible))
             listed = _listed(call.document, request.model)
-            ledger = Ledger((text for _, text in listed), self._random)
+            ledger = SurrogateLedger((text for _, text in listed), self._random)
             return await self._made(request, call, found, listed, ledger)
-        except Doubt as doubt:
+        except PseudonymDoubt as doubt:
             self._doubted(doubt.reason)
         except NoScan:
             self._doubted("no_scan")
@@ -159,15 +161,15 @@ class Pseudonymiser:
         call: DocumentCall,
         found: Classification,
         listed: Sequence[tuple[bool, str]],
-        ledger: Ledger,
-    ) -> Instead:
+        ledger: SurrogateLedger,
+    ) -> PseudonymisedCall:
         started_s = self._clock()
         values = [text for is_value, text in listed if is_value]
         findings = await self._findings(request, listed)
         masked = await asyncio.to_thread(self._masker.mask, values, findings, ledger)
         restorer = Restorer(ledger.forms)
         if not await asyncio.to_thread(_is_reversible, masked, values, restorer):
-            raise Doubt("not_reversible")
+            raise PseudonymDoubt("not_reversible")
         document = _with_values(call.document, request.model, [m.text for m in masked])
         blanks = [m.blank(_BLANK) for m in masked]
         blank = _with_values(call.document, request.model, blanks)
@@ -189,7 +191,7 @@ class Pseudonymiser:
             pseudonymised=ledger.counts,
             classify_s=found.classify_s + max(0.0, self._clock() - started_s),
         )
-        return Instead(scrubbed, cleared, restorer, self._unrestored)
+        return PseudonymisedCall(scrubbed, cleared, restorer, self._unrestored)
 
     async def _findings(
         self, request: InferenceRequest, listed: Sequence[tuple[bool, str]]
@@ -206,10 +208,10 @@ class Pseudonymiser:
             here = replace(found, start=found.start - starts[at], end=found.end - starts[at])
             here = _behind_escape(here, texts[at])
             if not listed[at][0] or here.end > len(texts[at]):
-                raise Doubt("elsewhere")
+                raise PseudonymDoubt("elsewhere")
             spread[at].append(here)
         if not any(spread):
-            raise Doubt("elsewhere")
+            raise PseudonymDoubt("elsewhere")
         return [one for one, (is_value, _) in zip(spread, listed, strict=True) if is_value]
 
     async def _refuse_unclean(
@@ -223,7 +225,7 @@ class Pseudonymiser:
         ]
         for found in await self._found(request, joined):
             if not _explained(_behind_escape(found, joined), joined, places):
-                raise Doubt("not_clean")
+                raise PseudonymDoubt("not_clean")
 
     async def _found(self, request: InferenceRequest, joined: str) -> list[Finding]:
         return await self._finder.find(joined, request.tightening, request.deadline.remaining_s())
@@ -237,7 +239,7 @@ class Pseudonymiser:
             or not verdict.complete
             or verdict.request_id != request.id
         ):
-            raise Doubt("not_clean")
+            raise PseudonymDoubt("not_clean")
         return verdict
 
 
@@ -291,7 +293,7 @@ def _hides_values(findings: Sequence[Finding], text: str) -> bool:
 
 
 def _is_derived(found: Finding, text: str) -> bool:
-    return Ledger.derived(found.type, text[found.start : found.end])
+    return SurrogateLedger.derived(found.type, text[found.start : found.end])
 
 
 def _blanked(encoded: re.Match[str]) -> str:
@@ -321,7 +323,7 @@ def _exact(findings: Sequence[Finding], text: str) -> list[Finding]:
             continue  # a part of a sign
         remnants = remnants or Remnants(values)
         if not remnants.find(part):
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
     return exact
 
 
@@ -335,7 +337,7 @@ def _explained(found: Finding, text: str, places: Sequence[Span]) -> bool:
         return False
     if found.type == PERSON and _only_titles(found, text, touched):
         return True
-    return Ledger.derived(found.type, text[found.start : found.end])
+    return SurrogateLedger.derived(found.type, text[found.start : found.end])
 
 
 def _only_titles(found: Finding, text: str, touched: Sequence[Span]) -> bool:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.classify.pseudonyms.ledger import Form, compact
+from gateway.classify.pseudonyms.ledger import SurrogateForm, compact
 from gateway.classify.pseudonyms.numerals import LAST
 from gateway.classify.pseudonyms.traces import Traces
 
@@ -29,7 +29,7 @@ _AROUND = LAST + 2  # characters beside four digits that say whether they are of
 _NUMBER = re.compile(r"(?<![0-9])[0-9]")
 _HEAD = 3  # characters by which words are looked for in a long text
 _LETTERS = 2  # at the beginning of an account number
-_NOTHING = Form("", "")
+_NOTHING = SurrogateForm("", "")
 _LOOKED_OVER = 4 * 1024  # characters of a text that goes on
 _BETWEEN_WORDS = re.compile(r"[^\W\d_](\s)[^\W\d_]")  # no word and no number reaches over it
 _MORE = -1  # it may be there, once more of the text is
@@ -39,11 +39,11 @@ _MORE = -1  # it may be there, once more of the text is
 class _Match:
     start: int
     end: int
-    form: Form
+    form: SurrogateForm
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RestoredPiece:
     """A part of a text, restored; how much of it that is; and what of it was as it came."""
 
     restored: str = field(repr=False)
@@ -54,7 +54,7 @@ class Piece:
 class Restorer:
     """Puts back what one ledger holds."""
 
-    def __init__(self, forms: Sequence[Form]) -> None:
+    def __init__(self, forms: Sequence[SurrogateForm]) -> None:
         self._literal = _Words()
         self._numbers = _Words()
         for form in forms:
@@ -89,7 +89,7 @@ class Restorer:
             at = end
         return rest[at:]
 
-    def piece(self, text: str, before: str, final: bool) -> Piece:
+    def piece(self, text: str, before: str, final: bool) -> RestoredPiece:
         """The text as far as it need not wait for more. `before`: what came before it, as it
         came."""
         found, cut = self._found(before + text, len(before), final)
@@ -101,7 +101,7 @@ class Restorer:
             at = end
         cut -= len(before)
         last = text[at:cut]
-        return Piece("".join((*made, last)), cut, "".join((*rest, last)))
+        return RestoredPiece("".join((*made, last)), cut, "".join((*rest, last)))
 
     def forget(self) -> None:
         """A thread that restores a large answer meanwhile has what it began with, and stops."""
@@ -141,7 +141,7 @@ class Restorer:
             places.update(range(max(start, len(text) - self._longest), len(text)))
         return sorted(places)
 
-    def _matches(self, text: str, at: int, final: bool) -> Iterator[tuple[int, Form]]:
+    def _matches(self, text: str, at: int, final: bool) -> Iterator[tuple[int, SurrogateForm]]:
         for end, seen, form in self._literal.at(text, at, "", final):
             if form is None:
                 yield _MORE, _NOTHING
@@ -162,12 +162,12 @@ class _Words:
     """What is looked for, and the beginnings of it."""
 
     def __init__(self) -> None:
-        self._forms: dict[str, Form] = {}
+        self._forms: dict[str, SurrogateForm] = {}
         self._beginnings: set[str] = set()
         self.heads: set[str] = set()
         self.longest = 0
 
-    def add(self, word: str, form: Form) -> None:
+    def add(self, word: str, form: SurrogateForm) -> None:
         """The form that came first counts."""
         self._forms.setdefault(word, form)
         self._beginnings.update(word[:n] for n in range(1, len(word)))
@@ -176,7 +176,7 @@ class _Words:
 
     def at(
         self, text: str, at: int, separators: str, final: bool
-    ) -> Iterator[tuple[int, str, Form | None]]:
+    ) -> Iterator[tuple[int, str, SurrogateForm | None]]:
         """The words that stand at a place: where each ends, itself, its form; no form for one that
         may stand there once more of the text is. Separators count for nothing within them."""
         word, gap = "", 0

@@ -16,7 +16,7 @@ from gateway.classify import ScannerUnfit
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.patterns.expressions import kept
 from gateway.classify.patterns.gate import awaited
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers import factories
 from gateway.classify.scan_workers.frames import WorkerSpec
 from gateway.classify.scan_workers.spec import worker_spec
@@ -53,7 +53,7 @@ async def prepare(
         await gate.arm(scanner.needs(), spec.canaries)
         if scanner.gated and gate.armed:
             return Prepared.FOUND
-        if not Store.of_user().writable():  # before half a minute's work for nothing
+        if not BlobStore.of_user().writable():  # before half a minute's work for nothing
             return Prepared.NOT_KEPT
         await _compiled(scanner, gate, tell)
         if gate.refused is not None:
@@ -66,7 +66,7 @@ async def prepare(
 def _scanner(spec: WorkerSpec) -> FirstVerdict:
     """As a scan worker builds it, so that its expressions are kept too, and passes its samples."""
     factories.ahead()
-    with kept(Store.of_user(), spec.pack()):
+    with kept(BlobStore.of_user(), spec.pack()):
         scanner = factories.build_first(spec.settings, spec.types)
         if missed := missing(scanner, spec):
             raise ScannerUnfit(f"the scanner fails its samples: {', '.join(missed)}")

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from gateway.classify import Scanner, ScannerUnfit, TooMany
 from gateway.classify.patterns.expressions import kept
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers import factories, frames
 from gateway.core import coredumps, gc_tuning
 from gateway.core.lazy_imports import put_off
@@ -32,7 +32,7 @@ _SELDOM = ("numpy",)
 _SOFT = 0.9  # of the budget: then the worker gives up by itself and lives on
 
 
-class OutOfTime(BaseException):
+class ScanTimedOut(BaseException):
     """Not an Exception, so that no library swallows it on its way out of a scan."""
 
 
@@ -59,7 +59,7 @@ def main() -> None:
         return
     spec = frames.WorkerSpec.of(spec_frame)
     try:
-        with kept(Store.of_user(), frames.pack(spec_frame)):
+        with kept(BlobStore.of_user(), frames.pack(spec_frame)):
             scanner = _build(spec)
             missed = missing(scanner, spec)
     except ScannerUnfit as exc:  # its words are for the operator; no call was read yet
@@ -122,7 +122,7 @@ class _Alarm:
 
     def _ring(self, *_: object) -> None:
         if self._armed:
-            raise OutOfTime
+            raise ScanTimedOut
 
 
 def _build(spec: frames.WorkerSpec) -> Scanner:
@@ -155,7 +155,7 @@ def _scan(scanner: Scanner, job: Any, alarm: _Alarm) -> bytes:
             return frames.pack_findings([_found(scanner, text, job) for text in job["texts"]])
         finally:
             alarm.stop()
-    except OutOfTime:
+    except ScanTimedOut:
         return frames.pack({"late": True})
     except TooMany:
         return frames.pack({"too_many": True})

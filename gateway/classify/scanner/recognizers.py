@@ -167,12 +167,14 @@ def _supported(
     return there if types is None else there & types
 
 
-def _own(found: list[Finding], form: normalise.Piece, lead: int) -> list[Finding]:
+def _own(found: list[Finding], form: normalise.NormalisedPiece, lead: int) -> list[Finding]:
     """Without what is only in the words before it, and what its digits cannot be."""
     return [f for f in found if f.end > lead and (form.phones or f.type != "PHONE_NUMBER")]
 
 
-def _mapped(found: list[Finding], form: normalise.Piece, known: list[Finding]) -> Iterator[Finding]:
+def _mapped(
+    found: list[Finding], form: normalise.NormalisedPiece, known: list[Finding]
+) -> Iterator[Finding]:
     """Findings of a derived form, unless the text itself showed the same type in that part."""
     shown = {f.type for f in known if f.start < form.end and form.start < f.end}
     for type_, score in {f.type: f.score for f in sorted(found, key=lambda f: f.score)}.items():

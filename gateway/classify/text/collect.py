@@ -72,7 +72,7 @@ def within(texts: list[str], most_bytes: int) -> list[str]:
     return texts
 
 
-class Collector:
+class TextCollector:
     """Collects texts; remembers the first reason why a call cannot be read in full."""
 
     unscannable: str | None = None

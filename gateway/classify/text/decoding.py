@@ -46,7 +46,7 @@ _STEPS_A_RUN, _STEPS_A_CHARACTER = 4, 1 / 128  # of effort.py
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DecodedRun:
     """`text` is None when the run decodes to none; `opaque` says that nobody can have read it."""
 
     start: int
@@ -55,25 +55,25 @@ class Run:
     opaque: bool = False
 
 
-def runs(text: str) -> Iterator[Run]:
+def runs(text: str) -> Iterator[DecodedRun]:
     for match in _BASE64.finditer(text):
         spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
         for decoded in _readings(match[0]):
-            yield Run(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
+            yield DecodedRun(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
     for match in _WRAPPED.finditer(text):
         spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
         for decoded in _wrapped(_BROKEN.split(match[0])):
-            yield Run(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
+            yield DecodedRun(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
     for match in _HEX.finditer(text):
         spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
         octets = bytes.fromhex(_NO_HEX.sub("", _HEX_MARK.sub("", match[0])))
         if (decoded := text_of(octets)) is not None:
-            yield Run(match.start(), match.end(), decoded)
+            yield DecodedRun(match.start(), match.end(), decoded)
     for expression, apart, base in ((_CODES, _NO_DIGITS, 10), (_POINTS, _NO_HEX, 16)):
         for match in expression.finditer(text):
             spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
             if (decoded := of_codes(_numbers(match[0], apart, base))) is not None:
-                yield Run(match.start(), match.end(), decoded)
+                yield DecodedRun(match.start(), match.end(), decoded)
 
 
 def _wrapped(lines: list[str]) -> Iterator[str | None]:

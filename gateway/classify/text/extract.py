@@ -18,7 +18,7 @@ from gateway.classify.text.collect import (
     MAX_NODES,
     OVER_CAP,
     PROTOCOL_WORDS,
-    Collector,
+    TextCollector,
     Unscannable,
     plain_texts,
     within,
@@ -83,7 +83,7 @@ def texts_of(payload: Payload, model: CatalogModel, max_bytes: int) -> list[str]
     said = _said(payload.document) if isinstance(payload, DocumentCall) else None
     if said is not None and (texts := plain_texts(said)) is not None:
         return within(texts, max_bytes)
-    collector = Collector(max_bytes)
+    collector = TextCollector(max_bytes)
     if said is not None:
         collector.values(said)
     elif isinstance(payload, DocumentCall):
@@ -93,7 +93,7 @@ def texts_of(payload: Payload, model: CatalogModel, max_bytes: int) -> list[str]
     return collector.texts()
 
 
-def _document(document: JsonDocument, collector: Collector) -> None:
+def _document(document: JsonDocument, collector: TextCollector) -> None:
     for field in ("prompt", "input"):
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):
@@ -135,7 +135,7 @@ def _said(document: JsonDocument) -> list[str] | None:
     return said if _STRINGS.issuperset(map(type, said)) else None
 
 
-def _token_ids(value: Any, collector: Collector) -> None:
+def _token_ids(value: Any, collector: TextCollector) -> None:
     if isinstance(value, list):
         for item in value:
             collector.count()
@@ -148,7 +148,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
-def _walk(document: JsonDocument, collector: Collector) -> None:
+def _walk(document: JsonDocument, collector: TextCollector) -> None:
     """Every key and value in the order of the document, without recursion."""
     open_: list[tuple[str, Iterator[Any], bool]] = [("", _entered("", document, collector), True)]
     while open_:
@@ -184,7 +184,9 @@ def _is_plain(message: dict[Any, Any]) -> bool:
     return _STRINGS.issuperset(map(type, message.values()))
 
 
-def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector) -> Iterator[Any]:
+def _entered(
+    field: str, value: dict[Any, Any] | list[Any], collector: TextCollector
+) -> Iterator[Any]:
     """The items of an object or a list, once its own fields were looked at."""
     if isinstance(value, dict):
         collector.count(2 * len(value))
@@ -203,14 +205,14 @@ def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector
     return iter(value)
 
 
-def _tell(key: str, item: Any, collector: Collector) -> None:
+def _tell(key: str, item: Any, collector: TextCollector) -> None:
     if key in _MEDIA_OBJECTS and isinstance(item, dict) and not _MEDIA_KEYS.isdisjoint(item):
         collector.mark(key)
     elif key in _OPAQUE_FIELDS:
         collector.mark(_OPAQUE_FIELDS[key])
 
 
-def _parts(parts: list[Any], collector: Collector) -> None:
+def _parts(parts: list[Any], collector: TextCollector) -> None:
     for part in parts:
         kind = _type(part, "") if isinstance(part, dict) else ""
         if kind not in _TEXT_PARTS and type(part) is not str:
@@ -222,7 +224,7 @@ def _type(item: dict[str, Any], default: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> None:
+def _tensors(call: TensorCall, model: CatalogModel, collector: TextCollector) -> None:
     if call.id:
         collector.text(call.id)
     if call.version:
@@ -249,14 +251,14 @@ def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> Non
             collector.unscannable = TENSOR_CLASS
 
 
-def _parameters(parameters: Any, collector: Collector) -> None:
+def _parameters(parameters: Any, collector: TextCollector) -> None:
     for name, value in parameters:
         collector.count()
         collector.text(name)
         _parameter(name, value, collector)
 
 
-def _parameter(name: str, value: Parameter, collector: Collector) -> None:
+def _parameter(name: str, value: Parameter, collector: TextCollector) -> None:
     if name.startswith("shared_memory"):
         collector.mark("shared_memory")
     elif isinstance(value, str):
@@ -265,7 +267,7 @@ def _parameter(name: str, value: Parameter, collector: Collector) -> None:
         collector.number(value)
 
 
-def _elements(tensor: Tensor, collector: Collector, *, must_be_text: bool) -> None:
+def _elements(tensor: Tensor, collector: TextCollector, *, must_be_text: bool) -> None:
     """The elements of a BYTES tensor. What its declaration does not call text is scanned as far as
     it is text, and else has the class of the model's tensors."""
     at, data = 0, tensor.data

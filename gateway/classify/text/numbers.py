@@ -45,7 +45,7 @@ _FOUR = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class NumberForm:
     """A number as it is usually written, behind the words before it, which recognizers ask for.
     `phones` is False where the digits may be of several numbers: any ten of them make a telephone
     number, while other types have check digits or words."""
@@ -58,7 +58,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class NumberRun:
     """Groups of digits, and of a few capital letters, with separators between them."""
 
     start: int
@@ -77,7 +77,7 @@ class Run:
         return (len(between) == 1 or not between & _OF_LISTS) and _grouped(self.groups)
 
 
-def runs(text: str) -> Iterator[Run]:
+def runs(text: str) -> Iterator[NumberRun]:
     if "\n" in text and "(" in text:  # on one line recognizers read it as it stands
         text = _AREA.sub(r" \1 ", text)
     for match in _RUN.finditer(text):
@@ -92,21 +92,23 @@ def runs(text: str) -> Iterator[Run]:
         spend(_STEPS_A_RUN)
         parts = _TOKEN.split(run)  # what is between, and the groups
         if len(parts) > 3:
-            yield Run(match.start(), match.end(), tuple(parts[1::2]), tuple(parts[2:-1:2]), digits)
+            yield NumberRun(
+                match.start(), match.end(), tuple(parts[1::2]), tuple(parts[2:-1:2]), digits
+            )
 
 
-def forms(text: str) -> Iterator[Form]:
+def forms(text: str) -> Iterator[NumberForm]:
     for run in runs(text):
         if run.is_card:
-            yield Form("", run.start, run.end, is_card=True)
+            yield NumberForm("", run.start, run.end, is_card=True)
         before = text[max(0, run.start - CONTEXT) : run.start]
         for written, phones in _written(run, before.endswith("+")):
-            yield Form(before + written, run.start, run.end, phones)
+            yield NumberForm(before + written, run.start, run.end, phones)
     for match in _LIST.finditer(text):
         spend(_STEPS_A_RUN)
         before = text[max(0, match.start() - CONTEXT) : match.start()]
         for written in _of_list(_elements(match[0])):
-            yield Form(before + written, match.start(), match.end())
+            yield NumberForm(before + written, match.start(), match.end())
 
 
 def says_more(text: str) -> bool:
@@ -117,7 +119,7 @@ def says_more(text: str) -> bool:
     return any(True for elements in lists for _ in _of_list(elements))
 
 
-def _written(run: Run, international: bool) -> Iterator[tuple[str, bool]]:
+def _written(run: NumberRun, international: bool) -> Iterator[tuple[str, bool]]:
     """And whether that may be a telephone number."""
     count, keys = len(run.digits), [_key(gap) for gap in run.gaps]
     one_by_one = all(len(group) == 1 or not group.isdecimal() for group in run.groups)
@@ -136,7 +138,7 @@ def _written(run: Run, international: bool) -> Iterator[tuple[str, bool]]:
                 yield written, international
 
 
-def _one_by_one(run: Run, keys: Sequence[str], inner: str) -> Iterator[tuple[str, bool]]:
+def _one_by_one(run: NumberRun, keys: Sequence[str], inner: str) -> Iterator[tuple[str, bool]]:
     """Without the separator of the digits; those between groups stay."""
     written = run.groups[0]
     before = run.groups[0]
@@ -152,7 +154,7 @@ def _one_by_one(run: Run, keys: Sequence[str], inner: str) -> Iterator[tuple[str
             yield shape.format(*run.digits), False
 
 
-def _in_one_piece(run: Run, first: int, over_lines: bool) -> Iterator[tuple[str, bool]]:
+def _in_one_piece(run: NumberRun, first: int, over_lines: bool) -> Iterator[tuple[str, bool]]:
     """Groups with one separator between them all, grouped as people do it."""
     head = "".join(map("".join, zip(run.groups[:first], run.gaps, strict=False)))
     groups = run.groups[first:]
@@ -166,7 +168,7 @@ def _in_one_piece(run: Run, first: int, over_lines: bool) -> Iterator[tuple[str,
         yield " ".join(run.groups), False
 
 
-def _on_one_line(run: Run) -> Iterator[str]:
+def _on_one_line(run: NumberRun) -> Iterator[str]:
     """The line breaks taken out, or where there is nothing else, turned into what is used
     elsewhere."""
     others = Counter(key for key in map(_key, run.gaps) if key not in ("", "\n"))

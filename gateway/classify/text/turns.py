@@ -32,7 +32,7 @@ _DEPTH = 8  # of containers around a conversation
 _LENGTH_BYTES = 4
 
 
-class Talks:
+class Conversations:
     """`all` holds the turns of each conversation; `whole` is False where a call has more of them
     than are looked for."""
 
@@ -91,9 +91,9 @@ class Talks:
             self.text(text, 0)
 
 
-def talks_of(payload: Payload) -> Talks:
+def talks_of(payload: Payload) -> Conversations:
     """All conversations of a call."""
-    talks = Talks()
+    talks = Conversations()
     if isinstance(payload, TensorCall):
         for tensor in payload.inputs:
             if tensor.datatype == "BYTES":
@@ -124,7 +124,7 @@ def written(turn: Any) -> bytes:
     return speaker + _with_length(text)
 
 
-def goes_on(talks: Talks) -> bool:
+def goes_on(talks: Conversations) -> bool:
     """Whether a call may have had one before it."""
     return not talks.whole or any(map(_has_answers, talks.all))
 

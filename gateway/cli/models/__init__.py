@@ -14,7 +14,7 @@ from pathlib import Path
 from gateway.cli import console
 from gateway.config import ConfigError
 from gateway.models import declaration
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 SUBCOMMANDS = (
     "build", "quantize", "verify", "profile", "ls", "config",
@@ -58,7 +58,7 @@ def told(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespa
     def telling(args: argparse.Namespace) -> int:
         try:
             return run(args)
-        except ModelFailed as exc:
+        except ModelCommandFailed as exc:
             console.fail(str(exc))
             return 2 if isinstance(exc, WrongModel) else 1
 

@@ -16,7 +16,7 @@ import yaml
 from gateway.cli import console
 from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, told
 from gateway.models import declaration
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 if TYPE_CHECKING:
     from gateway.models.variants.engines import EngineBuilder
@@ -84,7 +84,7 @@ def _name(args: argparse.Namespace, from_file: bool) -> str:
 def _added(args: argparse.Namespace, name: str, tell: Any) -> dict[str, Any]:
     from gateway.models import adopt, draft  # ONNX Runtime takes a second to import
 
-    given = draft.Given(name, args.about, args.licence, args.tokenizer)
+    given = draft.DraftDetails(name, args.about, args.licence, args.tokenizer)
     for path in (args.tokenizer, args.declaration):
         if path is not None and not path.is_file():
             raise WrongModel(f"{path}: is not there")
@@ -122,7 +122,7 @@ def _builders(wanted: Sequence[str] | None) -> list[EngineBuilder]:
     asked = [known[name] for name in wanted if name != "none"]
     for builder in asked:
         if (missing := builder.missing()) is not None:
-            raise ModelFailed(missing)
+            raise ModelCommandFailed(missing)
     return asked
 
 

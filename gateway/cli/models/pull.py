@@ -9,7 +9,7 @@ from gateway.cli import console
 from gateway.cli.models import registry
 from gateway.models.registry import RegistryError
 from gateway.models.registry.fetching import Source
-from gateway.models.registry.pulling import Pull, Pulled, Stage, Wanted, pull
+from gateway.models.registry.pulling import Pull, Pulled, RequestedVersion, Stage, pull
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,7 +29,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     settings = registry.settings_of(args)
-    wanted = Wanted(args.name, args.version, args.alias, args.dry_run, not args.no_trial)
+    wanted = RequestedVersion(args.name, args.version, args.alias, args.dry_run, not args.no_trial)
     try:
         with (
             registry.opened(settings) as source,

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
             before = max(shop.versions(), default=None)
             if declared is None:
                 raise RegistryError(f"there is no model {args.name} in {args.repository}")
-            told = installing.Told()
+            told = installing.ServersUpdated()
             if args.dry_run:
                 version = installing.chosen(shop, args.to)
             else:

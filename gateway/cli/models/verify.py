@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
             try:
                 found.append(verify.verify(directory, declared, tell, args.update))
             except WrongModel as exc:
-                found.append(verify.Verified(declared.name, wrong=[str(exc)]))
+                found.append(verify.VariantVerification(declared.name, wrong=[str(exc)]))
     if args.json:
         console.put_json({"ok": all(v.ok for v in found), "models": [v.as_json() for v in found]})
     for model in found if not args.json else []:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     return int(not all(model.ok for model in found))
 
 
-def _print(model: verify.Verified) -> None:
+def _print(model: verify.VariantVerification) -> None:
     if model.skipped:
         console.err.print(f"[dim]-[/] {model.model}: {model.skipped}")
     for line in model.wrong:

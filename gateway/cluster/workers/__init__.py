@@ -18,7 +18,7 @@ OWNER = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerPlace:
     """Which worker a process is, and how it reaches what all have. Passed on as words."""
 
     number: int  # from 1

@@ -12,16 +12,16 @@ from gateway.accounting.live.feed import EVERY_S
 from gateway.accounting.live.shares import Shares
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.elsewhere import CloudsElsewhere
-from gateway.cluster.turns import Asking, Granting, Queues
+from gateway.cluster.turns import Granting, TurnRequests, WorkerQueues
 from gateway.cluster.workers.exposition import together
 from gateway.cluster.workers.frames import Words
-from gateway.cluster.workers.peers import Listening, OwnersLine, ask, ask_all
+from gateway.cluster.workers.peers import Listening, PeerOwnerLine, ask, ask_all
 from gateway.cluster.workers.worker import Worker
 from gateway.core import ambient
 from gateway.endpoints.fleet import Fleet
 
 
-class Told(Protocol):
+class WorkerGateway(Protocol):
     """The gateway of this worker."""
 
     def serving(self) -> tuple[Fleet, str]:
@@ -34,16 +34,16 @@ class Told(Protocol):
     def explained(self, seq: int) -> Words | None: ...
 
 
-class WorkerBeside:
-    def __init__(self, gateway: Told, worker: Worker, metrics: Metrics) -> None:
+class SiblingWorker:
+    def __init__(self, gateway: WorkerGateway, worker: Worker, metrics: Metrics) -> None:
         self._gateway, self._worker, self._metrics = gateway, worker, metrics
         self._clock = ambient.monotonic_s
         self._clouds = CloudsElsewhere(self._clock)
-        self._line = OwnersLine(worker.place)
-        self._asking = self._line.asking = Asking(self._line, self._clock)
+        self._line = PeerOwnerLine(worker.place)
+        self._asking = self._line.asking = TurnRequests(self._line, self._clock)
         worker.restarted = metrics.triton_restarts.inc
 
-    def queues(self, fleet: Fleet, policy: str) -> Queues | None:
+    def queues(self, fleet: Fleet, policy: str) -> WorkerQueues | None:
         """Where calls of these settings wait; None: here."""
         return None if self._worker.owns else self._asking.queues(fleet, policy)
 

@@ -21,7 +21,7 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import Draining, Saturated
 from gateway.core.types import InferenceRequest, Quota
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.rate_limits import NOTHING, Holder, Limits, Share
+from gateway.pipeline.rate_limits import NOTHING, Holder, QuotaReservation, RateLimits
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class SharedAdmission(Admission):
             self._left.popleft()
 
 
-class SharedLimits(Limits):
+class SharedLimits(RateLimits):
     def __init__(
         self,
         clock: Clock,
@@ -119,7 +119,7 @@ class SharedLimits(Limits):
         self._memory, self._slots, self._worker = memory, slots, worker
         self._leaving: deque[tuple[Holder, float]] = deque()
 
-    def enter(self, request: InferenceRequest) -> Share:
+    def enter(self, request: InferenceRequest) -> QuotaReservation:
         if not request.quotas:
             return NOTHING
         try:
@@ -191,7 +191,7 @@ class SharedLimits(Limits):
 
 
 @dataclass(slots=True, kw_only=True)
-class _SharedShare(Share):
+class _SharedShare(QuotaReservation):
     limits: SharedLimits
 
     def settle(self, used: int | None, tried: bool) -> None:

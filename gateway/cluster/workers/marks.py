@@ -28,7 +28,7 @@ _MOST_UNWRITTEN = 1024  # that are tried again; what is beyond them leaves a dou
 _TRY_AGAIN_S = 1.0
 
 
-class Marks:
+class SharedMarks:
     """For `Taint`, in place of its own shelves: no mark is ever had by one worker alone."""
 
     def __init__(

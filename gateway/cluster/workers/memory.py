@@ -14,7 +14,7 @@ import os
 import struct
 import time
 
-from gateway.cluster.workers import Place
+from gateway.cluster.workers import WorkerPlace
 from gateway.core import ambient
 
 _PATIENCE_S = 0.05
@@ -45,7 +45,7 @@ class Memory:
         return found
 
     @classmethod
-    def of(cls, place: Place) -> Memory:
+    def of(cls, place: WorkerPlace) -> Memory:
         return cls(place.memory)
 
     @property

@@ -22,7 +22,7 @@ from typing import Any
 
 from gateway.accounting.ledger.database import LedgerError
 from gateway.accounting.ledger.opening import opened
-from gateway.cluster.workers import OWNER, Place
+from gateway.cluster.workers import OWNER, WorkerPlace
 from gateway.cluster.workers.embedded import words_of
 from gateway.cluster.workers.frames import Frames, Words
 from gateway.cluster.workers.memory import Memory, Unshared
@@ -30,7 +30,7 @@ from gateway.cluster.workers.slots import Slots
 from gateway.cluster.workers.worker import shared_bytes
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient
-from gateway.endpoints.triton.supervisor import Keeper, Progress
+from gateway.endpoints.triton.supervisor import Progress, TritonSupervisor
 from gateway.protocols.listeners import bound, refuse_key_logging
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Parent:
         self._arguments, self._progress, self._ready = arguments, progress, ready
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._keeper = Keeper(
+        self._keeper = TritonSupervisor(
             settings, ambient.monotonic_s, progress, self._spawn, self._server_restarted
         )
         self._answers: dict[int, dict[str, int]] = {}
@@ -207,10 +207,12 @@ class Parent:
         stack.callback(memory.close)
         return memory
 
-    def _place(self, number: int, home: str) -> Place:
-        return Place(number, self.count, self._memory.fd, -1, home, self.http_port, self.grpc_port)
+    def _place(self, number: int, home: str) -> WorkerPlace:
+        return WorkerPlace(
+            number, self.count, self._memory.fd, -1, home, self.http_port, self.grpc_port
+        )
 
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: WorkerPlace) -> list[str]:
         run = _RUN.format(path=sys.path)
         worker = ["--worker", json.dumps(place.words())]
         return [sys.executable, "-c", run, *self._arguments, *worker]
@@ -228,7 +230,7 @@ class Parent:
 class _Worker:
     """One place among the workers, and the process that fills it now."""
 
-    def __init__(self, parent: Parent, number: int, place: Place) -> None:
+    def __init__(self, parent: Parent, number: int, place: WorkerPlace) -> None:
         self._parent, self._number, self._place = parent, number, place
         self.process: asyncio.subprocess.Process | None = None
         self.failed: int | None = None  # the status of a first start that did not succeed
@@ -290,7 +292,7 @@ class _Worker:
         self._reload = False
         self._beat_s = float("inf")  # it says nothing before it serves
         self.policy = ""
-        place = Place(**{**self._place.words(), "control": its.fileno()})
+        place = WorkerPlace(**{**self._place.words(), "control": its.fileno()})
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: frames, sock=ours)
             self.process = await asyncio.create_subprocess_exec(

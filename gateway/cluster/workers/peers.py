@@ -11,8 +11,8 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from gateway.cluster.turns import Asking, Granting, OwnerGone
-from gateway.cluster.workers import OWNER, Place
+from gateway.cluster.turns import Granting, OwnerGone, TurnRequests
+from gateway.cluster.workers import OWNER, WorkerPlace
 from gateway.cluster.workers.frames import Frames, Words
 from gateway.core import ambient
 
@@ -30,7 +30,7 @@ NewGranting = Callable[[str, Callable[[Words], None]], Granting]
 class Listening:
     """What a worker does for the others."""
 
-    def __init__(self, place: Place, tell: Tell, granting: NewGranting) -> None:
+    def __init__(self, place: WorkerPlace, tell: Tell, granting: NewGranting) -> None:
         """`granting` is called for each worker that comes to ask for turns."""
         self._place, self._tell, self._new_granting = place, tell, granting
         self._grantings: dict[Frames, Granting] = {}
@@ -94,14 +94,14 @@ def _said(frames: Frames, words: Words) -> None:
         frames.send(words)
 
 
-class OwnersLine:
-    """The way to the owner's queues, as `Asking` has it. Found again when it is lost."""
+class PeerOwnerLine:
+    """The way to the owner's queues, as `TurnRequests` has it. Found again when it is lost."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: WorkerPlace) -> None:
         self._place = place
         self._frames: Frames | None = None
         self._heard_s = 0.0
-        self.asking: Asking | None = None
+        self.asking: TurnRequests | None = None
 
     @property
     def open(self) -> bool:
@@ -161,14 +161,14 @@ class OwnersLine:
                 self.asking.gone()
 
 
-async def ask_all(place: Place, words: Words) -> Mapping[int, Words]:
+async def ask_all(place: WorkerPlace, words: Words) -> Mapping[int, Words]:
     """Every other worker, by number; those that do not answer are left out."""
     others = [n for n in range(1, place.count + 1) if n != place.number]
     answers = await asyncio.gather(*(ask(place, n, words) for n in others))
     return {n: told for n, told in zip(others, answers, strict=True) if told is not None}
 
 
-async def ask(place: Place, number: int, words: Words) -> Words | None:
+async def ask(place: WorkerPlace, number: int, words: Words) -> Words | None:
     told: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
 
     def heard(frames: Frames, answer: Words) -> None:

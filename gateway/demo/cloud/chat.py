@@ -10,25 +10,31 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.demo.cloud import sse, tools
-from gateway.demo.cloud.completion import Choice, Wanted, Writer, token_logprobs, wanted
+from gateway.demo.cloud.completion import (
+    Choice,
+    CompletionWriter,
+    SamplingParameters,
+    token_logprobs,
+    wanted,
+)
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.documents import Document, document
+from gateway.demo.cloud.documents import JsonDocument, document
 from gateway.demo.cloud.errors import InvalidRequest
 
 _MOST_TOP_LOGPROBS = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     prompt: str
-    wanted: Wanted
+    wanted: SamplingParameters
     tool: tools.ToolCall | None
     top_logprobs: int | None  # none: no logprobs at all
     include_usage: bool
 
 
 class Chat:
-    def __init__(self, writer: Writer, conditions: Conditions) -> None:
+    def __init__(self, writer: CompletionWriter, conditions: Conditions) -> None:
         self._writer = writer
         self._conditions = conditions
 
@@ -57,7 +63,7 @@ class Chat:
         )
 
     async def _events(
-        self, head: dict[str, Any], asked: Asked, choices: list[Choice]
+        self, head: dict[str, Any], asked: ChatRequest, choices: list[Choice]
     ) -> AsyncIterator[bytes]:
         head = head | {"object": "chat.completion.chunk"}
         unknown = {"usage": None} if asked.include_usage else {}
@@ -78,15 +84,15 @@ class Chat:
         yield sse.DONE
 
 
-def _asked(body: Document) -> Asked:
+def _asked(body: JsonDocument) -> ChatRequest:
     messages = body.items("messages")
     if not messages:
         raise InvalidRequest("'messages' must not be empty.", param="messages")
     top = body.get("top_logprobs", int, 0)
     if not 0 <= top <= _MOST_TOP_LOGPROBS:
         raise InvalidRequest("'top_logprobs' must be in 0..20.", param="top_logprobs")
-    options = Document(body.get("stream_options", dict, {}), "stream_options.")
-    return Asked(
+    options = JsonDocument(body.get("stream_options", dict, {}), "stream_options.")
+    return ChatRequest(
         prompt="\n".join(_said(message) for message in messages),
         wanted=wanted(body, "max_completion_tokens", "max_tokens"),
         tool=tools.forced(body),
@@ -95,7 +101,7 @@ def _asked(body: Document) -> Asked:
     )
 
 
-def _said(message: Document) -> str:
+def _said(message: JsonDocument) -> str:
     message.need("role", str)
     content = message.fields.get("content")
     if content is None or isinstance(content, str):
@@ -113,7 +119,7 @@ def _head(model: str) -> dict[str, Any]:
     }
 
 
-def _choice(asked: Asked, at: int, choice: Choice) -> dict[str, Any]:
+def _choice(asked: ChatRequest, at: int, choice: Choice) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
     if asked.tool is not None:
         message |= {"content": None, "tool_calls": [_tool_call(asked.tool, asked.tool.arguments)]}
@@ -125,7 +131,7 @@ def _choice(asked: Asked, at: int, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _logprobs(asked: Asked, pieces: Any) -> dict[str, Any] | None:
+def _logprobs(asked: ChatRequest, pieces: Any) -> dict[str, Any] | None:
     if asked.top_logprobs is None or asked.tool is not None:
         return None
     content = [token_logprobs(piece, asked.top_logprobs) for piece in pieces]

@@ -15,7 +15,7 @@ from gateway.demo.cloud.search import search
 from gateway.demo.cloud.settings import SettingsError
 
 
-class Control:
+class CloudControl:
     """`follow` makes new settings true of the ports before they are confirmed."""
 
     def __init__(

@@ -23,7 +23,7 @@ from gateway.demo.cloud.errors import (
 )
 from gateway.demo.cloud.faults import AnswerCutShort, FaultySend
 from gateway.demo.cloud.http_door import connection_of
-from gateway.demo.cloud.settings import Outage
+from gateway.demo.cloud.settings import OutageMode
 
 LABEL = ("x-simulated-cloud", "1")
 _MOST_BODY_BYTES = 64 * 1024 * 1024
@@ -53,7 +53,7 @@ class Provider:
             await self._meet(fate, scope, _replayed(body, receive), send)
 
     async def _meet(self, fate: Fate, scope: Scope, receive: Receive, send: Send) -> None:
-        if fate.outage is Outage.HANG:
+        if fate.outage is OutageMode.HANG:
             await _until_the_caller_leaves(receive)
             return
         await asyncio.sleep(fate.round_trip_s)
@@ -62,7 +62,7 @@ class Provider:
         if refused is not None:
             await shaped(scope["path"], refused)(scope, receive, labelled)
             return
-        outage = fate.outage if scope["method"] == "POST" else Outage.NONE
+        outage = fate.outage if scope["method"] == "POST" else OutageMode.NONE
         faulty = FaultySend(labelled, self._conditions.settings, outage, connection_of(scope))
         try:
             await self._app(scope, receive, faulty)

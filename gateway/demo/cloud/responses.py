@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.demo.cloud import sse
-from gateway.demo.cloud.completion import Choice, Usage, Writer, wanted
+from gateway.demo.cloud.completion import Choice, CompletionWriter, TokenUsage, wanted
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.documents import Document, document
+from gateway.demo.cloud.documents import JsonDocument, document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Draft:
     id: str
     message_id: str
     created_at: int
-    body: Document
+    body: JsonDocument
 
-    def response(self, status: str, output: list[Any], usage: Usage | None = None) -> Any:
+    def response(self, status: str, output: list[Any], usage: TokenUsage | None = None) -> Any:
         return {
             "id": self.id,
             "object": "response",
@@ -61,7 +61,7 @@ class Draft:
 
 
 class Responses:
-    def __init__(self, writer: Writer, conditions: Conditions) -> None:
+    def __init__(self, writer: CompletionWriter, conditions: Conditions) -> None:
         self._writer = writer
         self._conditions = conditions
 
@@ -104,7 +104,7 @@ class Responses:
         yield event(f"response.{final['status']}", response=final)
 
 
-def _final(draft: Draft, choice: Choice, usage: Usage) -> Any:
+def _final(draft: Draft, choice: Choice, usage: TokenUsage) -> Any:
     status = "incomplete" if choice.finish_reason == "length" else "completed"
     return draft.response(status, [draft.message(status, [_text(choice.text)])], usage)
 
@@ -113,7 +113,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _prompt(body: Document) -> str:
+def _prompt(body: JsonDocument) -> str:
     said = [body.get("instructions", str, "")]
     given = body.fields.get("input")
     if isinstance(given, str):

@@ -10,23 +10,29 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.demo.cloud import sse
-from gateway.demo.cloud.completion import Choice, Wanted, Writer, logprob, wanted
+from gateway.demo.cloud.completion import (
+    Choice,
+    CompletionWriter,
+    SamplingParameters,
+    logprob,
+    wanted,
+)
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.documents import Document, document
+from gateway.demo.cloud.documents import JsonDocument, document
 from gateway.demo.cloud.errors import InvalidRequest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class TextCompletionRequest:
     prompts: tuple[str, ...]
-    wanted: Wanted
+    wanted: SamplingParameters
     echo: bool
     logprobs: int | None
     include_usage: bool
 
 
 class TextCompletions:
-    def __init__(self, writer: Writer, conditions: Conditions) -> None:
+    def __init__(self, writer: CompletionWriter, conditions: Conditions) -> None:
         self._writer = writer
         self._conditions = conditions
 
@@ -56,7 +62,7 @@ class TextCompletions:
         return JSONResponse(head | {"choices": listed, "usage": usage.as_completion()})
 
     async def _events(
-        self, head: dict[str, Any], asked: Asked, choices: list[Choice]
+        self, head: dict[str, Any], asked: TextCompletionRequest, choices: list[Choice]
     ) -> AsyncIterator[bytes]:
         unknown = {"usage": None} if asked.include_usage else {}
         for at, choice in enumerate(choices):
@@ -72,13 +78,13 @@ class TextCompletions:
         yield sse.DONE
 
 
-def _asked(body: Document) -> Asked:
+def _asked(body: JsonDocument) -> TextCompletionRequest:
     given = body.fields.get("prompt")
     prompts = [given] if isinstance(given, str) else body.need("prompt", list)
     if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
         raise InvalidRequest("'prompt' must be a string or a list of strings.", param="prompt")
-    options = Document(body.get("stream_options", dict, {}), "stream_options.")
-    return Asked(
+    options = JsonDocument(body.get("stream_options", dict, {}), "stream_options.")
+    return TextCompletionRequest(
         prompts=tuple(prompts),
         wanted=wanted(body, "max_tokens"),
         echo=body.get("echo", bool, False),

@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gateway.endpoints.batch_rows.rows import INDEPENDENT, Rows, Verdict
+from gateway.endpoints.batch_rows.rows import INDEPENDENT, Rows, RowVerdict
 
 Array = npt.NDArray[Any]
 Batch = Mapping[str, Array]  # inputs or outputs by name; the first axis counts rows
-Trial = Generator[Batch, Batch | None, Verdict]
+Trial = Generator[Batch, Batch | None, RowVerdict]
 """Yields a batch, is sent what the model answers, or None where it refuses the batch."""
 Row = TypeVar("Row")
 
@@ -44,7 +44,7 @@ _STRINGS = (b"7", b"two red ropes", b"12", b"a boat on the water, far from home"
 """Safe in any language and format: numbers as text, and plain words of several lengths."""
 
 
-def run(trial: Trial, model: Callable[[Batch], Batch | None]) -> Verdict:
+def run(trial: Trial, model: Callable[[Batch], Batch | None]) -> RowVerdict:
     """Drive a trial with a model that answers at once."""
     answer: Batch | None = None
     started = False
@@ -52,7 +52,7 @@ def run(trial: Trial, model: Callable[[Batch], Batch | None]) -> Verdict:
         try:
             batch = trial.send(answer) if started else next(trial)
         except StopIteration as end:
-            verdict: Verdict = end.value
+            verdict: RowVerdict = end.value
             return verdict
         started, answer = True, model(batch)
 
@@ -74,28 +74,28 @@ def trial(
         if answer is None:
             continue
         if (name := _misshapen(answer, 1)) is not None:
-            return Verdict(Rows.COUPLED, f"output {name} has not one row for one")
+            return RowVerdict(Rows.COUPLED, f"output {name} has not one row for one")
         kept.append(row)
         alone.append(answer)
     if len(kept) < 2:
-        return Verdict(Rows.UNTRIED, f"it answers {len(kept)} of the {len(rows)} rows tried")
+        return RowVerdict(Rows.UNTRIED, f"it answers {len(kept)} of the {len(rows)} rows tried")
     scales = _scales(alone)
     chosen = _most_different(alone, scales)
     kept, alone = [kept[at] for at in chosen], [alone[at] for at in chosen]
     again = yield joined([kept[0]])
     if again is None or _furthest(again, 0, alone[0], scales, allowed) is not None:
-        return Verdict(Rows.UNTRIED, "it has two answers to the same row")
+        return RowVerdict(Rows.UNTRIED, "it has two answers to the same row")
     for picked in batches(len(kept), largest):
         together = yield joined([kept[at] for at in picked])
         size = len(picked)
         if together is None:
-            return Verdict(Rows.COUPLED, f"it refuses {size} rows that it answers one by one")
+            return RowVerdict(Rows.COUPLED, f"it refuses {size} rows that it answers one by one")
         if (name := _misshapen(together, size)) is not None:
-            return Verdict(Rows.COUPLED, f"output {name} has not {size} rows for {size}")
+            return RowVerdict(Rows.COUPLED, f"output {name} has not {size} rows for {size}")
         for at, number in enumerate(picked):
             off = _furthest(together, at, alone[number], scales, allowed)
             if off is not None:
-                return Verdict(
+                return RowVerdict(
                     Rows.COUPLED, f"{off} for a row in a batch of {size} as for it alone"
                 )
     return _told_apart(alone, scales, allowed)
@@ -263,7 +263,7 @@ def _apart(found: Array, wanted: Array, scale: float) -> float:
 
 def _told_apart(
     alone: Sequence[Batch], scales: Mapping[str, float], tolerances: Mapping[str, float]
-) -> Verdict:
+) -> RowVerdict:
     """Nobody's answer changed. That says something where the answers were not all alike."""
     telling = False
     for name, first in alone[0].items():
@@ -276,8 +276,8 @@ def _told_apart(
             spread = max(_apart(other, first, scales[name]) for other in others)
             allowed = _allowed(name, first, tolerances)
             if _NOISE * allowed < spread < _TELLING * allowed:
-                return Verdict(Rows.UNTRIED, f"output {name} is nearly the same for every row")
+                return RowVerdict(Rows.UNTRIED, f"output {name} is nearly the same for every row")
             telling = telling or spread >= _TELLING * allowed
     if not telling:  # guard: E4.constant-answers
-        return Verdict(Rows.UNTRIED, "its answers are the same for every row tried")
+        return RowVerdict(Rows.UNTRIED, "its answers are the same for every row tried")
     return INDEPENDENT

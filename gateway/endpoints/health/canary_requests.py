@@ -24,7 +24,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import Cleared
 from gateway.endpoints.health import canary
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 
 _TIMEOUT_S = 2.0
 
@@ -33,7 +33,7 @@ class CanaryPayloads:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    async def __call__(self, name: str, place: Place, model: str) -> Payload:
+    async def __call__(self, name: str, place: EndpointState, model: str) -> Payload:
         """Raises a GatewayError where none can be made."""
         document = canary.of_task(self._catalog.find(model).task)
         if document is not None and place.settings.kind != "kserve":
@@ -66,7 +66,7 @@ class CanaryDoors:
         self._log = log
 
     async def infer(
-        self, endpoint: str, place: Place, request: InferenceRequest, served: ServedModel
+        self, endpoint: str, place: EndpointState, request: InferenceRequest, served: ServedModel
     ) -> ReplyStream:
         if place.onprem is not None:
             return await place.onprem.infer(request, served)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from gateway.config import HealthSettings
 from gateway.core.deadline import Clock
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.patience import Figures, doubt_s
+from gateway.endpoints.health.patience import LatencyFigures, doubt_s
 from gateway.endpoints.health.slow_start import SlowStart
 
 _IN_A_ROW = 3  # errors of the model, or slow answers, that raise doubt
@@ -28,7 +28,7 @@ _LOOKED_AT_S = 0.1  # at the latest, what is due gets its canary
 _UNKNOWN_S = 1.0  # after it was ejected: whether its server has died may not be known for so long
 
 
-class Doubt(enum.Enum):
+class CanaryCause(enum.Enum):
     """Why a model on an endpoint is asked by a canary."""
 
     NONE = ""
@@ -38,7 +38,7 @@ class Doubt(enum.Enum):
     STALLED = "stalled"
 
 
-class Answer(enum.Enum):
+class CanaryResult(enum.Enum):
     """What came of a canary."""
 
     GOOD = "passed"
@@ -46,7 +46,7 @@ class Answer(enum.Enum):
     BAD = "failed"
 
 
-class Verdict(enum.Enum):
+class HealthChange(enum.Enum):
     """What changed by a canary's answer."""
 
     NOTHING = ""
@@ -56,7 +56,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(slots=True)
-class LaneHealth:
+class ModelHealth:
     clock: Clock
     settings: HealthSettings
     breaker: Breaker
@@ -116,7 +116,7 @@ class LaneHealth:
         """Whether nobody was answered since a call that was sent then."""
         return self._heard_s <= sent_s
 
-    def served(self, took_s: float, found: Figures) -> None:
+    def served(self, took_s: float, found: LatencyFigures) -> None:
         self._failed = 0
         if took_s <= self.settings.slow_ms / 1000:  # as mostly
             self._slow = 0
@@ -128,22 +128,22 @@ class LaneHealth:
     def model_failed(self) -> None:
         self._failed += 1
 
-    def doubt(self, found: Figures) -> Doubt:
+    def doubt(self, found: LatencyFigures) -> CanaryCause:
         """Reads what calls told; nothing while it is out, or slow already."""
         if not self.proven or self.state != "trusted" or self._resting():
-            return Doubt.NONE
+            return CanaryCause.NONE
         if self.stalled:
-            return Doubt.STALLED
+            return CanaryCause.STALLED
         if self._failed >= _IN_A_ROW:
-            return Doubt.FAILS
+            return CanaryCause.FAILS
         since_s = self.unanswered_since_s
         if since_s is not None and self.clock() - since_s >= doubt_s(found, self.settings):
-            return Doubt.SILENT
+            return CanaryCause.SILENT
         if self.clock() - self._cleared_s < _CLEARED_S:  # some calls simply take long
-            return Doubt.NONE
-        return Doubt.SLOW if self._lags(found) else Doubt.NONE
+            return CanaryCause.NONE
+        return CanaryCause.SLOW if self._lags(found) else CanaryCause.NONE
 
-    def _lags(self, found: Figures) -> bool:
+    def _lags(self, found: LatencyFigures) -> bool:
         """Whether answers come late, or one that is awaited is late already."""
         waited_s = self.clock() - next(iter(self.waiting.values()), math.inf)
         most_s = max(doubt_s(found, self.settings), self.slow_s(found.usual_s))
@@ -165,24 +165,24 @@ class LaneHealth:
     def asking(self) -> None:
         self._asked_s, self._asking = self.clock(), True
 
-    def told(self, answer: Answer, took_s: float, found: Figures) -> Verdict:
+    def told(self, answer: CanaryResult, took_s: float, found: LatencyFigures) -> HealthChange:
         """What a canary that was sent after `asking` met. State changes here alone."""
         self._asking = False
-        self.hopeful = answer is Answer.GOOD and not self.breaker.closed
-        if answer is Answer.GOOD:
+        self.hopeful = answer is CanaryResult.GOOD and not self.breaker.closed
+        if answer is CanaryResult.GOOD:
             return self._passes(took_s > self.slow_s(self.usual_s or found.usual_s), found)
         self._passed = 0
-        self.silent = answer is Answer.LATE
+        self.silent = answer is CanaryResult.LATE
         if not self.breaker.closed:
-            return Verdict.NOTHING
+            return HealthChange.NOTHING
         alone = self._heard_s < self._asked_s  # nobody else was answered meanwhile either
         # guard: S8.stall-ejection minus 3
         doubted = alone and (self.stalled or self.slow_since_s is not None)
-        if answer is Answer.BAD or doubted:
+        if answer is CanaryResult.BAD or doubted:
             return self._eject()
         if self.slow_since_s is None and (alone or self._slow or self._lags(found)):
             return self._slows(found)
-        return Verdict.NOTHING
+        return HealthChange.NOTHING
 
     def prove(self) -> None:
         """A canary passed here: from now on canaries decide."""
@@ -190,22 +190,22 @@ class LaneHealth:
         if not self.breaker.closed:
             self._come_back()
 
-    def _passes(self, slowly: bool, found: Figures) -> Verdict:
+    def _passes(self, slowly: bool, found: LatencyFigures) -> HealthChange:
         self.heard()
         if self.state == "trusted":
             if slowly:
                 return self._slows(found)
             self._forget()
-            return Verdict.NOTHING
+            return HealthChange.NOTHING
         steady = self.slow_since_s is not None and self._slow_for_s() > _NEW_NORMAL_S
         if slowly and self.breaker.closed and not steady:  # guard: S1.recovered-speed
             self._passed = 0
-            return Verdict.NOTHING
+            return HealthChange.NOTHING
         self._passed += 1
         if self._passed < self._needed:  # guard: S1.canary-streak
-            return Verdict.NOTHING
+            return HealthChange.NOTHING
         self._come_back()
-        return self._slows(found) if slowly and not steady else Verdict.BACK
+        return self._slows(found) if slowly and not steady else HealthChange.BACK
 
     def _come_back(self) -> None:
         self._forget()
@@ -218,13 +218,13 @@ class LaneHealth:
         self._cleared_s = self.clock()
         self.stalled, self._failed, self._slow = False, 0, 0
 
-    def _eject(self) -> Verdict:
-        return Verdict.EJECTED if self.open() else Verdict.NOTHING
+    def _eject(self) -> HealthChange:
+        return HealthChange.EJECTED if self.open() else HealthChange.NOTHING
 
-    def _slows(self, found: Figures) -> Verdict:
+    def _slows(self, found: LatencyFigures) -> HealthChange:
         self.slow_since_s, self.usual_s = self.clock(), found.usual_s
         self._passed = 0
-        return Verdict.SLOWED
+        return HealthChange.SLOWED
 
     def _slow_for_s(self) -> float:
         return self.clock() - (self.slow_since_s or 0.0)

@@ -34,14 +34,14 @@ class Spread(Protocol):
     def sample(self) -> int: ...
 
 
-class Figures(Spread, Protocol):
+class LatencyFigures(Spread, Protocol):
     """And the median."""
 
     @property
     def usual_s(self) -> float: ...
 
 
-def doubt_s(found: Figures, settings: HealthSettings) -> float:
+def doubt_s(found: LatencyFigures, settings: HealthSettings) -> float:
     """Seconds without any answer after which a model is asked by a canary."""
     return max(_floor_s(settings.doubt_ms, found, settings), _DOUBT_FACTOR * found.high_s)
 

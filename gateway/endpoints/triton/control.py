@@ -15,14 +15,14 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.home import ServerDirectory
 
 HEADER = "x-spillway-control"
 _FILE = "control.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class TritonControl:
     """Where a running server of this machine is told things."""
 
     http_port: int
@@ -59,18 +59,18 @@ def options(key: str) -> list[str]:
     ]
 
 
-def running(repository: Path) -> list[Control]:
+def running(repository: Path) -> list[TritonControl]:
     """Of the living servers over a repository, of this user or of the repository's owner."""
     repository = repository.resolve()
     trusted = {os.getuid(), repository.stat().st_uid}
     found = []
-    for home in sorted(Path(tempfile.gettempdir()).glob(f"{Home.PREFIX}*")):
+    for home in sorted(Path(tempfile.gettempdir()).glob(f"{ServerDirectory.PREFIX}*")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             if home.lstat().st_uid in trusted and _lives(home):  # guard: R4.gateway-gone minus 2
                 told = json.loads((home / _FILE).read_text())
                 paths = tuple(told["repositories"])
                 if str(repository) in paths:
-                    found.append(Control(int(told["http_port"]), str(told["key"]), paths))
+                    found.append(TritonControl(int(told["http_port"]), str(told["key"]), paths))
     return found
 
 

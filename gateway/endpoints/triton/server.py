@@ -34,9 +34,9 @@ import httpx
 
 from gateway.core import ambient
 from gateway.endpoints.triton import TritonServerError, TritonStartError, control, providers
-from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.home import ServerDirectory
 from gateway.endpoints.triton.installation import Installation
-from gateway.endpoints.triton.process import KILL_MARGIN_S, Process
+from gateway.endpoints.triton.process import KILL_MARGIN_S, TritonProcess
 from gateway.endpoints.triton.providers import Provided
 from gateway.endpoints.triton.pulse import Pulse
 
@@ -59,7 +59,7 @@ class ServerState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class TritonPorts:
     http: int
     grpc: int
     metrics: int
@@ -70,7 +70,7 @@ class TritonOptions:
     repositories: tuple[Path, ...]
     models: tuple[str, ...] = ()  # empty: every model of the repositories
     reload: bool = False  # every model, and new versions while it runs (control.py)
-    ports: Ports = Ports(0, 0, 0)  # 0: a free one, kept over restarts
+    ports: TritonPorts = TritonPorts(0, 0, 0)  # 0: a free one, kept over restarts
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
     restart_grace_s: float = 1.0  # a gray server has little left to finish
@@ -134,7 +134,7 @@ class TritonServer:
         self._start_took_s = _FIRST_START_S
         self._pause_s = 0.0
         self._ports = options.ports
-        self._process: Process | None = None
+        self._process: TritonProcess | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
         self._onlooker: asyncio.Task[None] | None = None
@@ -143,7 +143,7 @@ class TritonServer:
         self._unavailable: Mapping[str, str] = MappingProxyType({})
         self._provided: tuple[Provided, ...] = ()
         self._gpu_is_here = Path("/dev/nvidiactl").exists()
-        self._home: Home | None = None
+        self._home: ServerDirectory | None = None
         self._command: list[str] = []
         self._environment: dict[str, str] = {}
         self._key = ambient.random_hex(32) if options.reload else ""
@@ -153,7 +153,7 @@ class TritonServer:
         return self._state
 
     @property
-    def ports(self) -> Ports:
+    def ports(self) -> TritonPorts:
         """Fixed from the first start on, also over restarts."""
         return self._ports
 
@@ -203,7 +203,7 @@ class TritonServer:
     ) -> None:
         await self.aclose()
 
-    async def start(self) -> Ports:
+    async def start(self) -> TritonPorts:
         """Returns once the server listens with its models loaded; from then on it is supervised."""
         if self._state is not ServerState.STOPPED:
             raise TritonServerError(
@@ -274,11 +274,11 @@ class TritonServer:
                 raise TritonServerError(f"the model repository {repository} is not a directory")
         self._environment = installation.environment()
         await asyncio.to_thread(installation.check, self._environment)
-        self._home = await asyncio.to_thread(Home)
+        self._home = await asyncio.to_thread(ServerDirectory)
         self._ports = _free_ports(self._options.ports)
         self._command = self._command_line(installation, self._home)
 
-    def _command_line(self, installation: Installation, home: Home) -> list[str]:
+    def _command_line(self, installation: Installation, home: ServerDirectory) -> list[str]:
         options, ports = self._options, self._ports
         backends = installation.backend_directory(home.path)
         command = [
@@ -314,7 +314,7 @@ class TritonServer:
     async def _start_process(self) -> None:
         self._enter(ServerState.STARTING)
         assert self._home is not None
-        process = Process(self._command, self._environment, self._home.shm)
+        process = TritonProcess(self._command, self._environment, self._home.shm)
         self._process = process
         try:
             async with asyncio.timeout(self._options.start_timeout_s), self._client() as client:
@@ -335,15 +335,15 @@ class TritonServer:
             logger.error("Triton serves without the model %s: %s", model, reason.split("\n")[0])
         self._enter(ServerState.UP)
 
-    def _told_how(self) -> control.Control:
+    def _told_how(self) -> control.TritonControl:
         repositories = tuple(str(path.resolve()) for path in self._options.repositories)
-        return control.Control(self._ports.http, self._key, repositories)
+        return control.TritonControl(self._ports.http, self._key, repositories)
 
-    async def _until_listening(self, process: Process, client: httpx.AsyncClient) -> None:
+    async def _until_listening(self, process: TritonProcess, client: httpx.AsyncClient) -> None:
         """Triton listens after the last model was loaded, or has failed to."""
         total, told = self._models_expected(), -1
         # Its own word first: on a port that was taken, it would be another server that answers.
-        while process.log.listeners < len(fields(Ports)) or not await self._answers(client):
+        while process.log.listeners < len(fields(TritonPorts)) or not await self._answers(client):
             if process.exited.done():
                 raise TritonStartError(
                     f"Triton ended with status {process.exited.result()} before it listened; "
@@ -461,7 +461,7 @@ class TritonServer:
             self._home = None
 
 
-def _free_ports(wanted: Ports) -> Ports:
+def _free_ports(wanted: TritonPorts) -> TritonPorts:
     """Fills in free ports for the zeros, all held until the last is known so that they differ."""
     with contextlib.ExitStack() as held:
 
@@ -470,4 +470,4 @@ def _free_ports(wanted: Ports) -> Ports:
             listener.bind((_LOOPBACK, 0))
             return int(listener.getsockname()[1])
 
-        return Ports(wanted.http or free(), wanted.grpc or free(), wanted.metrics or free())
+        return TritonPorts(wanted.http or free(), wanted.grpc or free(), wanted.metrics or free())

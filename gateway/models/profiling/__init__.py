@@ -56,7 +56,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ModelProfile:
     model: str
     machine: Machine
     provider: str  # of ONNX Runtime; empty where the model does not say
@@ -122,13 +122,13 @@ def _mean(values: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
-def write(path: Path, profile: Profile) -> None:
+def write(path: Path, profile: ModelProfile) -> None:
     beside = path.with_name(f".{path.name}.new")
     beside.write_text(json.dumps(asdict(profile), indent=1) + "\n", encoding="utf-8")
     beside.replace(path)
 
 
-def read(path: Path) -> Profile:
+def read(path: Path) -> ModelProfile:
     """Raises BadProfile for what is none, OSError where there is none."""
     raw = path.read_text(encoding="utf-8")
     try:
@@ -142,14 +142,14 @@ def read(path: Path) -> Profile:
     return found
 
 
-def _profile(said: dict[str, Any]) -> Profile:
+def _profile(said: dict[str, Any]) -> ModelProfile:
     lists = {
         "machine": Machine(**said["machine"]),
         "batches": tuple(BatchPoint(**point) for point in said["batches"]),
         "loads": tuple(LoadPoint(**point) for point in said["loads"]),
     }
     times = {key: float(said[key]) for key in ("fixed_s", "per_row_s", "error")}
-    return Profile(**{**said, **lists, **times})
+    return ModelProfile(**{**said, **lists, **times})
 
 
 def _cpu() -> str:

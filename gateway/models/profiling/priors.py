@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from gateway.models.profiling import FILE, BadProfile, Machine, Profile, read
+from gateway.models.profiling import FILE, BadProfile, Machine, ModelProfile, read
 from gateway.scheduling.queues import Prior
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ def measured(repository: Path, machine: Machine | None = None) -> Mapping[str, P
     }
 
 
-def _read(path: Path) -> Profile | None:
+def _read(path: Path) -> ModelProfile | None:
     try:
         return read(path)
     except (BadProfile, OSError) as exc:
@@ -35,7 +35,7 @@ def _read(path: Path) -> Profile | None:
         return None
 
 
-def _fits(model: str, profile: Profile, here: Machine) -> bool:
+def _fits(model: str, profile: ModelProfile, here: Machine) -> bool:
     if profile.machine != here:
         log.info(
             "%s was profiled on another machine; here expected_ms counts until batches were seen, "

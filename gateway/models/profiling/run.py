@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from gateway.models.declaration import Declaration
-from gateway.models.profiling import BatchPoint, LoadPoint, Machine, Profile, fitted
-from gateway.models.profiling.load import Measured, Target
+from gateway.models.profiling import BatchPoint, LoadPoint, Machine, ModelProfile, fitted
+from gateway.models.profiling.load import LoadTarget, Measured
 from gateway.models.profiling.samples import requests, takes_text
 
 _SAMPLES = 16  # requests of a size, in turns
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProfilingPlan:
     most_callers: int = 64
     seconds: float = 1.0  # of one point in one round
     rounds: int = 3  # over all points, so that a noisy moment spoils none
@@ -32,8 +32,12 @@ class Runs:
 
 
 async def profiled(
-    target: Target, declaration: Declaration, plan: Plan, runs: Runs, progress: Callable[[], None]
-) -> Profile:
+    target: LoadTarget,
+    declaration: Declaration,
+    plan: ProfilingPlan,
+    runs: Runs,
+    progress: Callable[[], None],
+) -> ModelProfile:
     """`progress` is called `steps` times. Raises CannotMeasure and CannotSample."""
     sizes, crowds = _sizes(declaration), list(_doubling(plan.most_callers))
     samples = {n: requests(declaration, n, plan.words, _SAMPLES) for n in {1, *sizes}}
@@ -48,7 +52,7 @@ async def profiled(
             progress()
     points = tuple(_batch_point(n, found) for n, found in batches.items())
     fixed_s, per_row_s, error = fitted(points)
-    return Profile(
+    return ModelProfile(
         model=declaration.name,
         machine=Machine.this(),
         provider=runs.provider,
@@ -63,7 +67,7 @@ async def profiled(
     )
 
 
-def steps(declaration: Declaration, plan: Plan) -> int:
+def steps(declaration: Declaration, plan: ProfilingPlan) -> int:
     return plan.rounds * (len(_sizes(declaration)) + len(list(_doubling(plan.most_callers))))
 
 

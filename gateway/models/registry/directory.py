@@ -18,13 +18,13 @@ from pathlib import Path
 from gateway.core import ambient
 from gateway.models.registry import (
     MANIFEST,
-    Denied,
     NotThere,
+    RegistryDenied,
     RegistryError,
+    RegistryUnreachable,
     Sent,
-    Taken,
-    Unfit,
-    Unreachable,
+    UnfitVersion,
+    VersionExists,
 )
 
 INDEX = "versions.json"
@@ -42,7 +42,7 @@ class DirectoryRegistry:
     def versions(self, model: str) -> list[int]:
         with _told(self._root):
             if not self._root.is_dir():
-                raise Unreachable(f"{self._root} is not there: is the share mounted?")
+                raise RegistryUnreachable(f"{self._root} is not there: is the share mounted?")
             return _versions(self._root / model)
 
     def alias(self, model: str, alias: str) -> int:
@@ -60,7 +60,9 @@ class DirectoryRegistry:
         home = self._home(model, version)
         with _told(home / path):
             if not (home / path).resolve().is_relative_to(home.resolve()):  # guard: R3.symlink
-                raise Unfit(f"{home / path} leads out of the version; do not use this registry")
+                raise UnfitVersion(
+                    f"{home / path} leads out of the version; do not use this registry"
+                )
             file = (home / path).open("rb")
         with file:  # what fails in here is not the registry's, but for what it reads
             file.seek(start)
@@ -77,7 +79,7 @@ class DirectoryRegistry:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 _sweep(home.parent)
                 if home.exists():
-                    raise Taken(f"{home} is there already; versions do not change")
+                    raise VersionExists(f"{home} is there already; versions do not change")
                 beside = home.with_name(f"{_UNFINISHED}{version}-{ambient.random_hex(4)}")
                 try:
                     for path, content in parts.items():
@@ -168,8 +170,10 @@ def _told(what: Path) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise NotThere(f"{what} is not there, or no file") from None
     except PermissionError:
-        raise Denied(f"{what} may not be read or written by this user") from None
+        raise RegistryDenied(f"{what} may not be read or written by this user") from None
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise RegistryError(f"no room for {what}: make some, then try again") from None
-        raise Unreachable(f"{what}: {exc.strerror}; is the share well? Then try again") from None
+        raise RegistryUnreachable(
+            f"{what}: {exc.strerror}; is the share well? Then try again"
+        ) from None

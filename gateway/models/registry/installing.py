@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gateway.models import configs
 from gateway.models.declaration import FILE, Declaration
-from gateway.models.registry import RegistryError, Unfit
+from gateway.models.registry import RegistryError, UnfitVersion
 from gateway.models.registry.server import Server, ServerError
 from gateway.models.registry.workshop import Pending, Workshop, write
 
@@ -24,7 +24,7 @@ CONFIG = "config.pbtxt"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ServersUpdated:
     """Of the servers that run over the repository: which serve the version now."""
 
     serving: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def install(
     declaration: Declaration,
     text: bytes,
     servers: Sequence[Server],
-) -> Told:
+) -> ServersUpdated:
     """Raises Unfit when a server refuses the version; the one before serves then."""
     fresh = not (workshop.model / FILE).exists()
     workshop.note(Pending(version, fresh))
@@ -49,7 +49,7 @@ def install(
         told = confirm(workshop, declaration, version, servers)
     except ServerError as exc:
         _undo(workshop, Pending(version, fresh), servers)  # guard: R2.failed-version
-        raise Unfit(
+        raise UnfitVersion(
             f"version {version} of {workshop.name} was taken out again: {exc}. "
             f"{_what_serves(workshop)}"
         ) from None
@@ -60,7 +60,7 @@ def install(
 
 def confirm(
     workshop: Workshop, declaration: Declaration, version: int, servers: Sequence[Server]
-) -> Told:
+) -> ServersUpdated:
     """Every server that can be told serves this version, and answers the canary with it."""
     serving, later = [], []
     for server in servers:
@@ -70,7 +70,7 @@ def confirm(
         server.load(workshop.name, version)
         server.ask(declaration, version, 1 if declaration.batch else 0)  # guard: R2.serving-canary
         serving.append(server.url)
-    return Told(tuple(serving), tuple(later))
+    return ServersUpdated(tuple(serving), tuple(later))
 
 
 def recover(workshop: Workshop, declaration: Declaration | None, servers: Sequence[Server]) -> None:
@@ -90,7 +90,7 @@ def recover(workshop: Workshop, declaration: Declaration | None, servers: Sequen
 
 def roll_back(
     workshop: Workshop, to: int | None, declaration: Declaration, servers: Sequence[Server]
-) -> tuple[int, Told]:
+) -> tuple[int, ServersUpdated]:
     """The version before, or the one that is named, serves. Raises RegistryError."""
     target = chosen(workshop, to)
     back = target in workshop.withdrawn() and target not in workshop.versions()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.core.errors import MalformedBody
-from gateway.models.registry import Unfit
+from gateway.models.registry import UnfitVersion
 from gateway.protocols import strictjson
 
 MOST_BYTES = 4 << 20  # of a manifest: 10,000 files with the longest names
@@ -68,7 +68,7 @@ def of_directory(
     files = {path: content_of(directory / path) for path in found(directory)}
     _check_paths(list(files))
     if not files:
-        raise Unfit(f"{directory} has no files: there is nothing to push")
+        raise UnfitVersion(f"{directory} has no files: there is nothing to push")
     created = datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     whole = Content(len(declaration), digest(declaration))
     return Manifest(model, version, created, whole, files)
@@ -82,7 +82,7 @@ def found(directory: Path) -> Iterator[str]:
         if LEFT_OUT in inside.parts:
             continue
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise Unfit(f"{path} is a link or no plain file; put the file itself there")
+            raise UnfitVersion(f"{path} is a link or no plain file; put the file itself there")
         if path.is_file():
             yield inside.as_posix()
 
@@ -113,13 +113,13 @@ def parse(raw: bytes, model: str, version: int) -> Manifest:
     try:
         read = _read(strictjson.load_object(raw, max_depth=4))
     except MalformedBody as exc:
-        raise Unfit(f"the manifest cannot be read: {exc}; {_PUSH_AGAIN}") from None
+        raise UnfitVersion(f"the manifest cannot be read: {exc}; {_PUSH_AGAIN}") from None
     except (KeyError, TypeError, ValueError) as exc:
-        raise Unfit(f"the manifest is not one of ours ({exc}); {_PUSH_AGAIN}") from None
+        raise UnfitVersion(f"the manifest is not one of ours ({exc}); {_PUSH_AGAIN}") from None
     if read.encoded() != raw:  # guard: R1.manifest-spelling
-        raise Unfit(f"the manifest is not in its canonical form; {_PUSH_AGAIN}")
+        raise UnfitVersion(f"the manifest is not in its canonical form; {_PUSH_AGAIN}")
     if (read.model, read.version) != (model, version):  # guard: R1.manifest-version
-        raise Unfit(
+        raise UnfitVersion(
             f"the manifest is of {read.model} version {read.version}, not of {model} version "
             f"{version}; somebody put it in the wrong place"
         )
@@ -162,18 +162,20 @@ def _check_paths(paths: list[str]) -> None:
         parts = path.split("/")
         # guard: R3.path-containment
         if len(parts) > _MOST_PARTS or LEFT_OUT in parts or not all(map(_PART.fullmatch, parts)):
-            raise Unfit(
+            raise UnfitVersion(
                 f"{path[:100]!r} is no path that a version may have: letters, digits and _ . + -, "
                 "nothing hidden, no .., no leading slash"
             )
     folded = [path.lower() for path in paths]
     if len(set(folded)) != len(folded):
-        raise Unfit("two files of the version have the same name, or one that differs in case only")
+        raise UnfitVersion(
+            "two files of the version have the same name, or one that differs in case only"
+        )
     folders = {
         "/".join(path.split("/")[:at]) for path in folded for at in range(1, path.count("/") + 1)
     }
     if folders & set(folded):
-        raise Unfit("a file of the version has the name of a directory of it")
+        raise UnfitVersion("a file of the version has the name of a directory of it")
 
 
 def _content(item: Any, keys: frozenset[str] | set[str] = frozenset({"size", "sha256"})) -> Content:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.core import ambient
-from gateway.models.registry import NotThere, RegistryError, Sent, Taken, Unfit
-from gateway.models.registry.web import Access, Site
+from gateway.models.registry import NotThere, RegistryError, Sent, UnfitVersion, VersionExists
+from gateway.models.registry.web import Access, WebOrigin
 from gateway.models.registry.website import ranged
 
 TAG = "spillway.version"
@@ -38,7 +38,7 @@ class _Version:
 
 class MlflowRegistry:
     def __init__(self, url: str, access: Access) -> None:
-        self._site = Site(url, access)
+        self._site = WebOrigin(url, access)
         self._at: dict[tuple[str, int], str] = {}
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class MlflowRegistry:
             for one in listed:
                 inside = f"{folder}/{one['path']}".lstrip("/")
                 todo.append(inside) if one.get("is_dir") else found.add(inside)
-        raise Unfit(f"{self._site.host} lists artifacts without end")
+        raise UnfitVersion(f"{self._site.host} lists artifacts without end")
 
     @contextmanager
     def read(self, model: str, version: int, path: str, start: int) -> Iterator[Iterator[bytes]]:
@@ -101,11 +101,13 @@ class MlflowRegistry:
         if any(int(v.counted) < int(counted) for v in same):
             gone = {"name": model, "version": counted}
             self._site.small("DELETE", f"{_API}/model-versions/delete", 1 << 20, json=gone)
-            raise Taken(f"{self._site.host} got version {version} of {model} from somebody else")
+            raise VersionExists(
+                f"{self._site.host} got version {version} of {model} from somebody else"
+            )
 
     def _refuse_taken(self, model: str, version: int) -> None:
         if version in self.versions(model):
-            raise Taken(f"{self._site.host} has version {version} of {model} already")
+            raise VersionExists(f"{self._site.host} has version {version} of {model} already")
 
     def _ensure_model(self, model: str) -> None:
         try:
@@ -154,7 +156,7 @@ class MlflowRegistry:
             if not page.get("next_page_token"):
                 return sorted(found, key=lambda version: int(version.counted))
             params["page_token"] = page["next_page_token"]
-        raise Unfit(f"{self._site.host} lists versions without end")
+        raise UnfitVersion(f"{self._site.host} lists versions without end")
 
     def _ours(self, one: Mapping[str, Any]) -> _Version | None:
         tags = {tag.get("key"): tag.get("value") for tag in one.get("tags", [])}

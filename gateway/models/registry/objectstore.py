@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-from gateway.models.registry import MANIFEST, NotThere, Sent, Taken, Unfit
+from gateway.models.registry import MANIFEST, NotThere, Sent, UnfitVersion, VersionExists
 from gateway.models.registry.manifest import Content, content_of
 from gateway.models.registry.sigv4 import CONTENT, Keys, Signer
-from gateway.models.registry.web import Access, Site
+from gateway.models.registry.web import Access, WebOrigin
 from gateway.models.registry.website import ranged
 
 _PIECE = 1 << 20
@@ -27,7 +27,7 @@ class ObjectStoreRegistry:
     def __init__(
         self, url: str, bucket: str, prefix: str, access: Access, keys: Keys | None
     ) -> None:
-        self._site = Site(url, access, None if keys is None else Signer(keys))
+        self._site = WebOrigin(url, access, None if keys is None else Signer(keys))
         self._bucket = f"/{bucket}"
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
@@ -57,7 +57,7 @@ class ObjectStoreRegistry:
         self, model: str, version: int, parts: Mapping[str, Path | bytes], sent: Sent
     ) -> None:
         if version in self.versions(model):
-            raise Taken(f"{self._site.host} has version {version} of {model} already")
+            raise VersionExists(f"{self._site.host} has version {version} of {model} already")
         for path, content in parts.items():
             self._put(self._at(model, version, path), content, path == MANIFEST, sent)
 
@@ -96,7 +96,7 @@ class ObjectStoreRegistry:
             if page.findtext("IsTruncated") != "true" or not onward:
                 return
             more = {"continuation-token": onward}
-        raise Unfit(f"{self._site.host} lists without end; check the registry's URL")
+        raise UnfitVersion(f"{self._site.host} lists without end; check the registry's URL")
 
 
 def _parsed(raw: bytes) -> ElementTree.Element:
@@ -106,9 +106,9 @@ def _parsed(raw: bytes) -> ElementTree.Element:
             raise ElementTree.ParseError
         found = ElementTree.fromstring(raw)
     except ElementTree.ParseError:
-        raise Unfit("the object store's answer is no list of keys; check the URL") from None
+        raise UnfitVersion("the object store's answer is no list of keys; check the URL") from None
     for element in found.iter():
         element.tag = element.tag.rpartition("}")[2]
     if found.tag != "ListBucketResult":
-        raise Unfit("the object store's answer is no list of keys; check the URL")
+        raise UnfitVersion("the object store's answer is no list of keys; check the URL")
     return found

@@ -14,7 +14,7 @@ from gateway.models.declaration import Declaration
 from gateway.models.registry import (
     RegistryError,
     Sent,
-    Unfit,
+    UnfitVersion,
     fetching,
     graph,
     installing,
@@ -44,7 +44,7 @@ def _silent(stage: Stage, told: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedVersion:
     model: str
     version: int | None = None  # the latest if not
     alias: str | None = None
@@ -76,7 +76,7 @@ class Pulled:
     notes: tuple[str, ...] = ()
 
 
-def pull(work: Pull, wanted: Wanted) -> Pulled:
+def pull(work: Pull, wanted: RequestedVersion) -> Pulled:
     """Raises RegistryError; then whatever served before serves."""
     check_name(wanted.model)
     with workshop.of(work.repository, wanted.model) as shop:
@@ -133,9 +133,9 @@ def _declared(text: bytes, model: str) -> Declaration:
     try:
         found = declarations.parse(text.decode(), declarations.FILE)
     except (ConfigError, UnicodeDecodeError) as exc:
-        raise Unfit(f"the registry's {exc}") from None
+        raise UnfitVersion(f"the registry's {exc}") from None
     if found.name != model:
-        raise Unfit(f"the registry's model.yaml is of {found.name}, not of {model}")
+        raise UnfitVersion(f"the registry's model.yaml is of {found.name}, not of {model}")
     return found
 
 
@@ -144,14 +144,14 @@ def _compared(own: Declaration, text: bytes, model: str) -> tuple[str, ...]:
     theirs = _declared(text, model)
     for what in ("inputs", "outputs", "decoupled", "max_batch"):
         if getattr(own, what) != getattr(theirs, what):  # guard: R2.same-interface
-            raise Unfit(
+            raise UnfitVersion(
                 f"the registry's model.yaml declares other {what} than the one here; a model that "
                 "is called differently needs another name"
             )
     return () if own == theirs else ("its model.yaml differs from the one here, which stays",)
 
 
-def _version(work: Pull, wanted: Wanted, shop: Workshop) -> int:
+def _version(work: Pull, wanted: RequestedVersion, shop: Workshop) -> int:
     registry = work.source.registry
     if wanted.version is not None:
         return wanted.version
@@ -190,14 +190,14 @@ def _staged(
     work.at(Stage.CHECKING, f"{manifest.model} {manifest.version}")
     graph.check(staged, declared)  # guard: R2.declared-graph
     own = shop.model / "config.pbtxt"
-    generated = configs.pbtxt(declared, declarations.Target.EMBEDDED)
+    generated = configs.pbtxt(declared, declarations.ServingTarget.EMBEDDED)
     (model / "config.pbtxt").write_text(own.read_text() if own.exists() else generated)
     return staged
 
 
 def _tried(
     work: Pull,
-    wanted: Wanted,
+    wanted: RequestedVersion,
     declared: Declaration,
     staging: Path,
     staged: Path,
@@ -213,5 +213,5 @@ def _tried(
         return (*notes, f"it was not tried before it was installed: {exc}")
     workshop.drop_code_caches(staged)
     if wrong := manifests.differences(manifest, staged):
-        raise Unfit(f"its own code changed the version while it was tried: {wrong[0]}")
+        raise UnfitVersion(f"its own code changed the version while it was tried: {wrong[0]}")
     return notes

@@ -14,7 +14,7 @@ from gateway.models.registry import (
     FILES,
     MANIFEST,
     SIGNATURE,
-    Registry,
+    ModelRegistry,
     RegistryError,
     Sent,
     graph,
@@ -47,7 +47,7 @@ class Pushed:
     pushed: bool  # False: a dry run
 
 
-def push(work: Push, registry: Registry) -> Pushed:
+def push(work: Push, registry: ModelRegistry) -> Pushed:
     """Raises RegistryError; then the registry has no such version."""
     check_name(work.model)
     model = work.repository / work.model

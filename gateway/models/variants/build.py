@@ -17,14 +17,14 @@ from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.samples import data_set, random_batches
 from gateway.models.sessions import Level, Session
 from gateway.models.variants import accuracy, evidence, precision, verify
-from gateway.models.variants.engines import EngineBuilder, Profile, Shape
+from gateway.models.variants.engines import EngineBuilder, Shape, ShapeProfile
 
 Tell = Callable[[str], None]
 _SIXTEEN = (Precision.FP16, Precision.BF16)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltVariant:
     """One file that serves, and what is known of it."""
 
     file: str
@@ -35,7 +35,7 @@ class Made:
 
 def build(
     directory: Path, declared: Declaration, builders: Sequence[EngineBuilder], tell: Tell
-) -> list[Made]:
+) -> list[BuiltVariant]:
     """Every variant that the declaration allows, in the version that is served. Raises ModelFailed;
     nothing has changed then."""
     source = versions.graph_file(directory, declared)
@@ -95,7 +95,7 @@ def source_precision(declared: Declaration) -> Precision:
     return declared.graph.precision
 
 
-def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> Made:
+def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> BuiltVariant:
     """What any processor gains; layouts for this one are made when it is loaded."""
     Session(source, level=Level.EXTENDED, optimised_to=staged / name)
     return _made(staged / name, source_precision(declared), {})
@@ -103,7 +103,7 @@ def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> 
 
 def _sixteen(
     source: Path, at: Path, wanted: Precision, directory: Path, declared: Declaration
-) -> Made:
+) -> BuiltVariant:
     precision.written(source, at, wanted)
     if declared.accuracy is None or wanted is Precision.BF16:  # which ONNX Runtime's CPU has not
         return _made(at, wanted, {})
@@ -122,7 +122,9 @@ def _sixteen(
     return _made(at, wanted, {"accuracy": {"metric": metric.value, "after": round(after, 5)}})
 
 
-def _compared(one: Made, staged: Path, reference: verify.Reference, declared: Declaration) -> Made:
+def _compared(
+    one: BuiltVariant, staged: Path, reference: verify.Reference, declared: Declaration
+) -> BuiltVariant:
     found = reference.check(one.file, staged / one.file, one.precision)
     if not found.ok:  # guard: V2.reference-error
         raise GateClosed(
@@ -135,8 +137,8 @@ def _compared(one: Made, staged: Path, reference: verify.Reference, declared: De
     return replace(one, told={**one.told, **told})
 
 
-def _made(at: Path, wanted: Precision, told: Mapping[str, Any]) -> Made:
-    return Made(at.name, wanted, at.stat().st_size, told)
+def _made(at: Path, wanted: Precision, told: Mapping[str, Any]) -> BuiltVariant:
+    return BuiltVariant(at.name, wanted, at.stat().st_size, told)
 
 
 def _quantized(directory: Path, declared: Declaration) -> dict[Precision, Path]:
@@ -147,11 +149,11 @@ def _quantized(directory: Path, declared: Declaration) -> dict[Precision, Path]:
     return {Precision.INT8: at} if static and at.exists() else {}
 
 
-def profiles(declared: Declaration) -> dict[str, Profile]:
+def profiles(declared: Declaration) -> dict[str, ShapeProfile]:
     """The shapes of each input of the graph, from the declared ranges."""
     batch = declared.batch
     return {
-        name: Profile(
+        name: ShapeProfile(
             _shape(tensor, declared, batch, "min"),
             _shape(tensor, declared, batch, "opt"),
             _shape(tensor, declared, batch, "max"),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, graph, versions
 from gateway.models.declaration import Declaration, Precision
 from gateway.models.failures import WrongModel
@@ -37,7 +37,7 @@ _CANARY = "canary"
 
 
 @dataclass(frozen=True, slots=True)
-class Off:
+class Deviation:
     """Where a variant is furthest from the reference."""
 
     distance: float = 0.0
@@ -51,15 +51,15 @@ class Off:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class VariantCheck:
     """One variant. `skipped` says why it was not run."""
 
     variant: str
     file: Path | None
     tolerance: float | None = None
-    off: Off = Off()
+    off: Deviation = Deviation()
     skipped: str | None = None
-    rows: Verdict | None = None  # of one batch; None: it takes no batches, or was not run
+    rows: RowVerdict | None = None  # of one batch; None: it takes no batches, or was not run
 
     @property
     def ok(self) -> bool:
@@ -67,9 +67,9 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VariantVerification:
     model: str
-    variants: Sequence[Checked] = ()
+    variants: Sequence[VariantCheck] = ()
     wrong: Sequence[str] = ()  # what is not as declared, or not as the golden file has it
     skipped: str | None = None
 
@@ -102,14 +102,16 @@ class Verified:
         }
 
 
-def verify(directory: Path, declared: Declaration, tell: Tell, update: bool = False) -> Verified:
+def verify(
+    directory: Path, declared: Declaration, tell: Tell, update: bool = False
+) -> VariantVerification:
     """Raises WrongModel for a graph that is no graph."""
     if declared.graph is None:
-        return Verified(declared.name, skipped="it has no graph")
+        return VariantVerification(declared.name, skipped="it has no graph")
     at = versions.graph_file(directory, declared)
     differences = graph.disagreements(graph.signature(graph.read(at)), declared)
     if differences:
-        return Verified(declared.name, wrong=differences)
+        return VariantVerification(declared.name, wrong=differences)
     tell(f"{declared.name}: the reference")
     reference = Reference(directory, declared)
     if update:
@@ -125,7 +127,7 @@ def verify(directory: Path, declared: Declaration, tell: Tell, update: bool = Fa
         if found.rows is not None and file in served:
             said = batching.refusal(declared, found.rows)
             wrong += [] if said is None else [f"{name}: {said}"]
-    verified = Verified(declared.name, checked, wrong)
+    verified = VariantVerification(declared.name, checked, wrong)
     _remember(at.parent, verified)
     return verified
 
@@ -171,7 +173,7 @@ class Reference:
         self._samples = list(_samples(directory, declared))
         self._expected = [self.session.run(sample.feed) for sample in self._samples]
 
-    def check(self, name: str, file: Path, precision: Precision) -> Checked:
+    def check(self, name: str, file: Path, precision: Precision) -> VariantCheck:
         tolerance = self._declared.verify.tolerance.get(precision)
         if tolerance is None:
             raise WrongModel(
@@ -180,14 +182,14 @@ class Reference:
             )
         loaded = self._loads.get(file.suffix, partial(_loaded, precision=precision))(file)
         if loaded.run is None:
-            return Checked(name, file, skipped=loaded.why_not)
-        worst = Off()
+            return VariantCheck(name, file, skipped=loaded.why_not)
+        worst = Deviation()
         for sample, wanted in zip(self._samples, self._expected, strict=True):
             off = _furthest(loaded.run(sample.feed), wanted, self._declared, sample)
             worst = max(worst, off, key=_distance)
-        return Checked(name, file, tolerance, worst, rows=self._rows(loaded.run, precision))
+        return VariantCheck(name, file, tolerance, worst, rows=self._rows(loaded.run, precision))
 
-    def _rows(self, run: Callable[[Feed], Outputs], precision: Precision) -> Verdict | None:
+    def _rows(self, run: Callable[[Feed], Outputs], precision: Precision) -> RowVerdict | None:
         if self._declared.max_batch < 2:
             return None
         return batching.tried(self._declared, run, precision, self._directory)
@@ -201,21 +203,21 @@ def _loaded(file: Path, precision: Precision) -> Loaded:
     return Loaded(Session(file).run)
 
 
-def _distance(off: Off) -> float:
+def _distance(off: Deviation) -> float:
     return off.distance
 
 
-def _furthest(found: Outputs, wanted: Outputs, declared: Declaration, sample: Sample) -> Off:
-    worst = Off()
+def _furthest(found: Outputs, wanted: Outputs, declared: Declaration, sample: Sample) -> Deviation:
+    worst = Deviation()
     for name in declared.graph_outputs:
         one, other = (np.asarray(side[name], np.float64) for side in (found, wanted))
         if one.shape != other.shape:
-            return Off(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
+            return Deviation(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
         scale = max(float(np.abs(other).max(initial=0.0)), _TINY)
         apart = np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0) / scale
         apart = np.where(np.isfinite(apart), apart, np.inf)  # what is no number is as far as can be
         row = int(apart.argmax())
-        worst = max(worst, Off(float(apart[row]), name, sample.name, row), key=_distance)
+        worst = max(worst, Deviation(float(apart[row]), name, sample.name, row), key=_distance)
     return worst
 
 
@@ -312,7 +314,7 @@ def _alike(before: Any, now: Mapping[str, Any]) -> bool:
     return bool(same and np.isclose(before["largest"], now["largest"], rtol=0, atol=atol))
 
 
-def _remember(version: Path, found: Verified) -> None:
+def _remember(version: Path, found: VariantVerification) -> None:
     """For `spillway models ls`; one that cannot be written is nobody's failure."""
     measured: dict[str, dict[str, Any]] = {}
     for checked in found.variants:

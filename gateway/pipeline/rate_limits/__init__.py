@@ -34,7 +34,7 @@ _ERRORS: dict[str, type[OverLimit]] = {
 }
 
 
-class Limits:
+class RateLimits:
     """Plain numbers on one event loop."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Limits:
         self._holders: dict[str, Holder] = {}
         self._sweep_at = _SWEEP_AT
 
-    def enter(self, request: InferenceRequest) -> Share:
+    def enter(self, request: InferenceRequest) -> QuotaReservation:
         """Raises OverLimit, and has taken nothing then."""
         if not request.quotas:
             return NOTHING
@@ -56,7 +56,7 @@ class Limits:
             raise self._refused(holders, *short)
         for holder in holders:
             holder.take(tokens, now_s)
-        return Share(tuple(holders), tokens, self._clock)
+        return QuotaReservation(tuple(holders), tokens, self._clock)
 
     def check(self, request: InferenceRequest) -> None:
         """Raises OverLimit if `enter` would now; takes nothing, and nobody is told."""
@@ -162,7 +162,7 @@ class Holder:
 
 
 @dataclass(slots=True)
-class Share:
+class QuotaReservation:
     """What one call holds of its quotas. Settled exactly once."""
 
     holders: tuple[Holder, ...]
@@ -222,4 +222,4 @@ def _policy(quota: Quota) -> str:
     return ", ".join(found)
 
 
-NOTHING = Share((), 0.0, lambda: 0.0, settled=True)
+NOTHING = QuotaReservation((), 0.0, lambda: 0.0, settled=True)

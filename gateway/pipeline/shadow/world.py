@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.pipeline.shadow import Figures
+from gateway.pipeline.shadow import LearnedFigures
 from gateway.pipeline.shadow.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
 from gateway.pipeline.shadow.timeline import Timeline
-from gateway.scheduling.calls import Action, Call, Refuse, Release, Scheduling, Spill
-from gateway.scheduling.queue import ServerNow, Surroundings
+from gateway.scheduling.calls import Action, QueuedCall, Refuse, Release, Scheduling, SpillNow
+from gateway.scheduling.queue import QueueConditions, ServerNow
 from gateway.scheduling.queues import Key, NewScheduler
 
 # guard: O4.no-door -> Decided = object; from gateway.endpoints.connectors.egress import CloudDoor
-Decided = Callable[[Release | Spill | Refuse, Call, float, float], None]
+Decided = Callable[[Release | SpillNow | Refuse, QueuedCall, float, float], None]
 """What was decided of a call, when, and when its answer will be there if it is on the premises."""
 
 
@@ -49,7 +49,7 @@ class Elsewhere:
 
 
 @dataclass(slots=True)
-class _Queue:
+class _ShadowQueue:
     scheduling: Scheduling
     servers: dict[str, VirtualServer]
     shared: Sequence[str]
@@ -58,17 +58,19 @@ class _Queue:
     armed_s: float = math.inf  # the timer that runs
 
 
-class World:
-    def __init__(self, figures: Figures, new_scheduler: NewScheduler, decided: Decided) -> None:
+class ShadowWorld:
+    def __init__(
+        self, figures: LearnedFigures, new_scheduler: NewScheduler, decided: Decided
+    ) -> None:
         self._figures = figures
         self._new_scheduler = new_scheduler
         self._decided = decided
         self._changes = figures.changes
         self.elsewhere = Elsewhere()
         self.time = Timeline()
-        self._queues: dict[Key, _Queue] = {}
+        self._queues: dict[Key, _ShadowQueue] = {}
         self._gpus: dict[str, BorrowedGpu] = {}
-        self._on_gpu: dict[str, list[_Queue]] = {}  # by their numbers there
+        self._on_gpu: dict[str, list[_ShadowQueue]] = {}  # by their numbers there
 
     @property
     def outdated(self) -> bool:
@@ -83,20 +85,30 @@ class World:
         return found
 
     def enter(
-        self, key: Key, call: Call, around: Surroundings, capacity: Mapping[str, int], now_s: float
+        self,
+        key: Key,
+        call: QueuedCall,
+        around: QueueConditions,
+        capacity: Mapping[str, int],
+        now_s: float,
     ) -> None:
         queue = self._looked(key, around, capacity, now_s)
         self._happens(queue, partial(queue.scheduling.arrive, call), now_s)
 
     def would(
-        self, key: Key, call: Call, around: Surroundings, capacity: Mapping[str, int], now_s: float
-    ) -> Spill | Refuse | None:
+        self,
+        key: Key,
+        call: QueuedCall,
+        around: QueueConditions,
+        capacity: Mapping[str, int],
+        now_s: float,
+    ) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         queue = self._looked(key, around, capacity, now_s)
         queue.scheduling.cloud_room = self._room(queue, now_s)
         return queue.scheduling.would(call, now_s)
 
-    def withdraw(self, key: Key, call: Call, now_s: float) -> None:
+    def withdraw(self, key: Key, call: QueuedCall, now_s: float) -> None:
         """Of a call that waits or is with a server: nothing more will be decided of it."""
         queue = self._queues.get(key)
         if queue is not None:
@@ -105,8 +117,8 @@ class World:
     # The queues
 
     def _looked(
-        self, key: Key, around: Surroundings, capacity: Mapping[str, int], now_s: float
-    ) -> _Queue:
+        self, key: Key, around: QueueConditions, capacity: Mapping[str, int], now_s: float
+    ) -> _ShadowQueue:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = self._new(key, now_s)
@@ -116,7 +128,7 @@ class World:
         self._look(queue, around.servers, now_s)
         return queue
 
-    def _new(self, key: Key, now_s: float) -> _Queue:
+    def _new(self, key: Key, now_s: float) -> _ShadowQueue:
         _, names = key
         layout = self._figures.layout(key)
         models = {name: Borrowed(self._figures.batches_of(key, name)) for name in names}
@@ -125,7 +137,7 @@ class World:
         for name, instances in layout.instances.items():
             scheduling.grow(name, instances, now_s)
         servers = {n: VirtualServer(model, layout.instances[n]) for n, model in models.items()}
-        queue = _Queue(scheduling, servers, layout.shared)
+        queue = _ShadowQueue(scheduling, servers, layout.shared)
         for name in layout.shared:
             self._on_gpu.setdefault(name, []).append(queue)
         return queue
@@ -137,7 +149,7 @@ class World:
             found = self._gpus[server] = BorrowedGpu(live=live)
         return found
 
-    def _look(self, queue: _Queue, servers: Iterable[ServerNow], now_s: float) -> None:
+    def _look(self, queue: _ShadowQueue, servers: Iterable[ServerNow], now_s: float) -> None:
         scheduling = queue.scheduling
         for server in servers:
             known = queue.known.get(server.name)
@@ -150,7 +162,9 @@ class World:
                 tell = scheduling.server_up if server.up else scheduling.server_down
                 self._happens(queue, partial(tell, server.name), now_s)
 
-    def _happens(self, queue: _Queue, event: Callable[[float], list[Action]], now_s: float) -> None:
+    def _happens(
+        self, queue: _ShadowQueue, event: Callable[[float], list[Action]], now_s: float
+    ) -> None:
         queue.scheduling.cloud_room = self._room(queue, now_s)
         for action in event(now_s):
             if isinstance(action, Release):
@@ -160,10 +174,10 @@ class World:
         self._arm(queue, now_s)
         self._pass_on(queue.shared)
 
-    def _room(self, queue: _Queue, now_s: float) -> float:
+    def _room(self, queue: _ShadowQueue, now_s: float) -> float:
         return sum(self.elsewhere.room(queue.capacity, now_s).values())
 
-    def _send(self, queue: _Queue, batch: Release, now_s: float) -> None:
+    def _send(self, queue: _ShadowQueue, batch: Release, now_s: float) -> None:
         server = queue.servers[batch.server]
         end_s = server.ends_s(sum(call.work for call in batch.calls), now_s)
         self.time.at(end_s, partial(self._answered, queue, batch))
@@ -172,24 +186,24 @@ class World:
             if call.deadline_s < end_s:
                 self.time.at(call.deadline_s, partial(self._expires, queue, call))
 
-    def _expires(self, queue: _Queue, call: Call, now_s: float) -> None:
+    def _expires(self, queue: _ShadowQueue, call: QueuedCall, now_s: float) -> None:
         """With a server, which goes on with its batch."""
         self._happens(queue, partial(queue.scheduling.failed, call.id), now_s)
 
-    def _answered(self, queue: _Queue, batch: Release, now_s: float) -> None:
+    def _answered(self, queue: _ShadowQueue, batch: Release, now_s: float) -> None:
         def ended(at_s: float) -> list[Action]:
             completed = queue.scheduling.completed
             return [action for call in batch.calls for action in completed(call.id, at_s)]
 
         self._happens(queue, ended, now_s)
 
-    def _arm(self, queue: _Queue, now_s: float) -> None:
+    def _arm(self, queue: _ShadowQueue, now_s: float) -> None:
         wake_s = max(queue.scheduling.wake_s, now_s)
         if wake_s < queue.armed_s:  # a later one is set when this has gone off
             queue.armed_s = wake_s
             self.time.at(wake_s, partial(self._wake, queue, wake_s))
 
-    def _wake(self, queue: _Queue, meant_s: float, now_s: float) -> None:
+    def _wake(self, queue: _ShadowQueue, meant_s: float, now_s: float) -> None:
         if meant_s != queue.armed_s:
             return
         queue.armed_s = math.inf

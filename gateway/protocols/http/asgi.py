@@ -11,13 +11,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Scope
 
-from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.http.exchange import HttpExchange
 
 EXCHANGE = "spillway.exchange"
 """A key of the scope."""
 
 
-async def serve(app: ASGIApp, exchange: Exchange) -> None:
+async def serve(app: ASGIApp, exchange: HttpExchange) -> None:
     """Answer by `app`, which sends its answer whole."""
     started: dict[str, Any] = {}
     body: list[bytes] = []
@@ -37,7 +37,7 @@ async def serve(app: ASGIApp, exchange: Exchange) -> None:
     await app(scope_of(exchange), receive, send)
 
 
-def scope_of(exchange: Exchange) -> Scope:
+def scope_of(exchange: HttpExchange) -> Scope:
     head = exchange.head
     return {
         "type": "http",

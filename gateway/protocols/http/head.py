@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from gateway.core.errors import MalformedBody, MethodNotAllowed, RouteNotFound
+from gateway.core.errors import MalformedBody, MethodNotAllowed, UnknownRoute
 
 MAX_HEAD_BYTES = 32 * 1024
 MAX_HEADERS = 100
@@ -48,7 +48,7 @@ _NAMED = re.compile(rb"/v(?:1|2|2/repository)/models/([^/]+)")
 _SLASH_OF_A_NAME = "\x1f"  # no path that passes `check` has this character
 
 
-class Head:
+class HttpHead:
     """What came before the body. Names of headers are in lower case."""
 
     __slots__ = (
@@ -107,7 +107,7 @@ def name_in(segments: str) -> str:
     return segments.replace(_SLASH_OF_A_NAME, "/")
 
 
-def check(head: Head) -> None:
+def check(head: HttpHead) -> None:
     """Raises RequestRejected; the message never repeats what it refuses."""
     fields = head.fields
     if head.method not in _METHODS:
@@ -131,13 +131,13 @@ def check(head: Head) -> None:
 _BAD = "malformed_head"
 
 
-def _check_path(head: Head) -> None:
+def _check_path(head: HttpHead) -> None:
     if len(head.raw_path) > MAX_PATH_BYTES:
-        raise RouteNotFound(f"the path has more than {MAX_PATH_BYTES} bytes")
+        raise UnknownRoute(f"the path has more than {MAX_PATH_BYTES} bytes")
     if not _PATH.fullmatch(head.raw_path) or _ODD.search(head.path):
-        raise RouteNotFound("the path has dot segments, empty segments or odd characters")
+        raise UnknownRoute("the path has dot segments, empty segments or odd characters")
     if _SLASH.search(head.raw_path) and not _in_a_name(head.raw_path):
-        raise RouteNotFound("the path has an escaped slash where no name of a model stands")
+        raise UnknownRoute("the path has an escaped slash where no name of a model stands")
 
 
 def _in_a_name(path: bytes) -> bool:

@@ -15,7 +15,7 @@ import asyncio
 from typing import Any, Final, cast
 
 from gateway.core import ambient
-from gateway.protocols.http2 import BadStream, Broken, Code, frames
+from gateway.protocols.http2 import BadStream, Code, Http2Error, frames
 from gateway.protocols.http2.bounds import (
     BLOCK_BYTES,
     BLOCK_FRAMES,
@@ -36,7 +36,7 @@ from gateway.protocols.http2.sender import (
     FrameSender,
     Stream,
 )
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.pieces import PieceBuffer
 
 _UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more answers
 _LINGER_S: Final = 1.0
@@ -57,14 +57,14 @@ class Http2Connection(FrameSender):
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.loop_clock(self._loop)
-        self._pieces = Pieces()  # of a frame that is not whole
+        self._pieces = PieceBuffer()  # of a frame that is not whole
         self._wanted_bytes = 0  # before it is worth another look
         self._only: int | None = frames.SETTINGS  # the one kind of frame that may come now
         self._streams: dict[int, Any] = {}
         self._room = CONNECTION_WINDOW  # that all streams of the peer have, when it has been told
         self._received = 0  # of it, since the peer was told of more
         self._rests = False  # reading: what has come is taken when others have had their turn
-        self._block = Pieces()  # of a header block that is not whole
+        self._block = PieceBuffer()  # of a header block that is not whole
         self._block_of = self._block_flags = self._block_frames = 0
         self._greeted = False  # the peer's first SETTINGS have come
         self._controls_since_s = 0.0
@@ -120,7 +120,7 @@ class Http2Connection(FrameSender):
     def _take_frames(self, data: bytes) -> None:
         try:
             self._cut(data)
-        except Broken as exc:
+        except Http2Error as exc:
             self.give_up(exc.code, exc.why)
 
     def _rest(self) -> None:
@@ -245,9 +245,9 @@ class Http2Connection(FrameSender):
             return False
         if not self._greeted:
             if kind != frames.SETTINGS:
-                raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
+                raise Http2Error(Code.PROTOCOL_ERROR, "no SETTINGS come first")
         elif kind != frames.CONTINUATION or stream != self._block_of:
-            raise Broken(Code.PROTOCOL_ERROR, "a header block is broken off")
+            raise Http2Error(Code.PROTOCOL_ERROR, "a header block is broken off")
         return True
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
@@ -261,19 +261,19 @@ class Http2Connection(FrameSender):
             if kind == frames.RST_STREAM:
                 self._take_reset(stream, payload)
             elif kind == frames.PUSH_PROMISE:
-                raise Broken(Code.PROTOCOL_ERROR, "a push, which nobody allowed")
+                raise Http2Error(Code.PROTOCOL_ERROR, "a push, which nobody allowed")
             elif kind == frames.PRIORITY:
                 if not stream or len(payload) != 5:
-                    raise Broken(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form")
+                    raise Http2Error(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form")
             elif kind in (frames.SETTINGS, frames.PING, frames.GOAWAY):
                 if stream:
-                    raise Broken(Code.PROTOCOL_ERROR, "a frame of the connection on a stream")
+                    raise Http2Error(Code.PROTOCOL_ERROR, "a frame of the connection on a stream")
                 if kind == frames.SETTINGS:
                     self._take_settings(flags, payload)
                 elif kind == frames.PING:
                     self._take_ping(flags, payload)
                 elif len(payload) < 8:
-                    raise Broken(Code.FRAME_SIZE_ERROR, "a GOAWAY of another form")
+                    raise Http2Error(Code.FRAME_SIZE_ERROR, "a GOAWAY of another form")
                 else:
                     last = frames.number(payload) & frames.MOST_WINDOW
                     self._on_goaway(last, frames.number(payload, 4))
@@ -327,12 +327,12 @@ class Http2Connection(FrameSender):
 
     def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
         if not stream:
-            raise Broken(Code.PROTOCOL_ERROR, "header fields of no stream")
+            raise Http2Error(Code.PROTOCOL_ERROR, "header fields of no stream")
         if flags & frames.PADDED:
             payload = frames.unpadded(flags, payload)
         if flags & frames.PRIORITISED:
             if len(payload) < 5:
-                raise Broken(Code.FRAME_SIZE_ERROR, "HEADERS that end within their priority")
+                raise Http2Error(Code.FRAME_SIZE_ERROR, "HEADERS that end within their priority")
             payload = payload[5:]
         if flags & frames.END_HEADERS:
             self._head(stream, payload, flags)
@@ -343,7 +343,7 @@ class Http2Connection(FrameSender):
 
     def _take_continuation(self, flags: int, payload: bytes) -> None:
         if not self._block_of:
-            raise Broken(Code.PROTOCOL_ERROR, "a CONTINUATION of nothing")
+            raise Http2Error(Code.PROTOCOL_ERROR, "a CONTINUATION of nothing")
         self._hold(payload)
         if flags & frames.END_HEADERS:
             block, stream = self._block.take(), self._block_of
@@ -356,7 +356,7 @@ class Http2Connection(FrameSender):
         self._block_frames += 1
         # guard: A8.header-continuation
         if self._block.size > BLOCK_BYTES or self._block_frames > BLOCK_FRAMES:
-            raise Broken(Code.ENHANCE_YOUR_CALM, "a header block that is too long")
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "a header block that is too long")
 
     def _head(self, stream: int, block: bytes, flags: int) -> None:
         try:
@@ -374,7 +374,7 @@ class Http2Connection(FrameSender):
 
     def _take_reset(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
-            raise Broken(Code.FRAME_SIZE_ERROR, "a RST_STREAM of another form")
+            raise Http2Error(Code.FRAME_SIZE_ERROR, "a RST_STREAM of another form")
         found = self._streams.get(stream)
         if found is None:
             self._check_closed(stream)
@@ -383,16 +383,16 @@ class Http2Connection(FrameSender):
 
     def _take_ping(self, flags: int, payload: bytes) -> None:
         if len(payload) != 8:
-            raise Broken(Code.FRAME_SIZE_ERROR, "a PING of another form")
+            raise Http2Error(Code.FRAME_SIZE_ERROR, "a PING of another form")
         if not flags & frames.ACK:
             self._answer(frames.frame(frames.PING, frames.ACK, 0, payload))
 
     def _take_settings(self, flags: int, payload: bytes) -> None:
         if flags & frames.ACK:
             if payload:
-                raise Broken(Code.FRAME_SIZE_ERROR, "an ACK of SETTINGS that says more")
+                raise Http2Error(Code.FRAME_SIZE_ERROR, "an ACK of SETTINGS that says more")
             if not self._greeted:
-                raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
+                raise Http2Error(Code.PROTOCOL_ERROR, "no SETTINGS come first")
             return
         for name, value in frames.read_settings(payload).items():
             self._set(name, value)
@@ -409,7 +409,7 @@ class Http2Connection(FrameSender):
                 self._encoder = Encoder(value)
         elif name == frames.INITIAL_WINDOW_SIZE:
             if value > frames.MOST_WINDOW:
-                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is too large")
+                raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is too large")
             more, self._peer_window = value - self._peer_window, value
             if more:
                 # guard: A8.settings-windows
@@ -418,14 +418,14 @@ class Http2Connection(FrameSender):
                     self._widen(stream, more)
         elif name == frames.MAX_FRAME_SIZE:
             if not frames.USUAL_FRAME_BYTES <= value < 1 << 24:
-                raise Broken(Code.PROTOCOL_ERROR, "a frame size that is none")
+                raise Http2Error(Code.PROTOCOL_ERROR, "a frame size that is none")
             self._peer_frame_bytes = value
         elif name == frames.ENABLE_PUSH and value > 1:
-            raise Broken(Code.PROTOCOL_ERROR, "a setting that is neither 0 nor 1")
+            raise Http2Error(Code.PROTOCOL_ERROR, "a setting that is neither 0 nor 1")
 
     def _take_window(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
-            raise Broken(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
+            raise Http2Error(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
         self._controls = controls = self._controls + 1
         if controls > CONTROLS_PER_S:
             self._count_anew()
@@ -433,7 +433,7 @@ class Http2Connection(FrameSender):
         if not stream:
             self._window += more
             if not more or self._window > frames.MOST_WINDOW:
-                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
+                raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is none")
         elif (found := self._streams.get(stream)) is None:
             if not self._was_open(stream):
                 raise _never_opened()
@@ -460,18 +460,18 @@ class Http2Connection(FrameSender):
         """So many are a flood unless they took a second: the clock is asked once for all."""
         now_s = self._now_s()
         if now_s - self._controls_since_s < 1:  # guard: A8.control-flood
-            raise Broken(Code.ENHANCE_YOUR_CALM, "too many frames that carry no call")
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "too many frames that carry no call")
         self._controls, self._controls_since_s = 0, now_s
 
     def _answer(self, data: bytes) -> None:
         if self._transport.get_write_buffer_size() > _UNREAD_BYTES:
-            raise Broken(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
         self._transport.write(data)
 
 
-def _never_opened() -> Broken:
-    return Broken(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")
+def _never_opened() -> Http2Error:
+    return Http2Error(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")
 
 
-def _no_room() -> Broken:
-    return Broken(Code.FLOW_CONTROL_ERROR, "more data than there is room for")
+def _no_room() -> Http2Error:
+    return Http2Error(Code.FLOW_CONTROL_ERROR, "more data than there is room for")

@@ -18,10 +18,16 @@ from gateway.core.errors import GatewayError
 from gateway.core.held_bytes import NOBODY, HeldBytes
 from gateway.protocols.http2 import frames
 from gateway.protocols.http2.hpack import Field, literal
-from gateway.protocols.http2.message import PREFIX_BYTES, Status, number_of, told_of, too_large
-from gateway.protocols.http2.request import RequestHead
+from gateway.protocols.http2.message import (
+    PREFIX_BYTES,
+    GrpcStatusError,
+    number_of,
+    told_of,
+    too_large,
+)
+from gateway.protocols.http2.request import Http2RequestHead
 from gateway.protocols.http2.sender import Fields, Stream
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.pieces import PieceBuffer
 
 ANSWER: Final[tuple[Field, ...]] = (
     (b":status", b"200"),
@@ -31,7 +37,7 @@ ANSWER: Final[tuple[Field, ...]] = (
 OK: Final[tuple[Field, ...]] = ((b"grpc-status", b"0"),)
 _MESSAGES_AT_ONCE: Final = 16  # that are there already, before others get a turn
 
-App = Callable[["Exchange"], Coroutine[Any, Any, None]]
+App = Callable[["Http2Exchange"], Coroutine[Any, Any, None]]
 """It ends each exchange, whatever happens to itself."""
 
 
@@ -48,7 +54,7 @@ class Serving:
     max_bytes: int
 
 
-class Host(Protocol):
+class Http2ServerPort(Protocol):
     """The server, as far as its connections know it."""
 
     stopping: bool
@@ -58,42 +64,46 @@ class Host(Protocol):
 
     def opened(self, connection: Any) -> None: ...
     def closed(self, connection: Any) -> None: ...
-    def serving(self, exchange: Exchange) -> Serving:
+    def serving(self, exchange: Http2Exchange) -> Serving:
         """By its head alone."""
         ...
 
-    def arrives_s(self, head: RequestHead) -> float:
+    def arrives_s(self, head: Http2RequestHead) -> float:
         """What a message may take to come, in seconds from its beginning."""
         ...
 
-    def refusal(self, exchange: Exchange, error: GatewayError) -> Fields:
+    def refusal(self, exchange: Http2Exchange, error: GatewayError) -> Fields:
         """The trailers of a call that has failed so."""
         ...
 
 
-class Connection(Protocol):
+class Http2ConnectionPort(Protocol):
     """What its exchanges ask of it."""
 
-    host: Host
+    host: Http2ServerPort
     loop: asyncio.AbstractEventLoop
-    running: set[Exchange]
+    running: set[Http2Exchange]
     peer_names: Mapping[str, tuple[bytes, ...]]
 
     def head_of(
-        self, exchange: Exchange, fields: tuple[Field, ...], own: bytes = b"", ends: bool = False
+        self,
+        exchange: Http2Exchange,
+        fields: tuple[Field, ...],
+        own: bytes = b"",
+        ends: bool = False,
     ) -> bytes: ...
-    def answer(self, exchange: Exchange, message: bytes, tail: Fields) -> None: ...
-    def send(self, exchange: Exchange, before: bytes, data: bytes) -> None: ...
-    def send_tail(self, exchange: Exchange, tail: Fields) -> None: ...
+    def answer(self, exchange: Http2Exchange, message: bytes, tail: Fields) -> None: ...
+    def send(self, exchange: Http2Exchange, before: bytes, data: bytes) -> None: ...
+    def send_tail(self, exchange: Http2Exchange, tail: Fields) -> None: ...
     def write(self, data: bytes) -> None: ...
-    def answered(self, exchange: Exchange) -> None: ...
-    def taken(self, exchange: Exchange, size: int) -> None: ...
-    def make_room(self, exchange: Exchange) -> None: ...
-    def served(self, exchange: Exchange) -> None: ...
-    def give_up_on(self, exchange: Exchange) -> None: ...
+    def answered(self, exchange: Http2Exchange) -> None: ...
+    def taken(self, exchange: Http2Exchange, size: int) -> None: ...
+    def make_room(self, exchange: Http2Exchange) -> None: ...
+    def served(self, exchange: Http2Exchange) -> None: ...
+    def give_up_on(self, exchange: Http2Exchange) -> None: ...
 
 
-class Exchange(Stream):
+class Http2Exchange(Stream):
     """`message` is there once a task for one message begins; else `next` gives them in turn."""
 
     complete = False  # no more of the request comes
@@ -101,7 +111,7 @@ class Exchange(Stream):
     left = False  # the caller has gone
     answering = False  # its head has been sent
     message = b""  # with its prefix
-    large: Pieces | None = None  # in the place of it: joining them takes a while
+    large: PieceBuffer | None = None  # in the place of it: joining them takes a while
     task: asyncio.Task[None] | None = None
     begun = False  # its task has, and ends by telling its connection
     error: GatewayError | None = None  # why it is refused
@@ -112,11 +122,13 @@ class Exchange(Stream):
     _room_free: asyncio.Future[None] | None = None
     _given = 0  # messages that were there already, in a row
 
-    def __init__(self, connection: Connection, head: RequestHead, at_s: float) -> None:
+    def __init__(
+        self, connection: Http2ConnectionPort, head: Http2RequestHead, at_s: float
+    ) -> None:
         self.connection, self.head = connection, head
         self.at_s = at_s  # when its head had come, in seconds of the loop
         self.length_left = head.length  # of the body, where the head says how long it is
-        self.pieces = Pieces()
+        self.pieces = PieceBuffer()
         self.serving: Serving
 
     # What serves it asks
@@ -127,7 +139,7 @@ class Exchange(Stream):
         while (found := self._cut()) is None:
             if self.complete:
                 if self.pieces.size:
-                    raise Status("INTERNAL", "the request ends within a message")
+                    raise GrpcStatusError("INTERNAL", "the request ends within a message")
                 return None
             if self.pieces.size and self.part_since_s is None:  # guard: A8.stream-message-time
                 self.part_since_s = ambient.loop_s()
@@ -266,7 +278,7 @@ class Exchange(Stream):
             return None
         length = frames.number(pieces.first(PREFIX_BYTES), 1)
         if length > self.serving.max_bytes:
-            raise Status("RESOURCE_EXHAUSTED", too_large(length, self.serving.max_bytes))
+            raise GrpcStatusError("RESOURCE_EXHAUSTED", too_large(length, self.serving.max_bytes))
         size = PREFIX_BYTES + length
         if pieces.size < size:
             return None

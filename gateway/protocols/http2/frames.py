@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2 import Code, Http2Error
 
 DATA: Final = 0x0
 HEADERS: Final = 0x1
@@ -67,7 +67,7 @@ def read_settings(payload: bytes) -> dict[int, int]:
     table's size the least, at which the peer may have thrown entries out (RFC 7541, section 4.2).
     Raises Broken."""
     if len(payload) % _SETTING.size:
-        raise Broken(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
+        raise Http2Error(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
     pairs = list(_SETTING.iter_unpack(payload))
     values = dict(pairs)  # guard: A8.last-setting -> values = dict(reversed(pairs))
     if HEADER_TABLE_SIZE in values:  # guard: A8.table-minimum
@@ -97,5 +97,5 @@ def unpadded(flags: int, payload: bytes) -> bytes:
     if not flags & PADDED:
         return payload
     if not payload or payload[0] >= len(payload):
-        raise Broken(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
+        raise Http2Error(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
     return payload[1 : len(payload) - payload[0]]

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2 import Code, Http2Error
 from gateway.protocols.http2.hpack_tables import STATIC, huffman_decoded
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Decoder(Generic[T]):
         try:
             fields = self._fields(block)
         except IndexError:
-            raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short") from None
+            raise Http2Error(Code.COMPRESSION_ERROR, "a header block is cut short") from None
         if self._changed:
             self.known.clear()  # guard: A8.block-cache
             self._known_bytes = 0
@@ -94,7 +94,7 @@ class Decoder(Generic[T]):
                 size, at = _integer(block, at, 0x1F)
                 resizes += 1
                 if fields or size > TABLE_BYTES or resizes > _MOST_RESIZES:
-                    raise Broken(Code.COMPRESSION_ERROR, "a table size that was not offered")
+                    raise Http2Error(Code.COMPRESSION_ERROR, "a table size that was not offered")
                 self._resize(size)
                 continue
             else:
@@ -103,7 +103,7 @@ class Decoder(Generic[T]):
             if left >= 0:  # else the rest is read for the table's sake alone
                 fields.append(field)
             elif left < least:  # guard: A8.field-list-size
-                raise Broken(Code.ENHANCE_YOUR_CALM, "header fields without end")
+                raise Http2Error(Code.ENHANCE_YOUR_CALM, "header fields without end")
         return fields if self._left >= 0 else None  # guard: A8.field-size -> return fields
 
     def _literal(self, block: bytes, at: int, mask: int, table_bytes: int) -> tuple[Field, int]:
@@ -121,7 +121,7 @@ class Decoder(Generic[T]):
         if 0 < index <= _STATIC_FIELDS:
             return STATIC[index - 1]
         if not 0 < index - _STATIC_FIELDS <= len(self._table):
-            raise Broken(Code.COMPRESSION_ERROR, "a header field that is in no table")
+            raise Http2Error(Code.COMPRESSION_ERROR, "a header field that is in no table")
         return self._table[index - _STATIC_FIELDS - 1]
 
     def _add(self, field: Field) -> None:
@@ -220,7 +220,7 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
         number += (octet & 0x7F) << shift
         if octet < 0x80:
             return number, at
-    raise Broken(Code.COMPRESSION_ERROR, "a header block has an integer without an end")
+    raise Http2Error(Code.COMPRESSION_ERROR, "a header block has an integer without an end")
 
 
 def _string(block: bytes, at: int, most_bytes: int) -> tuple[bytes, int]:
@@ -229,7 +229,7 @@ def _string(block: bytes, at: int, most_bytes: int) -> tuple[bytes, int]:
     size, at = _integer(block, at, 0x7F)
     end = at + size
     if end > len(block):
-        raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short")
+        raise Http2Error(Code.COMPRESSION_ERROR, "a header block is cut short")
     text = block[at:end]
     if coded and size * 8 // _LONGEST_CODE <= most_bytes:
         text = huffman_decoded(text)

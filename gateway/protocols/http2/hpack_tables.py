@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2 import Code, Http2Error
 
 STATIC: tuple[tuple[bytes, bytes], ...] = (
     (b":authority", b""),
@@ -108,7 +108,7 @@ def huffman_decoded(coded: bytes) -> bytes:
         if state < 0:
             break
     if state not in ends:
-        raise Broken(Code.COMPRESSION_ERROR, "a string that is not of the Huffman code")
+        raise Http2Error(Code.COMPRESSION_ERROR, "a string that is not of the Huffman code")
     return bytes(found)
 
 

@@ -20,7 +20,7 @@ STATUSES: Final = (
 _PLAIN: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
-class Status(Exception):
+class GrpcStatusError(Exception):
     """How a call ended that was not answered: a code of gRPC, and words."""
 
     def __init__(self, code: str, details: str) -> None:
@@ -28,21 +28,21 @@ class Status(Exception):
         self.code = code
         self.details = details
 
-    def __copy__(self) -> Status:
+    def __copy__(self) -> GrpcStatusError:
         """The same without a traceback, for several to raise."""
         made = type(self).__new__(type(self), self.details)
-        Status.__init__(made, self.code, self.details)
+        GrpcStatusError.__init__(made, self.code, self.details)
         return made
 
 
-class NoConnection(Status):
+class NoConnection(GrpcStatusError):
     """None could be made: nothing was sent."""
 
     def __init__(self, details: str) -> None:
         super().__init__("UNAVAILABLE", details)
 
 
-class NoRoom(Status):
+class NoRoom(GrpcStatusError):
     """Too many bytes of answers are held here."""
 
     def __init__(self, details: str) -> None:

@@ -27,7 +27,7 @@ _PATH: Final = re.compile(rb"/[\x21-\x7e]*")
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
 
 
-class RequestHead:
+class Http2RequestHead:
     """`malformed` says why it is no request (RFC 9113, section 8.1.1), `http_status` is of one
     that is not gRPC's, `refused` the words for one whose gRPC cannot be read; `usual` is one of
     which there is nothing of that to say. `length` is its `content-length`, and `trailers` says

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
-from gateway.protocols.http2 import Broken, Code, frames
+from gateway.protocols.http2 import Code, Http2Error, frames
 from gateway.protocols.http2.hpack import TABLE_BYTES, Encoder, Field
 from gateway.protocols.http2.message import PREFIX_BYTES, framed, prefix
 
@@ -64,7 +64,7 @@ class FrameSender(asyncio.Protocol):
         before = stream.window
         stream.window += more
         if stream.window > frames.MOST_WINDOW:
-            raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
+            raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is none")
         if stream.unsent is not None and before <= 0 < stream.window:
             self._unsent.append(stream)
 

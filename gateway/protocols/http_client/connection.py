@@ -14,7 +14,7 @@ import httptools
 from gateway.core import ambient
 from gateway.core.errors import AnswersFull, GatewayError, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.protocols.http_client.plain import Reader
+from gateway.protocols.http_client.plain import PlainAnswerReader
 
 MAX_HEAD_BYTES = 64 * 1024
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
@@ -29,7 +29,7 @@ Usual = Callable[[bytes], bool]
 """Whether a read is one chunk with one event of a kind that is known."""
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection broke. `silent`: before any byte of the answer came."""
 
     def __init__(self, why: str, *, silent: bool) -> None:
@@ -38,7 +38,7 @@ class Lost(Exception):
         self.silent = silent
 
 
-class Connection(asyncio.Protocol):
+class HttpClientConnection(asyncio.Protocol):
     """`send`, and wait for what that gives: then it has `answered`, or `broken` says why not. Of a
     whole answer `body` has come then; of a stream the head has, and `taken` gives what follows,
     nothing at the end."""
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
         self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
-        self._plain = Reader()
+        self._plain = PlainAnswerReader()
         self._failure: GatewayError | None = None
         self._held: AnswerShare | None = None  # what the call holds of answers, counted
         self._lost = self._paused = False
@@ -173,12 +173,12 @@ class Connection(asyncio.Protocol):
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    def broken(self) -> GatewayError | Lost:
+    def broken(self) -> GatewayError | ConnectionLost:
         """Why nothing comes."""
         if self._failure is not None:
             # guard: A10.broken-connection copy(self._failure) -> self._failure
             return copy(self._failure)  # who raises it has this connection
-        return Lost("the connection to the endpoint broke", silent=not self._arrived)
+        return ConnectionLost("the connection to the endpoint broke", silent=not self._arrived)
 
     @property
     def has_more(self) -> bool:

@@ -19,7 +19,7 @@ _OF_CONNECTIONS = frozenset((b"connection", b"proxy-connection"))
 _MAX_HEAD_BYTES = 16 * 1024
 
 
-class Reader:
+class PlainAnswerReader:
     """Of one connection, where answers may begin like the one before but for their length."""
 
     __slots__ = ("_before", "_behind", "headers")

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from gateway.core.types import Parameter, RequestedOutput, Tensor, TensorCall
 from gateway.protocols.oip import rest
 from gateway.protocols.oip.datatypes import DATATYPES, is_identifier
-from gateway.protocols.strictjson import BOUNDS, Bounds
+from gateway.protocols.strictjson import BOUNDS, JsonBounds
 
 _MOST, _LONGEST = 256, 1024  # heads, and bytes of each
 
 
-class _Head:
+class _BinaryHead:
     __slots__ = ("body_bytes", "inputs", "outputs", "parameters")
 
     def __init__(self, call: TensorCall, head_bytes: int) -> None:
@@ -42,7 +42,7 @@ class _Head:
 
 class KnownHeads:
     def __init__(self) -> None:
-        self._known: dict[bytes, _Head] = {}
+        self._known: dict[bytes, _BinaryHead] = {}
 
     def decode(
         self,
@@ -50,7 +50,7 @@ class KnownHeads:
         header_length: int | None,
         max_depth: int,
         version: str,
-        bounds: Bounds = BOUNDS,
+        bounds: JsonBounds = BOUNDS,
     ) -> TensorCall:
         """What `rest.decode_request` says."""
         if header_length is None or not 0 < header_length <= _LONGEST:
@@ -61,7 +61,7 @@ class KnownHeads:
             return known.read(body, version)
         call = rest.decode_request(body, header_length, max_depth, version, bounds)
         if known is None and _may_be_kept(call):
-            head = _Head(call, header_length)
+            head = _BinaryHead(call, header_length)
             if head.body_bytes == len(body):  # or the elements of some stand in the JSON
                 if len(self._known) >= _MOST:
                     self._known.clear()

@@ -22,7 +22,7 @@ from gateway.protocols.oip.datatypes import (
     label,
     of_tensor,
 )
-from gateway.protocols.strictjson import BOUNDS, Bounds
+from gateway.protocols.strictjson import BOUNDS, JsonBounds
 
 _REQUEST_KEYS = frozenset({"id", "inputs", "outputs", "parameters", "model_name", "model_version"})
 _INPUT_KEYS = frozenset({"name", "datatype", "shape", "data", "parameters"})
@@ -39,7 +39,7 @@ def decode_request(
     header_length: int | None = None,
     max_depth: int = 64,
     version: str = "",
-    bounds: Bounds = BOUNDS,
+    bounds: JsonBounds = BOUNDS,
 ) -> TensorCall:
     """`header_length` is the value of `inference-header-content-length`; None when the body is
     JSON alone. The path has the `version`. Raises MalformedBody (400) or NotOffered (400)."""

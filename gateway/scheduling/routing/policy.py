@@ -21,12 +21,12 @@ from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
     Decision,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Zone,
 )
 from gateway.scheduling.routing.filters import FILTERS, Filter, keeps_restricted_onprem
-from gateway.scheduling.routing.needs import Need, lacking
+from gateway.scheduling.routing.needs import CapabilityNeed, lacking
 from gateway.scheduling.routing.scorers import expected_cost_usd, late_probability
 
 _LIKELY = 0.5
@@ -51,7 +51,7 @@ class Policy:
         return self.filters is FILTERS and self.margin >= 1.0
 
     def decide(
-        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
+        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointSnapshot]
     ) -> Decision:
         """Raises OnpremUnavailable, NoEligibleEndpoint, Saturated, DeadlineUnmeetable or
         DeadlineExceeded when the call has nowhere to go."""
@@ -83,12 +83,12 @@ class Policy:
         )
 
     def _filter(
-        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
-    ) -> tuple[list[EndpointState], list[EndpointState], tuple[tuple[str, str], ...]]:
+        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointSnapshot]
+    ) -> tuple[list[EndpointSnapshot], list[EndpointSnapshot], tuple[tuple[str, str], ...]]:
         """Those on the premises and those in the cloud that may serve the call, and why no others
         may."""
-        onprem: list[EndpointState] = []
-        cloud: list[EndpointState] = []
+        onprem: list[EndpointSnapshot] = []
+        cloud: list[EndpointSnapshot] = []
         vetoes: list[tuple[str, str]] = []
         slow = 0
         for state in states:
@@ -115,15 +115,15 @@ class Policy:
             cloud = [state for state in cloud if not state.slow]
         return onprem, cloud, tuple(vetoes)
 
-    def _cost(self, request: InferenceRequest, state: EndpointState) -> tuple[float, float]:
+    def _cost(self, request: InferenceRequest, state: EndpointSnapshot) -> tuple[float, float]:
         usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
         return usd, state.predicted_s
 
     def _reason(
         self,
         found: Classification,
-        onprem: Sequence[EndpointState],
-        cloud: Sequence[EndpointState],
+        onprem: Sequence[EndpointSnapshot],
+        cloud: Sequence[EndpointSnapshot],
         critical: bool,
         vetoes: tuple[tuple[str, str], ...],
     ) -> str:
@@ -142,7 +142,7 @@ class Policy:
         request: InferenceRequest,
         found: Classification,
         vetoes: tuple[tuple[str, str], ...],
-        states: Sequence[EndpointState],
+        states: Sequence[EndpointSnapshot],
     ) -> GatewayError:
         """In a frame of its own: one that raises what a local names is held by it in turn."""
         refused = self._nowhere(request, found, vetoes, states)
@@ -154,7 +154,7 @@ class Policy:
         request: InferenceRequest,
         found: Classification,
         vetoes: tuple[tuple[str, str], ...],
-        states: Sequence[EndpointState],
+        states: Sequence[EndpointSnapshot],
     ) -> GatewayError:
         if all(why in _LASTING for _, why in vetoes):
             for state in states:
@@ -186,11 +186,11 @@ class Policy:
         )
 
 
-def _predicted_s(state: EndpointState) -> float:
+def _predicted_s(state: EndpointSnapshot) -> float:
     return state.predicted_s
 
 
-def _incapable(need: Need) -> Incapable:
+def _incapable(need: CapabilityNeed) -> Incapable:
     refused = Incapable(
         f"{need.field}: no endpoint that this call may go to offers {need.capability}; leave it out"
     )

@@ -24,7 +24,7 @@ _LEAST, _MOST = 0.05, 50.0
 
 
 @value
-class Size:
+class CallSize:
     """Of a call, before anybody has done it."""
 
     work: float  # in average calls
@@ -39,13 +39,13 @@ class WorkMeter:
         self._mean = 0.0
         self._counted: ref[DocumentCall] | None = None  # a call is asked about more than once
         self._tokens = 0.0  # of that one
-        self._size: Size | None = None  # of that one, by the mean as it is
+        self._size: CallSize | None = None  # of that one, by the mean as it is
 
-    def size(self, request: InferenceRequest) -> Size:
+    def size(self, request: InferenceRequest) -> CallSize:
         known = self._size
         if known is not None and self._counted is not None and self._counted() is request.payload:
             return known
-        size = Size(self.of(request), self.rows(request))
+        size = CallSize(self.of(request), self.rows(request))
         if isinstance(request.payload, DocumentCall):
             self._size = size
         return size

@@ -12,17 +12,17 @@ from starlette.routing import Route
 
 from gateway.accounting.audit.actions import Actions
 from gateway.accounting.live.explanation import explanation
-from gateway.accounting.live.feed import Events, Feed, TooManyLook
+from gateway.accounting.live.feed import Events, Feed, TooManyViewers
 from gateway.accounting.live.shares import parsed_id
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
 from gateway.accounting.spill import SpillStop
 from gateway.config import LimitSettings
-from gateway.core.errors import RequestRejected, RouteNotFound, Saturated
+from gateway.core.errors import RequestRejected, Saturated, UnknownRoute
 from gateway.protocols import strictjson
 from gateway.server.console.operators import Operator, Operators
 from gateway.server.console.page import HEADERS, File
-from gateway.server.console.picture import Sight
+from gateway.server.console.picture import ConsoleSources
 from gateway.server.http import ClosingResponse, Front, exchange_of, read_body
 from gateway.server.ops import error_response
 
@@ -35,7 +35,7 @@ _CLOSING = ("drain", "spill_stop")
 class ConsoleFront:
     def __init__(
         self,
-        sight: Sight,
+        sight: ConsoleSources,
         feed: Feed,
         operators: Operators,
         limits: LimitSettings,
@@ -76,7 +76,7 @@ class ConsoleFront:
     def _served(self, name: str) -> Response:
         found = self._files.get(name)
         if found is None:
-            raise RouteNotFound("Not Found: this gateway has no such route")
+            raise UnknownRoute("Not Found: this gateway has no such route")
         return Response(found.content, 200, HEADERS, found.media_type)
 
     # For those who may look
@@ -93,7 +93,7 @@ class ConsoleFront:
         try:
             await self._feed.refresh()
             looker = self._feed.join(request.headers.get("last-event-id", ""))
-        except TooManyLook:
+        except TooManyViewers:
             raise Saturated("too many look at once", retry_after_s=5.0) from None
         headers = {**HEADERS, "content-type": "text/event-stream; charset=utf-8"}
         told, peer = dict(request.headers), _peer(request)
@@ -105,7 +105,7 @@ class ConsoleFront:
         found = parsed_id(request.path_params["decision"], self._sight.worker)
         explained = None if found is None else await self._explained(*found)
         if explained is None:
-            raise RouteNotFound(
+            raise UnknownRoute(
                 "this decision is not kept any more (console.tail); it is in the audit"
             )
         return _json(explained)

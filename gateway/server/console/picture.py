@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from gateway.accounting.live.decisions import Decisions, Figures
+from gateway.accounting.live.decisions import CallFigures, Decisions
 from gateway.accounting.live.shares import Shares, alone, decision_id
 from gateway.accounting.spill import SpillStop
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import Zone
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.state import ModelState, Place
+from gateway.endpoints.state import EndpointState, ModelState
 from gateway.pipeline.admission import Admission
-from gateway.scheduling.routing.work import Size
+from gateway.scheduling.routing.work import CallSize
 from gateway.server.console import figures, together
 from gateway.server.console.spend import Spend
 
 Section = Any  # JSON
 _ROUND_MS = 3
-_AVERAGE = Size(work=1.0, rows=1)  # call
+_AVERAGE = CallSize(work=1.0, rows=1)  # call
 _MEASURE_S = 1.0  # percentiles are sorted for anew
 
 
@@ -32,7 +32,7 @@ async def told_nobody(name: str, drained: bool) -> None:
 
 
 @dataclass(slots=True)
-class Sight:
+class ConsoleSources:
     """What there is to look at: of the settings that are in use."""
 
     fleet: Fleet
@@ -57,11 +57,11 @@ class Sight:
 
 
 class Picture:
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: ConsoleSources) -> None:
         self._sight = sight
         self._started_s = sight.clock()
         self._measured_s = -math.inf
-        self._recent: Sequence[Figures] = ()
+        self._recent: Sequence[CallFigures] = ()
         self._latency: Section = None
 
     def sections(self) -> dict[str, Section]:
@@ -152,7 +152,7 @@ class Picture:
         return any(places[name].settings.zone is Zone.CLOUD for name in endpoints)
 
 
-def _endpoint(name: str, place: Place) -> Section:
+def _endpoint(name: str, place: EndpointState) -> Section:
     return {
         "name": name,
         "zone": place.settings.zone.value,

@@ -17,7 +17,7 @@ _ASKED_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class PeriodSpend:
     """US dollars. None: not known, or no limit."""
 
     period: str  # in words
@@ -33,7 +33,7 @@ class Spent:
 
 
 class Spend(Protocol):
-    def standing(self) -> Spent:
+    def standing(self) -> PeriodSpend:
         """Synchronous and quick: asked four times a second while somebody looks."""
         ...
 
@@ -44,7 +44,7 @@ class BudgetSpend:
     def __init__(self, budgets: SpillBudgets) -> None:
         self._budgets = budgets
 
-    def standing(self) -> Spent:
+    def standing(self) -> PeriodSpend:
         return _standing(self._budgets, "the last 24 hours, since the start", None, "budgets")
 
 
@@ -65,7 +65,7 @@ class LedgerSpend:
         self._saved: Saved | None = None
         self._asked_s = -math.inf
 
-    def standing(self) -> Spent:
+    def standing(self) -> PeriodSpend:
         now_s = self._clock()
         if now_s - self._asked_s >= _ASKED_EVERY_S:
             self._asked_s = now_s
@@ -79,9 +79,9 @@ class LedgerSpend:
             self._saved = None
 
 
-def _standing(budgets: SpillBudgets, period: str, saved: Saved | None, source: str) -> Spent:
+def _standing(budgets: SpillBudgets, period: str, saved: Saved | None, source: str) -> PeriodSpend:
     spent, most = usd(budgets.spent()), budgets.most()
-    return Spent(
+    return PeriodSpend(
         period=period,
         spent_usd=round(spent, 6),
         reserved_usd=round(usd(budgets.reserved()), 6),

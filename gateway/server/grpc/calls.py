@@ -57,11 +57,11 @@ _LATE = "Deadline Exceeded"
 Context = Any
 """A `grpc.aio.ServicerContext` of bytes."""
 
-Unary = Callable[["Head", bytes], Awaitable[bytes]]
+Unary = Callable[["GrpcCallHead", bytes], Awaitable[bytes]]
 Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]
 
 
-class Opening:
+class CallMetadata:
     """What the metadata of a call say, whatever its message. It is kept with the head that they
     came in: one that comes again on its connection is not looked into again, as long as the same
     services answer; who calls is asked each time where a key may be revoked or a token expire."""
@@ -96,7 +96,7 @@ class Opening:
         return terms
 
 
-class Head:
+class GrpcCallHead:
     """A call of which only the metadata has been read."""
 
     __slots__ = ("arrival", "context", "headers", "opening")
@@ -124,15 +124,15 @@ class Head:
         return None if left_s is None or math.isinf(left_s) else left_s
 
 
-def opening_of(context: Context, services: Services) -> Opening:
+def opening_of(context: Context, services: Services) -> CallMetadata:
     """What is known of its head, as long as the same services answer."""
-    opening: Opening | None = context.head.known
+    opening: CallMetadata | None = context.head.known
     if opening is None or opening.services is not services:  # guard: B6.grpc-settings minus 2
-        context.head.known = opening = Opening(context.invocation_metadata(), services)
+        context.head.known = opening = CallMetadata(context.invocation_metadata(), services)
     return opening
 
 
-def caller_of(opening: Opening, context: Context, services: Services) -> Caller:
+def caller_of(opening: CallMetadata, context: Context, services: Services) -> Caller:
     """Raises Unauthenticated, Unverifiable, RequestRejected."""
     if opening.repeated:
         raise RequestRejected(f"{opening.repeated}: stands twice in the metadata; send it once")
@@ -155,7 +155,7 @@ def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Aw
     """The one place where the failure of a unary call becomes its status."""
 
     async def handle(raw: bytes, context: Context) -> bytes:
-        head = Head(context, services)
+        head = GrpcCallHead(context, services)
         try:
             with services.held:
                 return await method(head, raw)

@@ -21,7 +21,7 @@ from gateway.core.errors import (
 from gateway.endpoints.connectors import Inspector
 from gateway.protocols.oip.inspect import OFFERED_EXTENSIONS
 from gateway.server import Services
-from gateway.server.grpc.calls import Head, Unary, parse
+from gateway.server.grpc.calls import GrpcCallHead, Unary, parse
 
 _WAIT_S = 5.0
 
@@ -43,15 +43,15 @@ class Inspections:
             "RepositoryIndex": self._index,
         }
 
-    async def _server_live(self, head: Head, raw: bytes) -> bytes:
+    async def _server_live(self, head: GrpcCallHead, raw: bytes) -> bytes:
         live = self._services.inspection.live()
         return _written(service_pb2.ServerLiveResponse(live=live))
 
-    async def _server_ready(self, head: Head, raw: bytes) -> bytes:
+    async def _server_ready(self, head: GrpcCallHead, raw: bytes) -> bytes:
         ready = self._services.inspection.ready()
         return _written(service_pb2.ServerReadyResponse(ready=ready))
 
-    async def _model_ready(self, head: Head, raw: bytes) -> bytes:
+    async def _model_ready(self, head: GrpcCallHead, raw: bytes) -> bytes:
         caller = head.caller(self._services)
         message = parse(service_pb2.ModelReadyRequest, raw)
         _check_version(message.version)
@@ -68,7 +68,7 @@ class Inspections:
             return False
         return bool(_answer(service_pb2.ModelReadyResponse, raw).ready)
 
-    async def _server_metadata(self, head: Head, raw: bytes) -> bytes:
+    async def _server_metadata(self, head: GrpcCallHead, raw: bytes) -> bytes:
         head.caller(self._services)
         parse(service_pb2.ServerMetadataRequest, raw)
         inspector = self._services.inspection.of_server()
@@ -81,8 +81,10 @@ class Inspections:
         answer.extensions.extend(kept)
         return _written(answer)
 
-    def _of_model(self, kind: Any, method: str) -> Callable[[Head, bytes], Awaitable[bytes]]:
-        async def inspect(head: Head, raw: bytes) -> bytes:
+    def _of_model(
+        self, kind: Any, method: str
+    ) -> Callable[[GrpcCallHead, bytes], Awaitable[bytes]]:
+        async def inspect(head: GrpcCallHead, raw: bytes) -> bytes:
             caller = head.caller(self._services)
             message = parse(kind, raw)
             inspector, there = self._find(caller, message.name, message.version)
@@ -91,7 +93,7 @@ class Inspections:
 
         return inspect
 
-    async def _statistics(self, head: Head, raw: bytes) -> bytes:
+    async def _statistics(self, head: GrpcCallHead, raw: bytes) -> bytes:
         message = parse(service_pb2.ModelStatisticsRequest, raw)
         if message.name:
             one = self._of_model(service_pb2.ModelStatisticsRequest, "ModelStatistics")
@@ -111,7 +113,7 @@ class Inspections:
         answer.model_stats.extend(kept)
         return _written(answer)
 
-    async def _index(self, head: Head, raw: bytes) -> bytes:
+    async def _index(self, head: GrpcCallHead, raw: bytes) -> bytes:
         caller = head.caller(self._services)
         message = parse(service_pb2.RepositoryIndexRequest, raw)
         if message.repository_name:
@@ -170,7 +172,7 @@ def _answer(kind: Any, raw: bytes) -> Any:
         raise UpstreamFailed("the server's answer is not of the protocol") from None
 
 
-def _wait_s(head: Head) -> float:
+def _wait_s(head: GrpcCallHead) -> float:
     left_s = head.remaining_s()
     return _WAIT_S if left_s is None else min(_WAIT_S, left_s)
 

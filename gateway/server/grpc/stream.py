@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tritonclient.grpc import service_pb2
 
-from gateway.core.deferred_error import Kept, released
+from gateway.core.deferred_error import DeferredError, released
 from gateway.core.errors import AnswersFull, GatewayError, ModelFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.types import InferenceRequest, Placement, TensorCall, WireProtocol
@@ -27,7 +27,7 @@ from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame
 from gateway.server import Services, intake
 from gateway.server.grpc.calls import (
-    Head,
+    GrpcCallHead,
     answer_bytes,
     bounded,
     infer_request,
@@ -57,7 +57,7 @@ class _Call:
 
 
 class StreamSession:
-    def __init__(self, services: Callable[[], Services], head: Head) -> None:
+    def __init__(self, services: Callable[[], Services], head: GrpcCallHead) -> None:
         """`services`: those in use, asked once for each message."""
         self._services = services
         self._head = head
@@ -87,14 +87,14 @@ class StreamSession:
     async def _serve(self, messages: AsyncIterator[bytes]) -> None:
         """A task keeps what it fails by, whose traceback must have no frame of the group's: that
         has the task in turn."""
-        failed: Kept | None = None
+        failed: DeferredError | None = None
         try:
             await self._serve_all(messages)
         except asyncio.CancelledError as left:
             released(left)  # guard: A10.stream-reader -> raise
         except BaseExceptionGroup as broken:
             released(broken)  # guard: A10.group-frames
-            failed = Kept(broken)
+            failed = DeferredError(broken)
         self._reading = None
         if failed is not None:
             raise failed.again()

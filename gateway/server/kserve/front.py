@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     GatewayError,
     InternalError,
     MalformedBody,
     ModelFailed,
     NotOffered,
-    RouteNotFound,
+    UnknownRoute,
     UnsupportedMedia,
     UpstreamFailed,
     UpstreamRefused,
@@ -40,11 +40,11 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.protocols import strictjson
-from gateway.protocols.http.exchange import AS_TAKEN_BYTES, Exchange
+from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.oip import grpc, rest
 from gateway.protocols.oip.known_heads import KnownHeads
 from gateway.server import Services, compression, intake
-from gateway.server.http import Call, Front, Opening
+from gateway.server.http import Call, Front, RequestHead
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
 from gateway.server.kserve.inspection import Inspecting, checked_version, known
@@ -111,14 +111,14 @@ class Inferring:
         if found is None:
             return None
         model, version = found
-        return partial(_Opening, self._services, self._heads, model, version)
+        return partial(_KserveRequestHead, self._services, self._heads, model, version)
 
 
-class _Opening(Opening):
+class _KserveRequestHead(RequestHead):
     __slots__ = ("_bounds", "_header_length", "_heads", "_name", "_version")
 
     def __init__(
-        self, services: Services, heads: KnownHeads, name: str, version: str, exchange: Exchange
+        self, services: Services, heads: KnownHeads, name: str, version: str, exchange: HttpExchange
     ) -> None:
         """Raises GatewayError."""
         super().__init__(exchange, services)
@@ -153,7 +153,7 @@ class _Opening(Opening):
         return self.terms(WireProtocol.KSERVE_REST, model).request(arrival, call)
 
     def answer(
-        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
         frames = reply.frames
         told = intake.placement_lines(request.id, request.traceparent, reply.placement)
@@ -168,12 +168,12 @@ class _Opening(Opening):
         return self._read_on(exchange, request, told, frames)
 
     async def _read_on(
-        self, exchange: Exchange, request: InferenceRequest, told: str, frames: ReplyStream
+        self, exchange: HttpExchange, request: InferenceRequest, told: str, frames: ReplyStream
     ) -> None:
         await self._tell_later(exchange, request, told, await _only_frame(frames))
 
     async def _tell_later(
-        self, exchange: Exchange, request: InferenceRequest, told: str, frame: Frame | None
+        self, exchange: HttpExchange, request: InferenceRequest, told: str, frame: Frame | None
     ) -> None:
         call = request.payload
         assert isinstance(call, TensorCall)
@@ -185,7 +185,9 @@ class _Opening(Opening):
         await _tell_as_taken(exchange, told, answer, content)
 
 
-async def _tell_as_taken(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> None:
+async def _tell_as_taken(
+    exchange: HttpExchange, told: str, answer: RestBody, content: bytes
+) -> None:
     await exchange.reply_as_taken(200, _lines(told, answer, content), content)
 
 
@@ -198,11 +200,11 @@ def _lines(told: str, answer: RestBody, content: bytes) -> str:
 
 async def _only_frame(stream: ReplyStream) -> Frame:
     """Read on to the end, which settles the call."""
-    failed: Kept | None = None
+    failed: DeferredError | None = None
     try:
         frames = [frame async for frame in stream]
     except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-        failed = Kept(exc)
+        failed = DeferredError(exc)
     await asyncio.shield(stream.aclose())
     if failed is not None:
         raise failed.again()
@@ -234,7 +236,7 @@ def _refused(services: Services) -> list[Route]:
 
     def refuse(what: str, *paths: str) -> list[Route]:
         async def answer(request: Request, arrival: RequestContext) -> Response:
-            raise RouteNotFound(
+            raise UnknownRoute(
                 f"Not Found: {what} is not offered by this gateway", reason=NotOffered.reason
             )
 
@@ -242,7 +244,7 @@ def _refused(services: Services) -> list[Route]:
         return [Route(path, refused, methods=_EVERY_METHOD) for path in paths]
 
     async def not_offered(request: Request, arrival: RequestContext) -> Response:
-        raise RouteNotFound("Not Found: Triton's generate extension is not offered")
+        raise UnknownRoute("Not Found: Triton's generate extension is not offered")
 
     absent = endpoint(not_offered, services)
     return [

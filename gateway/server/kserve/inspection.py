@@ -20,8 +20,8 @@ from gateway.core.errors import (
     Forbidden,
     GatewayError,
     RequestRejected,
-    RouteNotFound,
     UnknownModel,
+    UnknownRoute,
     UpstreamFailed,
 )
 from gateway.core.types import AT_ONCE_BYTES, RestBody
@@ -47,7 +47,7 @@ def known(services: Services, caller: Caller, name: str) -> CatalogModel:
 
 def checked_version(version: str) -> str:
     if version and not (version.isascii() and version.isdigit() and len(version) <= 18):
-        raise RouteNotFound("Not Found: a version is a whole number")
+        raise UnknownRoute("Not Found: a version is a whole number")
     return version
 
 

@@ -19,7 +19,7 @@ import orjson
 from gateway.core.errors import MalformedBody
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
-from gateway.protocols.strictjson import BOUNDS, Bounds
+from gateway.protocols.strictjson import BOUNDS, JsonBounds
 
 _MOST_BYTES = 16 * 1024  # of what is kept for a connection
 _RESTS = 32  # calls, after one that was learnt, before another is: most would be in vain
@@ -36,7 +36,7 @@ class AlikeBodies:
         "_before", "_behind", "_bounds", "_document", "_last", "_most", "_opening", "_rests",
     )  # fmt: skip
 
-    def __init__(self, max_depth: int, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, max_depth: int, bounds: JsonBounds = BOUNDS) -> None:
         self._most = max_depth
         self._bounds = bounds
         self._before = self._behind = b""  # of the string

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from gateway.auth import Caller
 from gateway.config.model_catalog import CatalogModel
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.core.types import (
     AT_ONCE_BYTES,
@@ -32,10 +32,10 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.protocols import strictjson
-from gateway.protocols.http.exchange import AS_TAKEN_BYTES, Exchange
+from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in
 from gateway.server import Services, intake
-from gateway.server.http import Call, Front, Opening, caller_of, exchange_of
+from gateway.server.http import Call, Front, RequestHead, caller_of, exchange_of
 from gateway.server.intake import RequestContext
 from gateway.server.openai.alike import AlikeBodies
 from gateway.server.openai.documents import TASKS, read
@@ -59,7 +59,9 @@ CALLS = {
 
 
 def front(services: Services) -> Front:
-    calls: dict[str, Call] = {path: partial(_Opening, services, op) for path, op in CALLS.items()}
+    calls: dict[str, Call] = {
+        path: partial(_OpenAiRequestHead, services, op) for path, op in CALLS.items()
+    }
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
 
 
@@ -95,10 +97,10 @@ class OpenAiFront:
         return _document_response(_entry(model), arrival)
 
 
-class _Opening(Opening):
+class _OpenAiRequestHead(RequestHead):
     __slots__ = ("_alike", "_bounds", "_operation")
 
-    def __init__(self, services: Services, operation: Operation, exchange: Exchange) -> None:
+    def __init__(self, services: Services, operation: Operation, exchange: HttpExchange) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation = operation
@@ -130,7 +132,7 @@ class _Opening(Opening):
         return terms.request(arrival, call)
 
     def answer(
-        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
         frames = reply.frames
         told = intake.placement_lines(request.id, request.traceparent, reply.placement)
@@ -145,7 +147,7 @@ class _Opening(Opening):
         return None
 
 
-async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
+async def _read_on(exchange: HttpExchange, told: str, frames: ReplyStream) -> None:
     frame = await _only_frame(frames)
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
@@ -158,11 +160,11 @@ def _whole(body: bytes, told: str) -> str:
 
 async def _only_frame(frames: ReplyStream) -> Frame | None:
     """Of an answer that is not streamed: read on to the end, which settles the call."""
-    failed: Kept | None = None
+    failed: DeferredError | None = None
     try:
         found = [frame async for frame in frames]
     except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-        failed = Kept(exc)
+        failed = DeferredError(exc)
     await frames.aclose()
     if failed is not None:
         raise failed.again()

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SessionConfig:
     """What a model's config asks of its session."""
 
     graph: str = GRAPH  # on the CPU
@@ -44,7 +44,7 @@ class Wanted:
     device: int = 0
 
     @classmethod
-    def of(cls, args: Mapping[str, str]) -> Wanted:
+    def of(cls, args: Mapping[str, str]) -> SessionConfig:
         """`args`: what Triton's Python backend gives to `initialize`."""
         config = json.loads(args["model_config"])
         said = {k: v["string_value"] for k, v in config.get("parameters", {}).items()}
@@ -64,14 +64,14 @@ class OrtSession:
     def __init__(
         self,
         directory: Path,
-        wanted: Wanted | None = None,
+        wanted: SessionConfig | None = None,
         *,
         most_threads: int = MOST_THREADS,
         shapes: Shapes | None = None,
     ) -> None:
         """`most_threads`: what the model has work for. `shapes`: without them TensorRT is not
         tried, since it builds a new engine for every shape that it has not seen."""
-        wanted = wanted or Wanted()
+        wanted = wanted or SessionConfig()
         self.threads = wanted.threads or threads(usable_cores(), wanted.instances, most_threads)
         options = ort.SessionOptions()
         options.intra_op_num_threads = self.threads
@@ -91,7 +91,7 @@ class OrtSession:
 
 def best(
     directory: Path,
-    wanted: Wanted,
+    wanted: SessionConfig,
     options: ort.SessionOptions,
     shapes: Shapes | None,
     tried: Sequence[str],

@@ -33,9 +33,9 @@ from gateway.endpoints.connectors.open_inference.grpc_failures import ours
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
 from gateway.endpoints.connectors.openai.connector import EventStream, OpenAiConnector, origin_of
 from gateway.endpoints.connectors.openai.large import READ_BYTES, edges_of
-from gateway.protocols.http2.message import Status
-from gateway.protocols.http_client.connection import Connection
-from gateway.protocols.http_client.wire import Wire, WireAnswer, WireRequest
+from gateway.protocols.http2.message import GrpcStatusError
+from gateway.protocols.http_client.connection import HttpClientConnection
+from gateway.protocols.http_client.wire import ConnectionPool, WireAnswer, WireRequest
 from tests.unit.backends.wire_rig import Peer, answer, listening, serving
 from tests.unit.http2 import peers
 
@@ -45,7 +45,7 @@ MB = 1 << 20
 ASKED = WireRequest("POST", "/x")
 
 
-async def read(wire: Wire, share: AnswerShare | None) -> bytes:
+async def read(wire: ConnectionPool, share: AnswerShare | None) -> bytes:
     return (await wire.read(ASKED, Deadline.after(20), WireAnswer.of, held=share)).body
 
 
@@ -191,7 +191,7 @@ async def test_small_chunks_are_held_in_little_more_than_they_measure() -> None:
 async def test_a_large_answer_is_read_in_a_thread_and_its_connection_kept() -> None:
     told: list[threading.Thread] = []
 
-    def reads(connection: Connection) -> bytes:
+    def reads(connection: HttpClientConnection) -> bytes:
         told.append(threading.current_thread())
         return connection.body
 
@@ -257,7 +257,7 @@ def request(share: AnswerShare | None, streamed: bool = False) -> InferenceReque
 
 async def asked(play: Callable[[Peer], Awaitable[None]], asked: InferenceRequest) -> Any:
     async with listening(play) as server:
-        wire = Wire(origin_of(f"http://127.0.0.1:{server.port}/v1"), connect_timeout_s=2)
+        wire = ConnectionPool(origin_of(f"http://127.0.0.1:{server.port}/v1"), connect_timeout_s=2)
         try:
             found = await OpenAiConnector(wire).open(asked, ServedModel("m"))
             if isinstance(found, EventStream):
@@ -342,7 +342,7 @@ async def test_answers_of_grpc_are_of_the_same_budget() -> None:
     async with asyncio.timeout(20):
         assert await grpc_answer(content, share) == content
         assert share.bytes == len(content) + 5
-        with pytest.raises(Status) as full:
+        with pytest.raises(GrpcStatusError) as full:
             await grpc_answer(content, share)
     assert isinstance(ours(full.value), AnswersFull)
     assert share.bytes == len(content) + 5  # of the one that came

@@ -22,7 +22,7 @@ from gateway.endpoints.connectors.triton.grpc import triton_grpc
 from gateway.protocols.http2.bounds import STREAM_WINDOW
 from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.pieces import PieceBuffer
 from tests.unit.grpc_rig import event, fake_triton, infer_request
 from tests.unit.http2.endpoint import Answering, endpoint
 from tests.unit.http2.peers import message
@@ -327,7 +327,7 @@ def test_a_part_of_pieces_is_those_octets_and_leaves_the_others() -> None:
     chance = random.Random(3)
     for _ in range(300):
         whole = chance.randbytes(chance.randrange(1, 20_000))
-        pieces, at = Pieces(), 0
+        pieces, at = PieceBuffer(), 0
         while at < len(whole):
             size = chance.choice((1, 7, 2047, 2048, 5000))
             pieces.add(whole[at : at + size])

@@ -9,10 +9,10 @@ import pytest
 
 from gateway.core.errors import UpstreamRefused
 from gateway.endpoints.connectors.openai.failures import in_document
-from gateway.endpoints.connectors.openai.words import Words
+from gateway.endpoints.connectors.openai.words import ProviderWords
 
 KEY = "sk-provider-secret-key-123"
-WORDS = Words({"authorization": f"Bearer {KEY}", "api-key": "other/secret+key"})
+WORDS = ProviderWords({"authorization": f"Bearer {KEY}", "api-key": "other/secret+key"})
 SHAPES: dict[str, Any] = {
     "a string": {"error": "no such thing"},
     "FastAPI": {"detail": "no such thing"},

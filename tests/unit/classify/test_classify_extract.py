@@ -12,7 +12,7 @@ from gateway.classify.text import extract as extract_module
 from gateway.classify.text.collect import (
     MAX_NODES,
     PROTOCOL_WORDS,
-    Collector,
+    TextCollector,
     Unscannable,
     plain_texts,
 )
@@ -33,7 +33,7 @@ VALUES = st.recursive(
 )
 
 
-def read_plainly(value: Any, collector: Collector) -> None:
+def read_plainly(value: Any, collector: TextCollector) -> None:
     """The same by recursion, one value at a time."""
     if isinstance(value, dict):
         collector.count(2 * len(value))
@@ -56,7 +56,7 @@ def read_plainly(value: Any, collector: Collector) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(["model", "messages", "stop", "seed"]), VALUES))
 def test_all_of_a_document_is_read_in_its_order(document: dict[str, Any]) -> None:
-    plain = Collector(1 << 20)
+    plain = TextCollector(1 << 20)
     read_plainly(document, plain)
     assert as_the_walk_reads(document)._texts == plain._texts
 
@@ -72,8 +72,8 @@ CHATS = st.dictionaries(
 )
 
 
-def as_the_walk_reads(document: dict[str, Any]) -> Collector:
-    collector = Collector(1 << 20)
+def as_the_walk_reads(document: dict[str, Any]) -> TextCollector:
+    collector = TextCollector(1 << 20)
     extract_module._document(document, collector)
     return collector
 
@@ -85,7 +85,7 @@ def test_the_usual_chat_is_read_as_the_walk_reads_it(document: dict[str, Any]) -
     said = extract_module._said(document)
     if said is None:
         return
-    collected = Collector(1 << 20)
+    collected = TextCollector(1 << 20)
     collected.values(said)
     assert (collected._texts, collected.unscannable) == (walked._texts, walked.unscannable)
     assert plain_texts(said) in (None, walked._texts)

@@ -16,7 +16,7 @@ import regex
 
 from gateway.classify import TooMany
 from gateway.classify.patterns.automaton import Automaton
-from gateway.classify.patterns.finder import Finder
+from gateway.classify.patterns.finder import ExpressionFinder
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.effort import MOST, left, limited, spend
 from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
@@ -98,7 +98,7 @@ def found(expression: str, text: str, known: bool = True) -> None:
     folded = automaton.alphabet.encode(text)
     automaton.scan(folded, [0], report)
     reading = automaton.known[expression, 0].reading
-    list(Finder(expression, 0, reading).find(text, folded, ends if known else None, None))
+    list(ExpressionFinder(expression, 0, reading).find(text, folded, ends if known else None, None))
 
 
 def test_a_match_costs_more_than_what_is_none() -> None:

@@ -27,7 +27,7 @@ from gateway.classify.evidence import (
     may_be_social_security,
 )
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
@@ -238,7 +238,7 @@ def test_a_country_s_own_check_is_asked(number: str) -> None:
 
 @pytest.fixture(scope="session")
 def gate(scanner: PresidioScanner) -> ArmedGate:
-    return test_gate.armed(scanner.needs(), Store.of_user())
+    return test_gate.armed(scanner.needs(), BlobStore.of_user())
 
 
 @settings(max_examples=300, deadline=None)

@@ -20,7 +20,7 @@ from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import Needs
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
@@ -48,7 +48,7 @@ def strict() -> PresidioScanner:
 @pytest.fixture(scope="module")
 def gate(strict: PresidioScanner) -> ArmedGate:
     async def arm() -> ArmedGate:
-        gate = ArmedGate(Store.of_user(), nice=0)
+        gate = ArmedGate(BlobStore.of_user(), nice=0)
         await gate.arm(strict.needs())
         await gate.built()
         return gate

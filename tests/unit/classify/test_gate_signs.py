@@ -11,9 +11,9 @@ import regex
 
 from gateway.classify.gate import necessary, plan, triggers
 from gateway.classify.gate.armed import dump, load
-from gateway.classify.gate.database import Database, Sought, scan_all
+from gateway.classify.gate.database import DatabaseExpression, PatternDatabase, scan_all
 from gateway.classify.gate.gate import Gate
-from gateway.classify.gate.needs import Need, Needs
+from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.gate.recognized import SIGNS
 from gateway.classify.gate.triggers import DIGITS
 from gateway.classify.patterns.alphabet import Alphabet
@@ -184,10 +184,13 @@ def few() -> plan.Compiled:
     return plan.compiled(
         Needs(
             (
-                Need("A", "abc", _FLAGS),
-                Need("B", r"\d+abd", _FLAGS, sign=r"\dab"),
-                Need("C", r"abe\d", _FLAGS),
-                *(Need("D", rf"x?\d(?:\W?\d){{{n - 1}}}{_LETTERS[n]}", _FLAGS) for n in _LENGTHS),
+                ExpressionNeed("A", "abc", _FLAGS),
+                ExpressionNeed("B", r"\d+abd", _FLAGS, sign=r"\dab"),
+                ExpressionNeed("C", r"abe\d", _FLAGS),
+                *(
+                    ExpressionNeed("D", rf"x?\d(?:\W?\d){{{n - 1}}}{_LETTERS[n]}", _FLAGS)
+                    for n in _LENGTHS
+                ),
             )
         )
     )
@@ -240,6 +243,6 @@ def test_a_number_is_looked_for_from_its_least_digits_on(few: plan.Compiled) -> 
 def test_databases_report_the_numbers_they_are_given() -> None:
     node = parse("a", 0)
     alphabet = Alphabet.of(set(char_sets(node)))
-    database = Database.of([Sought("a", node)], alphabet.bytes_of, [7])
+    database = PatternDatabase.of([DatabaseExpression("a", node)], alphabet.bytes_of, [7])
     assert database.scan(b"xa") == [(7, 2)]
     assert extent(node).least == 1

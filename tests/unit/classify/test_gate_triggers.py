@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.gate import necessary, triggers
-from gateway.classify.gate.database import Database, Sought
+from gateway.classify.gate.database import DatabaseExpression, PatternDatabase
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.syntax import char_sets, parse
 from gateway.classify.text import folding
@@ -21,14 +21,14 @@ DOTALL, CASELESS = 16, 2
 
 
 @functools.cache
-def compiled() -> tuple[Alphabet, Database]:
+def compiled() -> tuple[Alphabet, PatternDatabase]:
     signs = [
         (t, parse(t.expression, DOTALL | (CASELESS if t.caseless else 0)))
         for t in triggers.all_of_them()
     ]
     alphabet = Alphabet.of({found for _, node in signs for found in char_sets(node)})
-    sought = [Sought(t.name, node) for t, node in signs]
-    return alphabet, Database.of(sought, functools.cache(alphabet.bytes_of))
+    sought = [DatabaseExpression(t.name, node) for t, node in signs]
+    return alphabet, PatternDatabase.of(sought, functools.cache(alphabet.bytes_of))
 
 
 def signs_in(text: str) -> set[str]:

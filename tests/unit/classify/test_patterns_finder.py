@@ -10,13 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.classify.patterns.finder import _LOOK, _between_stops
-from gateway.classify.patterns.syntax import Extent
+from gateway.classify.patterns.syntax import MatchExtent
 
 STOPS = b" ."
 FORWARD, BACKWARD = regex.compile(b"[ .]"), regex.compile(b"(?r)[ .]")
 
 
-def one_at_a_time(extent: Extent, folded: bytes, ends: Sequence[int]) -> list[tuple[int, int, int]]:
+def one_at_a_time(
+    extent: MatchExtent, folded: bytes, ends: Sequence[int]
+) -> list[tuple[int, int, int]]:
     regions: list[tuple[int, int, int]] = []
     begin, stop = 0, -1
     for end in sorted(ends):
@@ -54,6 +56,6 @@ def test_reports_one_at_a_time_give_the_same_regions(
     reported: tuple[bytes, list[int]], most: float, reach: float
 ) -> None:
     folded, ends = reported
-    extent = Extent(1, most, reach)
+    extent = MatchExtent(1, most, reach)
     found = _between_stops(FORWARD, BACKWARD, extent, folded, ends)
     assert found == one_at_a_time(extent, folded, ends)

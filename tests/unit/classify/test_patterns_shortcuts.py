@@ -21,10 +21,10 @@ from gateway.classify.patterns import numbering, phones, proxies, syntax
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.automaton import Automaton, fingerprint
 from gateway.classify.patterns.engine import PatternEngine
-from gateway.classify.patterns.finder import Finder
-from gateway.classify.patterns.gate import Gate
+from gateway.classify.patterns.finder import ExpressionFinder
+from gateway.classify.patterns.gate import PatternGate
 from gateway.classify.patterns.numbering import Numbering
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from tests.unit.classify import patterns_rig as rig
 
 USUAL = regex.DOTALL | regex.MULTILINE | regex.IGNORECASE
@@ -96,7 +96,7 @@ def test_the_finder_yields_what_the_expression_yields(expression: str, flags: in
     automaton = Automaton.of([(expression, flags)])
     plain = regex.compile(expression, flags)
     known = automaton.known.get((expression, flags))
-    finder = Finder(expression, flags, None if known is None else known.reading)
+    finder = ExpressionFinder(expression, flags, None if known is None else known.reading)
     for text in (
         *_texts(8),
         *_texts(300),
@@ -252,7 +252,7 @@ def test_the_verdict_on_digits_behind_a_plus_is_that_of_phonenumbers(region: str
 
 
 def test_a_plus_without_a_country_code_is_left_to_phonenumbers() -> None:
-    candidates = phones.Candidates("", ("US", "DE"))
+    candidates = phones.PhoneCandidates("", ("US", "DE"))
     assert numbering.country_code("2101234567") is None
     assert candidates.as_number("+210 1234567") is None
     assert candidates.as_number("+49 30 901820") == 0b11
@@ -393,7 +393,8 @@ def test_a_stand_in_is_used_only_while_its_recognizer_asks_with_the_same_flags()
             return super().analyze(text, [], regex_flags=regex.IGNORECASE)
 
     engine = PatternEngine(
-        rig.engine_of(rig.registry_of(Own("A", patterns=[Pattern("a", "^a", 0.5)]))), Store(None)
+        rig.engine_of(rig.registry_of(Own("A", patterns=[Pattern("a", "^a", 0.5)]))),
+        BlobStore(None),
     )
     assert engine.wait(60)
     assert len(engine.analyze("a\na", "en")) == 1  # `^` is no line's start without MULTILINE
@@ -436,7 +437,7 @@ def test_what_hyperscan_refuses_even_coarsened_is_never_skipped() -> None:
     assert (r"\d\d", 0) in automaton.known
     assert (wide, 0) not in automaton.known
     recognizer = PatternRecognizer("W", patterns=[Pattern("w", wide, 0.5)], global_regex_flags=0)
-    engine = PatternEngine(rig.engine_of(rig.registry_of(recognizer)), Store(None))
+    engine = PatternEngine(rig.engine_of(rig.registry_of(recognizer)), BlobStore(None))
     assert engine.wait(60)
     assert rig.findings(engine.analyze(text, "en")) == rig.findings(
         engine.presidio.analyze(text, "en")
@@ -447,7 +448,7 @@ def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:
     presidio = rig.engine_of(
         rig.registry_of(PhoneRecognizer(), PatternRecognizer("D", deny_list=["x"]))
     )
-    engine = PatternEngine(presidio, Store(tmp_path))
+    engine = PatternEngine(presidio, BlobStore(tmp_path))
     first = engine.analyze("x (212) 555-0123", "en")  # whether or not the builder was quicker
     assert engine.wait(60)
     assert engine.gated
@@ -456,10 +457,10 @@ def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:
 
 
 def test_the_next_start_finds_the_database_on_the_disk(tmp_path: Path) -> None:
-    first = Gate(Store(tmp_path))
+    first = PatternGate(BlobStore(tmp_path))
     first.want(KEYS)
     assert first.wait(60)
-    second = Gate(Store(tmp_path))
+    second = PatternGate(BlobStore(tmp_path))
     second.want(KEYS)
     assert second.automaton is not None  # without a thread having run
     assert second.automaton.known == (first.automaton or second.automaton).known
@@ -479,29 +480,29 @@ def test_the_next_start_finds_the_database_on_the_disk(tmp_path: Path) -> None:
 )
 def test_a_file_that_others_could_have_changed_is_built_again(tmp_path: Path, spoil: Any) -> None:
     directory = tmp_path / "cache"
-    gate = Gate(Store(directory))
+    gate = PatternGate(BlobStore(directory))
     gate.want(KEYS)
     assert gate.wait(60)
     file = directory / fingerprint(KEYS)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     spoil(file)
-    assert Store(directory).read(file.name) is None
-    again = Gate(Store(directory))
+    assert BlobStore(directory).read(file.name) is None
+    again = PatternGate(BlobStore(directory))
     again.want(KEYS)
     assert again.wait(60)
     assert again.automaton is not None
 
 
 def test_a_file_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
-    store = Store(tmp_path / "cache")
+    store = BlobStore(tmp_path / "cache")
     assert store.write("one", b"content")
     (tmp_path / "cache" / "one").rename(tmp_path / "cache" / "two")
     assert store.read("two") is None
 
 
 def test_old_files_go(tmp_path: Path) -> None:
-    store = Store(tmp_path / "cache")
+    store = BlobStore(tmp_path / "cache")
     for at in range(40):
         store.write(f"f{at}", b"x")
     assert len(list((tmp_path / "cache").iterdir())) <= 16
@@ -510,17 +511,17 @@ def test_old_files_go(tmp_path: Path) -> None:
 
 def test_the_store_is_where_the_user_keeps_caches(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Store.of_user().write("a", b"b")
+    assert BlobStore.of_user().write("a", b"b")
     assert (tmp_path / "spillway" / "patterns" / "a").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the specification: ignore it
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert Store.of_user().write("a", b"b")
+    assert BlobStore.of_user().write("a", b"b")
     assert (tmp_path / "home" / ".cache" / "spillway" / "patterns" / "a").exists()
 
 
 def test_a_store_that_cannot_write_costs_nothing_but_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    gate = Gate(Store(tmp_path / "file" / "below"))
+    gate = PatternGate(BlobStore(tmp_path / "file" / "below"))
     gate.want(KEYS)
     assert gate.wait(60)
     assert gate.automaton is not None

@@ -18,7 +18,7 @@ from typing import Any
 from gateway.cluster.forward import Forwarding
 from gateway.cluster.membership import Membership
 from gateway.cluster.owner import Owner
-from gateway.cluster.view import View
+from gateway.cluster.view import ClusterView
 from gateway.config import ClusterSettings
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
@@ -177,7 +177,7 @@ class Gateway:
         self.lines: set[Line] = set()
         self.links = {to: MemoryLink(self, to, gateways) for to in names if to != name}
         told, ownership = settings(name, names, owned), Ownership(names, owned)
-        self.view = View(
+        self.view = ClusterView(
             name, names, ownership.owners, now_s, dwell_s=told.dwell_s,
             unclaimed_s=2 * told.silence_s, on_change=lambda: self.members.view_changed(),
         )  # fmt: skip

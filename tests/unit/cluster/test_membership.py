@@ -12,7 +12,7 @@ import pytest
 from gateway.accounting.metrics import Metrics
 from gateway.cluster import Answers
 from gateway.cluster.membership import Membership, pack_told, unpack_told
-from gateway.cluster.view import Told, View
+from gateway.cluster.view import ClusterView, PeerAnnouncement
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
 from tests.unit.cluster.rig import settings
@@ -26,7 +26,7 @@ class FakeLink:
     """A peer that answers, refuses or says nothing, as it is told."""
 
     how: str = "answers"
-    told: Told = field(default_factory=Told)
+    told: PeerAnnouncement = field(default_factory=PeerAnnouncement)
     asked_s: list[float] = field(default_factory=list)
     cuts: int = 0
 
@@ -54,15 +54,15 @@ class FakeLink:
 @dataclass
 class Rig:
     link: FakeLink
-    view: View
+    view: ClusterView
     members: Membership
 
 
 @asynccontextmanager
 async def watching(owner: str = PEER) -> AsyncIterator[Rig]:
-    link = FakeLink(told=Told(frozenset({PEER})))
+    link = FakeLink(told=PeerAnnouncement(frozenset({PEER})))
     told = settings(OWN, (OWN, PEER), {owner: ["gpu"]})
-    view = View(
+    view = ClusterView(
         OWN, (OWN, PEER), (owner,), now_s, dwell_s=told.dwell_s, unclaimed_s=2.0,
         on_change=lambda: members.view_changed(),
     )  # fmt: skip
@@ -156,7 +156,7 @@ def test_one_answer_in_time_is_enough() -> None:
 def test_while_nobody_decides_peers_are_asked_more_often() -> None:
     async def main() -> None:
         async with watching() as rig:
-            rig.link.told = Told()
+            rig.link.told = PeerAnnouncement()
             await asyncio.sleep(1.0)
             rig.link.asked_s.clear()
             await asyncio.sleep(0.5)
@@ -172,7 +172,7 @@ def test_who_was_stopped_itself_calls_nobody_dead_and_decides_nothing_before_it_
         async with watching(owner=OWN) as rig:
             await asyncio.sleep(0.1)
             assert rig.view.owner_of(OWN) == OWN
-            rig.link.told = Told(frozenset({OWN}))  # it stands in meanwhile
+            rig.link.told = PeerAnnouncement(frozenset({OWN}))  # it stands in meanwhile
             stopped(5.0)
             await asyncio.sleep(0.31)
             assert list(rig.view.living) == [PEER]
@@ -207,7 +207,7 @@ def stopped(seconds: float) -> None:
 def test_a_call_waits_for_an_owner_no_longer_than_its_budget() -> None:
     async def main() -> None:
         async with watching() as rig:
-            rig.link.told = Told()
+            rig.link.told = PeerAnnouncement()
             await asyncio.sleep(0.4)
             began_s = now_s()
             with pytest.raises(DeadlineExceeded):
@@ -224,5 +224,5 @@ def test_nonsense_is_not_taken_for_what_a_gateway_says(said: bytes) -> None:
 
 
 def test_what_a_gateway_says_comes_out_as_it_went_in() -> None:
-    for told in (Told(), Told(frozenset({"a", "b"}), leaving=True)):
+    for told in (PeerAnnouncement(), PeerAnnouncement(frozenset({"a", "b"}), leaving=True)):
         assert unpack_told(pack_told(told)) == told

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.cluster.failures import packed, raised
 from gateway.cluster.messages import (
-    Abroad,
+    CloudEstimate,
     Forwarded,
     Kind,
     Messages,
@@ -81,7 +81,8 @@ DOCUMENT = DocumentCall(
 CALL = Forwarded(
     id="id", protocol=WireProtocol.KSERVE_REST, tenant="t", model="m", payload=TENSORS,
     left_s=1.25, waited_s=0.5, priority=3, restricted=False,
-    abroad=Abroad(0.002, (0.1, 0.2, 0.3), 7.0), avoid=frozenset({"gpu-1"}), traceparent="00-ab",
+    abroad=CloudEstimate(0.002, (0.1, 0.2, 0.3), 7.0), avoid=frozenset({"gpu-1"}),
+    traceparent="00-ab",
 )  # fmt: skip
 
 
@@ -109,10 +110,10 @@ def test_whether_a_number_is_whole_is_kept() -> None:
     [
         {"left_s": math.nan},
         {"waited_s": math.inf},
-        {"abroad": Abroad(0.0, (), 1.0)},
-        {"abroad": Abroad(0.0, (0.1,), math.nan)},
-        {"abroad": Abroad(0.0, (0.0,), 1.0)},
-        {"abroad": Abroad(0.0, (math.inf,), 1.0)},
+        {"abroad": CloudEstimate(0.0, (), 1.0)},
+        {"abroad": CloudEstimate(0.0, (0.1,), math.nan)},
+        {"abroad": CloudEstimate(0.0, (0.0,), 1.0)},
+        {"abroad": CloudEstimate(0.0, (math.inf,), 1.0)},
     ],
     ids=str,
 )

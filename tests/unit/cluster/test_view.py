@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cluster.view import Told, View
+from gateway.cluster.view import ClusterView, PeerAnnouncement
 
 ORDER = ("a", "b", "c")
 DWELL_S, UNCLAIMED_S = 5.0, 2.0
@@ -23,7 +23,7 @@ class Watched:
     def __init__(self, own: str, order: tuple[str, ...] = ORDER) -> None:
         self.clock = Clock()
         self.changes = 0
-        self.view = View(
+        self.view = ClusterView(
             own, order, order, self.clock, dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S,
             on_change=self._changed,
         )  # fmt: skip
@@ -37,7 +37,7 @@ class Watched:
             if letters is None:
                 self.view.lost(peer)
             else:
-                self.view.heard(peer, Told(frozenset(letters)))
+                self.view.heard(peer, PeerAnnouncement(frozenset(letters)))
 
     def after_s(self, seconds: float, **claims: str | None) -> None:
         self.clock.now_s += seconds
@@ -204,7 +204,7 @@ def test_who_leaves_says_so_and_its_successor_takes_over_at_once() -> None:
     a.hears(b="b", c="c")
     b.hears(a="a", c="c")
     a.view.leaves()
-    assert a.view.told == Told(frozenset(), leaving=True)
+    assert a.view.told == PeerAnnouncement(frozenset(), leaving=True)
     assert not a.view.acts_for("a")
     b.view.heard("a", a.view.told)
     assert b.claims == "ab"
@@ -251,7 +251,7 @@ def test_a_gateway_without_peers_decides_on_everything() -> None:
 
 
 def test_who_owns_nothing_has_nothing_to_take_over() -> None:
-    b = View("b", ORDER, ("a",), Clock(), dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S)
+    b = ClusterView("b", ORDER, ("a",), Clock(), dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S)
     for dead in ("a", "c"):
         b.lost(dead)
     assert b.told.claims == {"a"}

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from gateway.demo.people import card, crowd, iban
-from gateway.demo.plan import PHASES, Call, Way, payment, plan
+from gateway.demo.plan import PHASES, ClientMethod, PlannedCall, payment, plan
 
 Shown = tuple[str, float, str, tuple[str, ...]]
 
 
-def calls(count: int = 300, seconds: float = 20.0, seed: int = 1) -> list[Call]:
+def calls(count: int = 300, seconds: float = 20.0, seed: int = 1) -> list[PlannedCall]:
     return [call for phase in plan(seed, count, seconds).values() for call in phase]
 
 
-def shown(plans: Mapping[str, list[Call]]) -> list[Shown]:
+def shown(plans: Mapping[str, list[PlannedCall]]) -> list[Shown]:
     return [(c.trace, c.at_s, c.text, c.needles) for phase in plans.values() for c in phase]
 
 
@@ -61,7 +61,7 @@ def test_a_short_run_has_both_classes_and_every_protocol() -> None:
 
 
 def test_a_long_run_uses_every_client_and_method() -> None:
-    assert {call.way for call in calls(600)} == set(Way)
+    assert {call.way for call in calls(600)} == set(ClientMethod)
 
 
 def test_a_payment_spells_its_marker_in_everyday_numbers() -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.config import LimitSettings
-from gateway.protocols.http2 import Broken, Code, bounds, frames
+from gateway.protocols.http2 import Code, Http2Error, bounds, frames
 from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.sender import Stream
 from tests.unit.grpc_rig import Pipeline, infer_request, infer_response, reply, running_front
@@ -358,6 +358,6 @@ async def test_small_frames_are_held_in_little_more_than_they_say() -> None:
 
 
 def test_a_frame_without_data_is_bounded_by_what_a_block_may_have() -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(Http2Error):
         bounds.check_size(frames.GOAWAY, bounds.BLOCK_BYTES + 1)
     bounds.check_size(frames.GOAWAY, bounds.BLOCK_BYTES)

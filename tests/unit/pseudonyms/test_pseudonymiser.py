@@ -18,9 +18,9 @@ import pytest
 from gateway.classify import NoScan, ScanLate
 from gateway.classify.pseudonyms import DOUBTS
 from gateway.classify.pseudonyms.documents import strings
-from gateway.classify.pseudonyms.ledger import MAX_VALUES, Ledger
+from gateway.classify.pseudonyms.ledger import MAX_VALUES, SurrogateLedger
 from gateway.classify.pseudonyms.masking import Masked, Masker
-from gateway.classify.pseudonyms.pseudonymiser import Instead, Pseudonymiser
+from gateway.classify.pseudonyms.pseudonymiser import PseudonymisedCall, Pseudonymiser
 from gateway.core.deadline import Deadline
 from gateway.core.errors import EgressForbidden
 from gateway.core.types import (
@@ -107,12 +107,12 @@ class Rig:
 
     def instead(
         self, request: InferenceRequest, verdict: Classification | None = None
-    ) -> Instead | None:
+    ) -> PseudonymisedCall | None:
         return asyncio.run(self.made(request, verdict))
 
     async def made(
         self, request: InferenceRequest, verdict: Classification | None = None
-    ) -> Instead | None:
+    ) -> PseudonymisedCall | None:
         maker = Pseudonymiser(
             self.finder, self.verdicts, lambda: 5.0, lambda why: self.doubts.update([why]),
             Random(self.seed), masker=self.masker,
@@ -496,7 +496,10 @@ def test_a_name_that_is_left_in_a_key_keeps_the_call() -> None:
 def test_a_text_that_would_not_come_back_keeps_the_call() -> None:
     class Clumsy(Masker):
         def mask(
-            self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+            self,
+            texts: Sequence[str],
+            findings: Sequence[Sequence[Finding]],
+            ledger: SurrogateLedger,
         ) -> list[Masked]:
             made = super().mask(texts, findings, ledger)
             return [Masked(m.text.lower(), m.places) for m in made]
@@ -515,10 +518,10 @@ def test_every_doubt_that_can_be_told_is_one_of_the_list() -> None:
 class Watching(Masker):
     """Knows which ledger it was given, and does not keep it."""
 
-    ledger: weakref.ref[Ledger]
+    ledger: weakref.ref[SurrogateLedger]
 
     def mask(
-        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: SurrogateLedger
     ) -> list[Masked]:
         self.ledger = weakref.ref(ledger)
         return super().mask(texts, findings, ledger)
@@ -526,10 +529,13 @@ class Watching(Masker):
 
 def test_a_ledger_that_somebody_keeps_holds_nothing_once_the_call_was_made() -> None:
     class Keeping(Masker):
-        kept: Ledger | None = None
+        kept: SurrogateLedger | None = None
 
         def mask(
-            self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+            self,
+            texts: Sequence[str],
+            findings: Sequence[Sequence[Finding]],
+            ledger: SurrogateLedger,
         ) -> list[Masked]:
             self.kept = ledger
             return super().mask(texts, findings, ledger)

@@ -7,7 +7,7 @@ import pytest
 from gateway.scheduling.calls import Action
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.servers import Instance, Lead, Standing
+from gateway.scheduling.servers import Instance, Lead, ServerStatus
 from gateway.scheduling.tuning import Tuning
 from tests.unit.scheduling.calls import (
     BATCH,
@@ -92,7 +92,7 @@ def test_two_batches_are_told_by_one_gap_and_not_by_how_long_all_answers_take(
     gap_s: float, share: float
 ) -> None:
     """The gateway reads one answer after the other; sixteen take longer than a batch of one."""
-    instance = Instance(0, "gpu", steady_model(), Standing(idle=[0]))
+    instance = Instance(0, "gpu", steady_model(), ServerStatus(idle=[0]))
     first, second = (tuple(clear() for _ in range(BATCH)) for _ in range(2))
     instance.send(first, 0.0)
     instance.send(second, 0.03)

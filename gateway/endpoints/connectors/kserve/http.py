@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.core.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 from gateway.endpoints.connectors.open_inference.rest import RestServer
-from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, Origin, Tls, Wire
+from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Origin, Tls
 from gateway.protocols.oip import inspect
 
 
@@ -30,7 +30,7 @@ class KserveHttp:
         told = {"authorization": f"Bearer {api_key}"} if api_key else {}
         told |= {name.lower(): value for name, value in (headers or {}).items()}
         self._connect_timeout_s = connect_timeout_s
-        self._wire = Wire(
+        self._wire = ConnectionPool(
             Origin.of(url, tls),
             connect_timeout_s=connect_timeout_s,
             max_connections=max_connections,

@@ -26,7 +26,7 @@ from gateway.core.types import (
 from gateway.endpoints.connectors.open_inference import grpc_failures as failures
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, fields_of
 from gateway.protocols.http2.calls import StreamedCall
-from gateway.protocols.http2.message import Status
+from gateway.protocols.http2.message import GrpcStatusError
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES
 from gateway.protocols.oip.grpc import response_id
 from gateway.protocols.oip.stream_frames import StreamFrame
@@ -119,7 +119,7 @@ class OipGrpcClient:
         request = service_pb2.ServerReadyRequest().SerializeToString()
         try:
             raw = await self._wire.ask(SERVICE + "ServerReady", request, timeout_s)
-        except Status:
+        except GrpcStatusError:
             return False
         with failures.translated():
             return bool(service_pb2.ServerReadyResponse.FromString(raw).ready)

@@ -23,7 +23,7 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.protocols.http2.message import NoConnection, NoRoom, Status
+from gateway.protocols.http2.message import GrpcStatusError, NoConnection, NoRoom
 from gateway.protocols.oip.failures import of_model
 from gateway.protocols.oip.stream_frames import StreamFrame
 
@@ -46,7 +46,7 @@ _NOT_CONNECTED = "failed to connect"  # gRPC's own words
 _MOST_WORDS = 4096
 
 
-RAISED = (Status, DecodeError)
+RAISED = (GrpcStatusError, DecodeError)
 """What calls of gRPC raise, which becomes ours by one of these two."""
 
 
@@ -56,7 +56,7 @@ def ours(exc: Exception) -> UpstreamError | DeadlineExceeded | AnswersFull:
         return Unconnected("no connection to the endpoint")
     if isinstance(exc, NoRoom):
         return AnswersFull()
-    if isinstance(exc, Status):
+    if isinstance(exc, GrpcStatusError):
         return of_status(grpc.StatusCode[exc.code], exc.details)
     return UpstreamFailed("the endpoint's answer is not of the protocol")
 

@@ -26,8 +26,14 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.endpoints.connectors.call_ids import CallId, CallIds, other_id
-from gateway.protocols.http_client.connection import Connection
-from gateway.protocols.http_client.wire import Header, PostAgain, Wire, WireAnswer, WireRequest
+from gateway.protocols.http_client.connection import HttpClientConnection
+from gateway.protocols.http_client.wire import (
+    ConnectionPool,
+    Header,
+    PostAgain,
+    WireAnswer,
+    WireRequest,
+)
 from gateway.protocols.oip import rest
 from gateway.protocols.oip.failures import of_model
 
@@ -49,7 +55,7 @@ _MARGIN = 64  # bytes of white space that may stand before a body of JSON
 
 class RestServer:
     def __init__(
-        self, wire: Wire, headers: tuple[Header, ...] = (), *, takes_timeout: bool = False
+        self, wire: ConnectionPool, headers: tuple[Header, ...] = (), *, takes_timeout: bool = False
     ) -> None:
         """`headers` go with every request. `takes_timeout`: the server understands the request
         parameter `timeout` (microseconds) and is told what is left."""
@@ -137,7 +143,7 @@ class _Identified:
         self.unsure = False  # whether the last one may belong to another call
         self.nameless = False  # whether one had no id at all
 
-    def __call__(self, connection: Connection) -> WireAnswer:
+    def __call__(self, connection: HttpClientConnection) -> WireAnswer:
         status, headers, body = connection.status, connection.headers, connection.body
         if status != 200:
             named = self._own.named_in(body)
@@ -156,7 +162,7 @@ class _Identified:
                 headers = {**headers, _LENGTH: b"%d" % len(restored)}
         return WireAnswer(status, headers, body)
 
-    def _without_id(self, connection: Connection, text: bytes) -> None:
+    def _without_id(self, connection: HttpClientConnection, text: bytes) -> None:
         """Some servers do not repeat the id. What such a one says is an answer to the first call
         on its connection and to no later one: on another one the call is asked for again, on a
         connection of its own, as all later ones of this server are."""

@@ -26,7 +26,7 @@ import orjson
 
 from gateway.core import ambient, timeouts
 from gateway.core.deadline import Deadline
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     AnswersFull,
     DeadlineExceeded,
@@ -54,13 +54,20 @@ from gateway.endpoints.connectors.openai.alike import Alike
 from gateway.endpoints.connectors.openai.large import READ_BYTES, edges_of
 from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
-from gateway.endpoints.connectors.openai.words import Words
+from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
-from gateway.protocols.http_client.connection import Connection
-from gateway.protocols.http_client.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
+from gateway.protocols.http_client.connection import HttpClientConnection
+from gateway.protocols.http_client.wire import (
+    ConnectionPool,
+    Header,
+    Origin,
+    Tls,
+    WireRequest,
+    WireStream,
+)
 from gateway.protocols.strictjson import dumps
 
-_NO_SECRETS = Words({})
+_NO_SECRETS = ProviderWords({})
 _ROUTES = {
     Operation.CHAT: "/chat/completions",
     Operation.COMPLETIONS: "/completions",
@@ -82,7 +89,7 @@ _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AnswerBounds:
     """What one answer may take, within its deadline."""
 
     event_bytes: int = 8 * 1024 * 1024  # the last event of a Responses stream repeats all of it
@@ -103,7 +110,7 @@ class Progress:
     """How far a stream has come, from what its events say."""
 
     operation: Operation
-    words: Words = _NO_SECRETS
+    words: ProviderWords = _NO_SECRETS
     ended: bool = False  # said by the protocol itself
     failure: GatewayError | None = None
     total_tokens: int | None = None
@@ -157,8 +164,8 @@ class EventStream:
         self,
         response: WireStream,
         operation: Operation,
-        bounds: Bounds,
-        words: Words = _NO_SECRETS,
+        bounds: AnswerBounds,
+        words: ProviderWords = _NO_SECRETS,
         without_usage: bool = False,
         held: AnswerShare | None = None,
     ) -> None:
@@ -194,7 +201,7 @@ class EventStream:
         try:
             return await self._next()
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         await self.aclose()  # which releases the connection
         raise failed.again()
 
@@ -210,7 +217,7 @@ class EventStream:
                 raise StopAsyncIteration
             if progress.failure is not None:
                 # guard: A10.ended-stream -> raise progress.failure
-                failed, progress.failure = Kept(progress.failure), None
+                failed, progress.failure = DeferredError(progress.failure), None
                 raise failed.again()
             if progress.ended:
                 if not self._response.ended:
@@ -352,14 +359,18 @@ class OpenAiConnector:
     """One provider, as a `Connector`."""
 
     def __init__(
-        self, wire: Wire, *, headers: Mapping[str, str] | None = None, bounds: Bounds | None = None
+        self,
+        wire: ConnectionPool,
+        *,
+        headers: Mapping[str, str] | None = None,
+        bounds: AnswerBounds | None = None,
     ) -> None:
         """`wire` leads to the `origin_of` its base URL; `headers` go with every call and carry
         the provider's credential."""
         self._wire = wire
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or AnswerBounds()
         given = headers or {}
-        self._words = Words(given)
+        self._words = ProviderWords(given)
         self._usage = StreamUsage()
         self._headers: tuple[Header, ...] = (
             (b"user-agent", b"spillway"),
@@ -442,7 +453,7 @@ class OpenAiConnector:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    def _whole(self, operation: Operation, answer: Connection) -> OneFrame:
+    def _whole(self, operation: Operation, answer: HttpClientConnection) -> OneFrame:
         body = answer.body
         if answer.status != 200:
             kept = body if len(body) <= self._bounds.refusal_bytes else b""
@@ -451,7 +462,7 @@ class OpenAiConnector:
         if "error" in document or "type" in document or document.get("object") == "error":
             failure = failures.in_document(document, self._words)
             if failure is not None:
-                failed, failure = Kept(failure), None
+                failed, failure = DeferredError(failure), None
                 raise failed.again()
         told = document.get("usage")
         if type(told) is not dict:
@@ -482,7 +493,7 @@ class OpenAiConnector:
                 response, operation, self._bounds, self._words, without_usage, request.held
             )
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         await response.aclose()  # which releases the connection
         raise failed.again()
 

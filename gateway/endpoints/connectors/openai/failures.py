@@ -14,7 +14,7 @@ from typing import Any
 
 from gateway.core import ambient
 from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamFailed, UpstreamRefused
-from gateway.endpoints.connectors.openai.words import Words
+from gateway.endpoints.connectors.openai.words import ProviderWords
 
 _GRPC_STATUS = {
     403: "PERMISSION_DENIED",
@@ -68,7 +68,7 @@ def of_status(status: int, headers: Mapping[bytes, bytes], body: bytes) -> Upstr
     )
 
 
-def in_document(document: Mapping[str, Any], words: Words) -> UpstreamError | None:
+def in_document(document: Mapping[str, Any], words: ProviderWords) -> UpstreamError | None:
     """The failure that a document of an answer with status 200 reports, if it does."""
     if document.get("type") in ("error", "response.failed"):
         error = document.get("error") or _inner(document) or document

@@ -28,7 +28,7 @@ _TOKENS = re.compile(rb"(?i)\bbearer[ +]+[A-Za-z0-9._~+/=-]{8,}|\bsk-[A-Za-z0-9_
 _HIDDEN = b"(credential)"
 
 
-class Words:
+class ProviderWords:
     """Of one provider."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:

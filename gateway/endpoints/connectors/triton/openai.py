@@ -33,11 +33,19 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.open_inference.grpc import read_message
-from gateway.endpoints.connectors.triton.openai_prompts import Ask, ask, texts
+from gateway.endpoints.connectors.triton.openai_prompts import PromptRequest, ask, texts
 from gateway.endpoints.connectors.triton.openai_refusal import refused
 from gateway.endpoints.connectors.triton.openai_responses_shape import ResponsesWriter
-from gateway.endpoints.connectors.triton.openai_text_shape import Answer, ChoicesWriter, Writer
-from gateway.endpoints.connectors.triton.text_generation import Generation, Generations, Text
+from gateway.endpoints.connectors.triton.openai_text_shape import (
+    AnswerMetadata,
+    AnswerWriter,
+    ChoicesWriter,
+)
+from gateway.endpoints.connectors.triton.text_generation import (
+    GeneratedText,
+    Generation,
+    Generations,
+)
 from gateway.endpoints.connectors.triton.text_tensors import TextModel
 from gateway.protocols import strictjson
 
@@ -146,7 +154,7 @@ class OpenAiOnTriton:
 
     async def _begin(
         self,
-        asked: Ask,
+        asked: PromptRequest,
         model: TextModel,
         request: InferenceRequest,
         served: ServedModel,
@@ -187,7 +195,7 @@ class TextEvents:
     """A streamed answer, its first event not before the model's first word, so that another
     endpoint can still be tried (A4)."""
 
-    def __init__(self, generations: Generations, writer: Writer) -> None:
+    def __init__(self, generations: Generations, writer: AnswerWriter) -> None:
         self._generations = generations
         self._writer = writer
         self._events: deque[ServerEvent] = deque()
@@ -224,7 +232,7 @@ class TextEvents:
             self._events.extend(self._writer.last(self._generations.texts))
 
 
-async def _whole(generations: Generations, writer: Writer) -> OneFrame:
+async def _whole(generations: Generations, writer: AnswerWriter) -> OneFrame:
     written: list[list[str]] = [[] for _ in generations.texts]
     try:
         async for delta in generations:
@@ -235,8 +243,10 @@ async def _whole(generations: Generations, writer: Writer) -> OneFrame:
     return OneFrame(JsonBody(body), _total_tokens(generations.texts))
 
 
-def _writer(call: DocumentCall, asked: Ask, request: InferenceRequest, created_s: int) -> Writer:
-    answer = Answer(
+def _writer(
+    call: DocumentCall, asked: PromptRequest, request: InferenceRequest, created_s: int
+) -> AnswerWriter:
+    answer = AnswerMetadata(
         id="".join(filter(str.isalnum, request.id)),
         created_s=created_s,
         model=request.model,
@@ -250,7 +260,7 @@ def _writer(call: DocumentCall, asked: Ask, request: InferenceRequest, created_s
     return ChoicesWriter(answer, call.operation)
 
 
-def _total_tokens(found: tuple[Text, ...]) -> int | None:
+def _total_tokens(found: tuple[GeneratedText, ...]) -> int | None:
     return sum(text.input_tokens + text.output_tokens for text in found) or None
 
 

@@ -40,7 +40,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PromptRequest:
     """What a document asks of a text model."""
 
     prompts: tuple[str, ...]
@@ -50,7 +50,7 @@ class Ask:
     include_usage: bool = False
 
 
-def ask(operation: Operation, document: JsonDocument) -> Ask:
+def ask(operation: Operation, document: JsonDocument) -> PromptRequest:
     """Raises UpstreamRefused (400) with the key that cannot be honoured."""
     return _ASKS[operation](document)
 
@@ -64,7 +64,7 @@ def texts(document: JsonDocument) -> list[str]:
     return _strings(document.get("input"), "input")
 
 
-def _chat(document: JsonDocument) -> Ask:
+def _chat(document: JsonDocument) -> PromptRequest:
     _refuse_tools(document)
     _refuse_set(document, ("logprobs", "top_logprobs", "logit_bias", "audio", "prediction"))
     if document.get("modalities") not in (None, [], ["text"]):
@@ -73,7 +73,7 @@ def _chat(document: JsonDocument) -> Ask:
     lines = [_line(m, f"messages[{at}]") for at, m in enumerate(document.get("messages") or ())]
     limit = document.get("max_completion_tokens")
     key = "max_tokens" if limit is None else "max_completion_tokens"
-    return Ask(
+    return PromptRequest(
         (_prompt(lines),),
         _sampling(document, document.get(key), key),
         _choices(document),
@@ -81,7 +81,7 @@ def _chat(document: JsonDocument) -> Ask:
     )
 
 
-def _completions(document: JsonDocument) -> Ask:
+def _completions(document: JsonDocument) -> PromptRequest:
     if document.get("logprobs") is not None:  # 0 asks for those of the text itself
         raise refused("logprobs", "this model gives none; leave it out")
     _refuse_set(document, ("suffix", "logit_bias"))
@@ -93,7 +93,7 @@ def _completions(document: JsonDocument) -> Ask:
     prompts, n = tuple(_strings(document.get("prompt"), "prompt")), _choices(document)
     if len(prompts) * n > MAX_CHOICES:
         raise refused("prompt", f"at most {MAX_CHOICES} answers are written in one call")
-    return Ask(
+    return PromptRequest(
         prompts,
         _sampling(document, document.get("max_tokens"), "max_tokens"),
         n,
@@ -102,7 +102,7 @@ def _completions(document: JsonDocument) -> Ask:
     )
 
 
-def _responses(document: JsonDocument) -> Ask:
+def _responses(document: JsonDocument) -> PromptRequest:
     _refuse_tools(document)
     _refuse_set(document, ("previous_response_id", "conversation", "prompt", "top_logprobs"))
     wording = document.get("text")
@@ -119,7 +119,7 @@ def _responses(document: JsonDocument) -> Ask:
     else:
         lines += [_item(item, f"input[{at}]") for at, item in enumerate(given or ())]
     key = "max_output_tokens"
-    return Ask((_prompt(lines),), _sampling(document, document.get(key), key))
+    return PromptRequest((_prompt(lines),), _sampling(document, document.get(key), key))
 
 
 _ASKS = {

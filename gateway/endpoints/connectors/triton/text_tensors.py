@@ -138,7 +138,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class GeneratedPiece:
     """One response of a generating model."""
 
     text: str
@@ -147,7 +147,7 @@ class Piece:
     output_tokens: int | None = None
 
     @classmethod
-    def of(cls, message: GrpcMessage) -> Piece | None:
+    def of(cls, message: GrpcMessage) -> GeneratedPiece | None:
         """None for a response without outputs, which only ends a stream."""
         reply = decode_response(message)
         if not reply.outputs:

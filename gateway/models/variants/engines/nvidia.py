@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from gateway.models.failures import ModelFailed, WrongModel
-from gateway.models.variants.engines import Built, Loaded, Profile, Shape
+from gateway.models.failures import ModelCommandFailed, WrongModel
+from gateway.models.variants.engines import Built, Loaded, Shape, ShapeProfile
 
 _EXTRAS = {"tensorrt": "tensorrt", "tensorrt_rtx": "tensorrt-rtx"}
 _SUFFIXES = {"tensorrt": ".plan", "tensorrt_rtx": ".rtx"}
@@ -33,11 +33,11 @@ class NvidiaBuilder:
             return f"{self.name} is not installed; pip install 'spillway-gateway[{extra}]'"
         return None
 
-    def build(self, graph: Path, profiles: Mapping[str, Profile], into: Path) -> Built:
+    def build(self, graph: Path, profiles: Mapping[str, ShapeProfile], into: Path) -> Built:
         trt, logger = self._loaded()
         builder = trt.Builder(logger)
         if builder is None:
-            raise ModelFailed(f"{self.name} does not start here: {logger.last}")
+            raise ModelCommandFailed(f"{self.name} does not start here: {logger.last}")
         typed = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         network = builder.create_network(typed)
         parser = trt.OnnxParser(network, logger)
@@ -74,17 +74,17 @@ class NvidiaBuilder:
         told = "; ".join(f"{name} {p}" for name, p in _profiles_of(trt, opened).items())
         return Loaded(why_not=f"it opens on this card, with {told}")
 
-    def profiles(self, engine: Path) -> Mapping[str, Profile]:
+    def profiles(self, engine: Path) -> Mapping[str, ShapeProfile]:
         """As the opened engine reports them; needs a card."""
         trt, logger = self._loaded()
         opened = trt.Runtime(logger).deserialize_cuda_engine(engine.read_bytes())
         if opened is None:
-            raise ModelFailed(f"{engine}: does not open on this card: {logger.last}")
+            raise ModelCommandFailed(f"{engine}: does not open on this card: {logger.last}")
         return _profiles_of(trt, opened)
 
     def _loaded(self) -> tuple[Any, Any]:
         if (missing := self.missing()) is not None:
-            raise ModelFailed(missing)
+            raise ModelCommandFailed(missing)
         trt = importlib.import_module(self.name)
         return trt, _logger(trt)
 
@@ -99,7 +99,7 @@ def _foreign(trt: Any, runtime: Any, held: bytes) -> str | None:
     return None
 
 
-def _profiles_of(trt: Any, opened: Any) -> Mapping[str, Profile]:
+def _profiles_of(trt: Any, opened: Any) -> Mapping[str, ShapeProfile]:
     names = [opened.get_tensor_name(at) for at in range(opened.num_io_tensors)]
     inputs = [n for n in names if opened.get_tensor_mode(n) == trt.TensorIOMode.INPUT]
     return {name: _profile(opened.get_tensor_profile_shape(name, 0)) for name in inputs}
@@ -108,7 +108,7 @@ def _profiles_of(trt: Any, opened: Any) -> Mapping[str, Profile]:
 def _logger(trt: Any) -> Any:
     """Keeps the last complaint, for the message of whoever fails; prints nothing."""
 
-    class Kept(trt.ILogger):  # type: ignore[misc]
+    class TensorRtLog(trt.ILogger):  # type: ignore[misc]
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
             self.last = "it does not say why"
@@ -117,12 +117,12 @@ def _logger(trt: Any) -> Any:
             if severity <= trt.ILogger.Severity.ERROR:
                 self.last = message[:_TOLD_CHARACTERS]
 
-    return Kept()
+    return TensorRtLog()
 
 
-def _profile(shapes: Any) -> Profile:
+def _profile(shapes: Any) -> ShapeProfile:
     smallest, usual, largest = (_shape(shape) for shape in shapes)
-    return Profile(smallest, usual, largest)
+    return ShapeProfile(smallest, usual, largest)
 
 
 def _shape(shape: Any) -> Shape:

@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.names import features as f
-from gateway.classify.names.features import COLUMNS, GAP, HASHED, Features, Pieces, hashes, sign_of
-from gateway.classify.names.lexicon import Known, Lexicon, word_hash
+from gateway.classify.names.features import (
+    COLUMNS,
+    GAP,
+    HASHED,
+    Features,
+    WordPieces,
+    hashes,
+    sign_of,
+)
+from gateway.classify.names.lexicon import Lexicon, LexiconEntry, word_hash
 from gateway.classify.names.words import cut
 
 from .knowing import plain_features
@@ -114,7 +122,7 @@ def test_a_run_of_accents_is_cut_before_it_is_normalised(monkeypatch: pytest.Mon
 
 
 def test_pieces_are_the_longest_that_fit() -> None:
-    pieces = Pieces({"[UNK]": 1, "un": 2, "##able": 3, "unab": 4, "##le": 5, "a": 6, "##a": 7})
+    pieces = WordPieces({"[UNK]": 1, "un": 2, "##able": 3, "unab": 4, "##le": 5, "a": 6, "##a": 7})
     assert pieces.of("unable") == [4, 5]
     assert pieces.of("Unàble") == [4, 5]
     assert pieces.of("xyz") == [1]
@@ -142,9 +150,9 @@ def test_the_class_of_a_sign(word: str, sign: int) -> None:
 
 def test_the_lexicon_gives_back_what_was_put_in() -> None:
     facts = {
-        "anna": Known(frequency=3, languages=8, given=3),
-        "schmidt": Known(frequency=2, languages=1, surname=3),
-        "köln": Known(frequency=7, languages=2, place=1),
+        "anna": LexiconEntry(frequency=3, languages=8, given=3),
+        "schmidt": LexiconEntry(frequency=2, languages=1, surname=3),
+        "köln": LexiconEntry(frequency=7, languages=2, place=1),
     }
     order = sorted(facts, key=word_hash)
     lexicon = Lexicon(
@@ -152,18 +160,18 @@ def test_the_lexicon_gives_back_what_was_put_in() -> None:
         np.array([facts[w].packed() for w in order], np.uint16),
     )
     assert {word: lexicon.find(word.upper()) for word in facts} == facts
-    assert lexicon.find("nobody") == Known()
-    assert lexicon.find("\ud800") == Known()
+    assert lexicon.find("nobody") == LexiconEntry()
+    assert lexicon.find("\ud800") == LexiconEntry()
 
 
 @given(
     st.builds(
-        Known,
+        LexiconEntry,
         st.integers(0, 7), st.integers(0, 8), st.integers(0, 3), st.integers(0, 3),
         st.integers(0, 1),
     )
 )  # fmt: skip
 @settings(deadline=None)
-def test_facts_survive_being_packed(known: Known) -> None:
-    assert Known.of(known.packed()) == known
+def test_facts_survive_being_packed(known: LexiconEntry) -> None:
+    assert LexiconEntry.of(known.packed()) == known
     assert known.packed() < 1 << 16

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScanLate
 from gateway.classify.names import local
-from gateway.classify.names.local import Reader, ReaderThread, UnmeasuredLanguage
+from gateway.classify.names.local import NamesReader, ReaderThread, UnmeasuredLanguage
 from gateway.classify.names.tagger import Tagger
 from gateway.core.types import Finding
 
@@ -112,7 +112,7 @@ def test_a_reader_that_fails_is_no_scan_and_the_next_call_is_read(
 def test_a_model_that_answers_nonsense_never_looks_like_a_text_without_names(
     model: Callable[[Rows], Logits],
 ) -> None:
-    reader = Reader(Tagger(plain_features(), model), None, THRESHOLDS)
+    reader = NamesReader(Tagger(plain_features(), model), None, THRESHOLDS)
 
     async def play(thread: ReaderThread) -> object:
         return await outcome(thread)
