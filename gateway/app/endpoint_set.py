@@ -20,7 +20,7 @@ from gateway.accounting.spill import SpillControl
 from gateway.config import EndpointSettings, Settings
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
-from gateway.core.types import Zone, endpoint_of
+from gateway.core.types import Zone, endpoint_name
 from gateway.endpoints.connectors import Inspector, OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.connectors.kinds import build_connector
@@ -58,16 +58,16 @@ class EndpointSet:
     ) -> None:
         self.settings = settings
         self._grounds = grounds
-        self.catalog = Catalog.of(settings)
-        self._places_of = settings.places()
+        self.catalog = Catalog.from_settings(settings)
+        self._server_places = settings.places()
         self._shared = frozenset(
-            name for name in self._places_of if before is not None and self._as(before, name)
+            name for name in self._server_places if before is not None and self._as(before, name)
         )
         self.places: dict[str, EndpointState] = {
             name: before.places[name]
             if before is not None and name in self._shared
             else self._place(name, endpoint)
-            for name, endpoint in self._places_of.items()
+            for name, endpoint in self._server_places.items()
         }
         metrics, clock = grounds.metrics, grounds.clock
         self.fleet = Fleet(
@@ -97,13 +97,13 @@ class EndpointSet:
         """Whether a site of these settings would be this one over again."""
         own = self.settings
         same = all(getattr(own, name) == getattr(settings, name) for name in _SECTIONS)
-        return same and _queues_of(own) == _queues_of(settings)
+        return same and _queue_settings(own) == _queue_settings(settings)
 
-    async def first_look(self) -> None:
+    async def first_probe(self) -> None:
         """At what is new here; and what up servers have, of which these settings may name more."""
         names = [n for n in self.places if n not in self._shared]
         await asyncio.gather(
-            *(self.watch.look_at(name) for name in names),
+            *(self.watch.probe(name) for name in names),
             *(self.watch.learn(name) for name in self._shared if self.places[name].up),
         )
 
@@ -111,7 +111,7 @@ class EndpointSet:
         """To serve, in the place of a site whose calls go on."""
         if before is not None:
             self.fleet.follow(
-                before.fleet, _queues_of(before.settings) == _queues_of(self.settings)
+                before.fleet, _queue_settings(before.settings) == _queue_settings(self.settings)
             )
             before._rest(self)
         watchers = (self.watch, self._tending, self._scraping, self._folding)
@@ -137,8 +137,8 @@ class EndpointSet:
         await asyncio.gather(*self._running, return_exceptions=True)
         others = [*others]
         await self.fleet.aclose([other.fleet for other in others])
-        kept = {name for other in others for name in other.places}
-        for name in self.places.keys() - kept:
+        shared = {name for other in others for name in other.places}
+        for name in self.places.keys() - shared:
             self._grounds.metrics.triton.forget(name)
 
     def _as(self, before: EndpointSet, name: str) -> bool:
@@ -146,17 +146,17 @@ class EndpointSet:
         old, new = before.settings, self.settings
         if name not in before.places or old.health != new.health:
             return False
-        was_set, is_set = before._places_of[name], self._places_of[name]
-        if old.tls.of(was_set) != new.tls.of(is_set):
+        was_set, is_set = before._server_places[name], self._server_places[name]
+        if old.tls.for_endpoint(was_set) != new.tls.for_endpoint(is_set):
             return False
         was, now = before.catalog.endpoints[name].models, self.catalog.endpoints[name].models
         return all(was[model].model == now[model].model for model in was.keys() & now.keys())
 
     def _place(self, name: str, settings: EndpointSettings) -> EndpointState:
         keeper = self._grounds.keeper
-        endpoint = endpoint_of(name)
+        endpoint = endpoint_name(name)
         server = keeper.get(endpoint)
-        settings = self.settings.tls.of(settings)
+        settings = self.settings.tls.for_endpoint(settings)
         if server is not None and server.control_headers:
             shown = {key: SecretStr(value) for key, value in server.control_headers.items()}
             settings = settings.model_copy(update={"headers": {**settings.headers, **shown}})
@@ -177,7 +177,7 @@ class EndpointSet:
         )
 
 
-def _queues_of(settings: Settings) -> tuple[object, ...]:
+def _queue_settings(settings: Settings) -> tuple[object, ...]:
     """What queues are made of."""
     routing = settings.routing
     return (

@@ -70,7 +70,7 @@ def spill_limits(settings: Settings) -> dict[str, BudgetLimits]:
         routing.spill_budget_usd_per_month,
         routing.spill_budget_usd_total,
     )
-    of_tenants = {
+    tenant_limits = {
         name: BudgetLimits.usd(
             tenant.spill_budget_usd_per_day,
             tenant.spill_budget_usd_per_month,
@@ -78,7 +78,7 @@ def spill_limits(settings: Settings) -> dict[str, BudgetLimits]:
         )
         for name, tenant in settings.tenants.items()
     }
-    return {EVERYBODY: everybody, **of_tenants}
+    return {EVERYBODY: everybody, **tenant_limits}
 
 
 def policy(routing: RoutingSettings) -> Policy:

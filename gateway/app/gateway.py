@@ -54,7 +54,7 @@ from gateway.server import ops, status
 from gateway.server.console import page
 from gateway.server.console.front import ConsoleFront
 from gateway.server.console.operators import Operators
-from gateway.server.console.picture import ConsoleSources, Picture, told_nobody
+from gateway.server.console.picture import ConsoleSources, Picture, ignore_drained
 from gateway.server.console.spend import BudgetSpend, LedgerSpend, Spend
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App, Front
@@ -103,7 +103,7 @@ class Gateway:
             if worker is None
             else worker.keeper
         )
-        self._beside = None if worker is None else self._beside_others(worker)
+        self._siblings = None if worker is None else self._join_siblings(worker)
         self._cores: list[Core] = []  # that live, the newest last
         self.retired: Callable[[], object] = _nothing  # called when one of them is gone
         self._grpc: GrpcFront | None = None
@@ -116,7 +116,7 @@ class Gateway:
 
     # Building
 
-    def _beside_others(self, worker: Worker) -> SiblingWorker:
+    def _join_siblings(self, worker: Worker) -> SiblingWorker:
         from gateway.cluster.workers.beside import SiblingWorker  # most gateways are one process
 
         return SiblingWorker(self, worker, self.metrics)
@@ -133,7 +133,7 @@ class Gateway:
         )
         self.actions = Actions(self.audit)
         decisions = Decisions(self._clock, settings.console.tail)
-        seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
+        log = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
         self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = self._collector()
         grounds = ProcessServices(
@@ -158,7 +158,7 @@ class Gateway:
             RateLimits(self._clock, self._limit_refused)
             if worker is None
             else worker.limits(self._limit_refused),
-            seen,
+            log,
             self._ledger,
             lambda: not self.audit.failing,
             None if self.collector is None else self.collector.take,
@@ -166,7 +166,7 @@ class Gateway:
             self.held_bytes,
             self.held_answers,
             None if worker is None else worker.marks,
-            None if self._beside is None else self._beside.queues,
+            None if self._siblings is None else self._siblings.queues,
         )
         self._cores.append(core := Core(settings, self._process))
         self.sight = self._sight(core, decisions)
@@ -196,7 +196,7 @@ class Gateway:
         if self._ledger is not None:
             spend = LedgerSpend(
                 budgets,
-                lambda: LedgerReader.of(self.settings).saved_today(),
+                lambda: LedgerReader.from_settings(self.settings).saved_today(),
                 self._spawn,
                 self._clock,
             )
@@ -213,9 +213,11 @@ class Gateway:
             policy=lambda: self.core.policy,
             version=__version__,
             clock=self._clock,
-            tell_drained=told_nobody if self._beside is None else self._beside.tell_drained,
+            announce_drained=ignore_drained
+            if self._siblings is None
+            else self._siblings.announce_drained,
             worker=1 if self._worker is None else self._worker.place.number,
-            shares=shares.alone() if self._beside is None else self._beside.shares(),
+            shares=shares.alone() if self._siblings is None else self._siblings.shares(),
             decides=self._speaks,
         )
 
@@ -240,9 +242,9 @@ class Gateway:
             self.render_metrics,
             self.status,
             core.pipeline.explain,
-            None if self._store is None else LedgerReader.of(settings).document,
+            None if self._store is None else LedgerReader.from_settings(settings).document,
             operators.knows,
-            self._beside,
+            self._siblings,
         )
         return App(
             services,
@@ -293,7 +295,7 @@ class Gateway:
             await self._keeper.start(stack)
             self._compose(alias_key.aliases(self.settings.audit.directory))
             core = self.core
-            self._keeper.moved = lambda name: self._spawn(self.core.site.watch.look_at(name))
+            self._keeper.moved = lambda name: self._spawn(self.core.site.watch.probe(name))
             self._keeper.heard = lambda name: self.core.site.fleet.place(name).heard
             self._open_audit()
             stack.push_async_callback(self.audit.aclose)
@@ -307,8 +309,8 @@ class Gateway:
                 await core.node.start(bound)
                 await stack.enter_async_context(self._owned(core.node.run(), "cluster"))
             core.begin()
-            if self._beside is not None:
-                await self._beside.begin(stack)
+            if self._siblings is not None:
+                await self._siblings.begin(stack)
             if self._speaks:  # what operators do is on record once
                 await stack.enter_async_context(self._owned(self._noticed().run(), "actions"))
             if self.collector is not None:
@@ -329,8 +331,8 @@ class Gateway:
             )  # fmt: skip
             async with reloads:
                 on_ready(self)
-                if self._beside is not None:
-                    self._beside.serves()
+                if self._siblings is not None:
+                    self._siblings.serves()
                 await self._stop.wait()
             await self._drain(http, grpc)
 
@@ -368,8 +370,8 @@ class Gateway:
         core.begin()
         self._cores.append(core)
         self.settings = core.settings
-        if self._beside is not None:
-            self._beside.turned()
+        if self._siblings is not None:
+            self._siblings.turned()
         self._loaded_s = ambient.wall_s()
         if self._http is not None and self._grpc is not None:
             self._http.serve(app)  # guard: O2.http-newest
@@ -433,7 +435,7 @@ class Gateway:
         """Everything but servers and sockets, each endpoint taken to be up: for `explain`."""
         self._compose(Aliases(ambient.random_bytes(32)))
         try:
-            await self.core.start(look=False)
+            await self.core.start(probe=False)
             self.core.site.fleet.assume_up()
             yield
         finally:
@@ -476,12 +478,12 @@ class Gateway:
         if self._store is None:
             return None
         budgets, settings = self.spill.budgets, self.settings
-        found = Ledger(
+        ledger = Ledger(
             self._store, budgets.limits, budgets, LedgerWatch(self.metrics), self._clock,
             LedgerThread(), settings.limits.max_latency_budget_ms / 1000, settings.ledger.keep_days,
         )  # fmt: skip
-        self.spill.leases = found.leases
-        return found
+        self.spill.leases = ledger.leases
+        return ledger
 
     @contextlib.asynccontextmanager
     async def _keeping_ledger(self) -> AsyncIterator[None]:
@@ -551,7 +553,7 @@ class Gateway:
             "workers": None,
         }
 
-    def of_worker(self, number: int) -> dict[str, Any]:
+    def worker_status(self, number: int) -> dict[str, Any]:
         """What the others tell of this one in their status."""
         return {
             "worker": number,

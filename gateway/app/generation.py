@@ -138,9 +138,7 @@ class Core:
             clock=clock,
             sampler=self._sampler(),
             new_trace=None if process.take_trace is None else self._new_trace,
-            error_told=lambda protocol, reason: metrics.error_answers.labels(
-                protocol, reason
-            ).inc(),
+            on_error=lambda protocol, reason: metrics.error_answers.labels(protocol, reason).inc(),
             held_bytes=process.held_bytes,
             held_answers=process.held_answers,
             hosts=_hosts(settings),
@@ -226,15 +224,15 @@ class Core:
 
     # Its life
 
-    async def start(self, look: bool = True) -> None:
-        """Whatever takes time, before any call comes; without a `look` nothing is sent to any
+    async def start(self, probe: bool = True) -> None:
+        """Whatever takes time, before any call comes; without a `probe` nothing is sent to any
         endpoint. Raises ScannerUnfit."""
         before = self._before
         self._calling = asyncio.create_task(self.callers.run(), name="callers")
         if before is None or self.scanning is not before.scanning:
             await self.scanning.start()
-        if look and (before is None or self.site is not before.site):
-            await self.site.first_look()
+        if probe and (before is None or self.site is not before.site):
+            await self.site.first_probe()
         if before is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FETCH_S):
@@ -300,11 +298,11 @@ class _Inspection:
         self._fleet = site.fleet
         self._process = process
 
-    def of_server(self) -> Inspector:
-        return self._fleet.inspector_of_server()
+    def server_inspector(self) -> Inspector:
+        return self._fleet.server_inspector()
 
-    def of_model(self, model: str) -> tuple[Inspector, str]:
-        return self._fleet.inspector_of_model(model)
+    def model_inspector(self, model: str) -> tuple[Inspector, str]:
+        return self._fleet.model_inspector(model)
 
     def live(self) -> bool:
         return True

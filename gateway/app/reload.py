@@ -67,12 +67,12 @@ class LastReload:
     problems: int = 0
 
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"result": self.result, "at": round(self.at_s, 3)}
+        document: dict[str, Any] = {"result": self.result, "at": round(self.at_s, 3)}
         if self.keys:
-            found["needs_restart"] = [*self.keys]
+            document["needs_restart"] = [*self.keys]
         if self.problems:
-            found["problems"] = self.problems  # in the log: their words quote the file
-        return found
+            document["problems"] = self.problems  # in the log: their words quote the file
+        return document
 
 
 class Reloading:
@@ -90,18 +90,18 @@ class Reloading:
         self._apply = apply
         self._metrics = metrics
         self._every_s = every_s
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self.last: LastReload | None = None
 
     def ask(self) -> None:
         """Read it again now, whether it has changed or not."""
-        self._asked.set()
+        self._requested.set()
 
     async def run(self) -> None:
         settling: Stamp = self._file.read_stamp
         while True:
-            if await self._is_asked():
-                self._asked.clear()
+            if await self._wait_for_request():
+                self._requested.clear()
                 await self.reload()
             elif self._current().reload.watch:
                 now = await asyncio.to_thread(stamp, self._file.path)
@@ -111,10 +111,10 @@ class Reloading:
                 if await asyncio.to_thread(self._file.differs):
                     await self.reload()
 
-    async def _is_asked(self) -> bool:
+    async def _wait_for_request(self) -> bool:
         try:
             async with asyncio.timeout(self._every_s):
-                await self._asked.wait()
+                await self._requested.wait()
         except TimeoutError:
             return False
         return True
@@ -159,10 +159,10 @@ class Reloading:
 
 def stamp(path: Path) -> Stamp:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _digest(path: Path) -> bytes:

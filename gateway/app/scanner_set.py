@@ -55,7 +55,7 @@ class Scanning:
 
     def classifier(self, catalog: Catalog) -> Classifier:
         """For these models. Verdicts are never those of another version of the settings (C11)."""
-        return self._first.of_models(catalog)
+        return self._first.for_catalog(catalog)
 
     async def start(self) -> None:
         """Raises ScannerUnfit when a scanner misses one of its samples (C8)."""

@@ -16,7 +16,7 @@ from gateway.simulate.loop import SimulatedWorld
 from gateway.simulate.mix import RouteMix, route_mix
 from gateway.simulate.moves import Moves, as_recorded, moves
 from gateway.simulate.records import Replayed, read_records
-from gateway.simulate.report import Compared, SimulationReport, as_json, tables, told_of_skipped
+from gateway.simulate.report import Compared, SimulationReport, as_json, describe_skipped, tables
 from gateway.simulate.site import SimulatedSite
 from gateway.simulate.study import NAMES, POLICY, StudyFigures, StudyRun, replay
 from gateway.simulate.weather import Weather, known_ahead
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
         return 2
     settings = _run(args, site)
     try:
-        with console.progress() as tell, _quiet():
-            report = _report(args, source, settings, tell)
+        with console.progress() as progress, _quiet():
+            report = _report(args, source, settings, progress)
             _write(args, report)
     except ModuleNotFoundError as exc:
         console.fail("this " + _MISSING.format(exc.name))
@@ -81,7 +81,7 @@ def _site(args: argparse.Namespace) -> SimulatedSite | None:
         if args.model is not None and args.records is None:
             raise TraceError("--model names a model of the settings; give --config too")
         return None
-    return SimulatedSite.of(console.settings_of(args.config), args.model)
+    return SimulatedSite.from_settings(console.load_settings(args.config), args.model)
 
 
 def _run(args: argparse.Namespace, site: SimulatedSite | None) -> StudyRun:
@@ -122,30 +122,30 @@ def _source(args: argparse.Namespace, site: SimulatedSite | None) -> _Source:
 
 
 def _report(
-    args: argparse.Namespace, source: _Source, settings: StudyRun, tell: Callable[[str], None]
+    args: argparse.Namespace, source: _Source, settings: StudyRun, progress: Callable[[str], None]
 ) -> SimulationReport:
     calls, least = source.calls, None
     if not args.no_bound:
         # scipy takes a second to import and comes with an extra.
         from gateway.simulate.bound import least_cost
 
-        tell(f"the bound for {len(calls)} calls")
+        progress(f"the bound for {len(calls)} calls")
         least = least_cost(known_ahead(calls, settings.weather))
-    found: dict[str, StudyFigures] = {}
+    results: dict[str, StudyFigures] = {}
     moved: dict[str, Moves] = {}
     mixes: dict[str, RouteMix] = {}
     for name in args.only or NAMES:
-        tell(f"{name}: {len(calls)} calls")
+        progress(f"{name}: {len(calls)} calls")
         result = replay(calls, name, least, settings)
-        found[name] = result.figures
+        results[name] = result.figures
         mixes[name] = route_mix(calls, result.outcome)
         if source.replayed is not None:
             moved[name] = moves(source.replayed, calls, result.outcome)
     return SimulationReport(
         title=_title(args),
-        found=found,
-        sizes=_sweep(args, calls, settings, tell),
-        mixes={name: mixes[name] for name in _drawn(found)},
+        results=results,
+        sizes=_sweep(args, calls, settings, progress),
+        mixes={name: mixes[name] for name in _drawn(results)},
         trouble=settings.weather.spans,
         compared=None
         if source.replayed is None
@@ -153,11 +153,11 @@ def _report(
     )
 
 
-def _drawn(found: Mapping[str, StudyFigures]) -> list[str]:
+def _drawn(results: Mapping[str, StudyFigures]) -> list[str]:
     """Whose routes are drawn over time: the policy, and the cheapest of the others."""
-    others = [name for name in found if name != POLICY]
-    others.sort(key=lambda name: found[name].cloud_cost + found[name].missed_cost)
-    return [name for name in found if name == POLICY] + others[:1]
+    others = [name for name in results if name != POLICY]
+    others.sort(key=lambda name: results[name].cloud_cost + results[name].missed_cost)
+    return [name for name in results if name == POLICY] + others[:1]
 
 
 def _title(args: argparse.Namespace) -> str:
@@ -168,16 +168,16 @@ def _title(args: argparse.Namespace) -> str:
 
 
 def _sweep(
-    args: argparse.Namespace, calls: Workload, settings: StudyRun, tell: Callable[[str], None]
+    args: argparse.Namespace, calls: Workload, settings: StudyRun, progress: Callable[[str], None]
 ) -> list[FleetSize]:
-    found: list[FleetSize] = []
+    fleet_sizes: list[FleetSize] = []
     if args.sweep:
         prices = Prices(args.gpu_usd_per_hour, calls.unit_usd)
-        tell("1 server")
+        progress("1 server")
         for size in sizes(calls, range(1, args.sweep + 1), prices, settings):
-            found.append(size)
-            tell(f"{size.servers} of {args.sweep} servers")
-    return found
+            fleet_sizes.append(size)
+            progress(f"{size.servers} of {args.sweep} servers")
+    return fleet_sizes
 
 
 def _write(args: argparse.Namespace, report: SimulationReport) -> None:
@@ -188,8 +188,8 @@ def _write(args: argparse.Namespace, report: SimulationReport) -> None:
 
 
 def _print(args: argparse.Namespace, report: SimulationReport) -> None:
-    if report.compared is not None and (told := told_of_skipped(report.compared.skipped)):
-        console.err.print(told, markup=False)
+    if report.compared is not None and (skipped := describe_skipped(report.compared.skipped)):
+        console.err.print(skipped, markup=False)
     if args.json:
         console.put_json(as_json(report))
     else:

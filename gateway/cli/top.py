@@ -104,8 +104,8 @@ def _read(client: httpx.Client) -> GatewayReading:
         if answer.status_code != 200:
             raise GatewayUnreachable(f"answers {answer.status_code} to {answer.request.url.path}")
     try:
-        told = strictjson.load_object(status.content, 32)
-        return GatewayReading.of(ambient.monotonic_s(), metrics.text, told)
+        document = strictjson.load_object(status.content, 32)
+        return GatewayReading.parse(ambient.monotonic_s(), metrics.text, document)
     except (GatewayError, ValueError, LookupError, TypeError, AttributeError):
         raise GatewayUnreachable(
             "is no gateway of this version: its answer makes no sense"

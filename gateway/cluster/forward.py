@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gateway.accounting.metrics import Metrics
 from gateway.cluster import Answers, PeerLink
-from gateway.cluster.elsewhere import abroad_of
+from gateway.cluster.elsewhere import cloud_estimate
 from gateway.cluster.failures import code, raised
 from gateway.cluster.membership import Membership
 from gateway.cluster.messages import (
@@ -25,7 +25,7 @@ from gateway.cluster.messages import (
     unpack_frame,
     unpack_words,
 )
-from gateway.cluster.ownership import Ownership, of_one_owner
+from gateway.cluster.ownership import Ownership, single_owner
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import (
@@ -57,7 +57,7 @@ class LocalQueuesPort(Protocol):
     async def enter(
         self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant: ...
-    def own_room_abroad(self, model: str) -> int: ...
+    def own_cloud_room(self, model: str) -> int: ...
 
 
 class _Lost(Exception):
@@ -107,23 +107,23 @@ class ForwardedReply:
 
     async def __anext__(self) -> Frame:
         try:
-            found = await self._next()
-            if found is not None and not self._streamed and await self._next() is not None:
+            frame = await self._next()
+            if frame is not None and not self._streamed and await self._next() is not None:
                 raise UpstreamFailed("the owner of the server answered a call twice")
         except _Lost:
             self.close()
             self._heard.lost()
             raise OwnerLost("the gateway that owns the server went away") from None
-        if found is None:
+        if frame is None:
             raise StopAsyncIteration
-        return found
+        return frame
 
     async def _next(self) -> Frame | None:
         """None at the end."""
         if self._ended:
             return None
         try:
-            kind, body = await _said(self._messages)
+            kind, body = await _receive(self._messages)
             self._heard()
             self._ended = kind in (Kind.END, Kind.FAILED)
             if self._ended:
@@ -186,7 +186,7 @@ class Forwarding:
         self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant | ForwardedTurn:
         """A turn at one of these servers, wherever their queue is. Raises what a queue does."""
-        domain, servers = of_one_owner(self._ownership, group)
+        domain, servers = single_owner(self._ownership, group)
         if domain is None:
             return await self._own.enter(request, call, servers)
         where = _Whereabouts()
@@ -217,7 +217,7 @@ class Forwarding:
             try:
                 return await self._at(owner, request, call, servers)
             except _NotOwnerAnymore:
-                if self._members.view.owner_of(domain) == owner:
+                if self._members.view.owner(domain) == owner:
                     refusals += 1
                     if refusals > _MOST_REFUSALS:
                         raise UpstreamFailed("the owner of the servers takes no call") from None
@@ -226,10 +226,10 @@ class Forwarding:
     async def _at(
         self, owner: str, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> ForwardedTurn:
-        result, asked_s = "cancelled", self._clock()
+        result, since_s = "cancelled", self._clock()
         try:
-            turn = await self._asked(owner, request, call, servers)
-            hop_s = self._clock() - asked_s - turn.queued_s
+            turn = await self._request(owner, request, call, servers)
+            hop_s = self._clock() - since_s - turn.queued_s
             self._metrics.cluster_hop_seconds.labels(owner).observe(max(0.0, hop_s))
             result = "granted"
             return turn
@@ -248,7 +248,7 @@ class Forwarding:
         finally:
             self._metrics.cluster_forwards.labels(owner, result).inc()
 
-    async def _asked(
+    async def _request(
         self, owner: str, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> ForwardedTurn:
         link, heard = self._links[owner], _Heard(self._members, owner)
@@ -258,7 +258,7 @@ class Forwarding:
             answers = await link.forward(message, deadline, repeatable=not has_state(request))
             messages = Messages(answers, request.held)
             try:
-                kind, body = await _said(messages)
+                kind, body = await _receive(messages)
             except BaseException:
                 answers.close()
                 raise
@@ -279,12 +279,12 @@ class Forwarding:
         finally:
             answers.close()
         if kind is Kind.NOT_OWNER:
-            self._members.said(owner, body)
+            self._members.on_announcement(owner, body)
             raise _NotOwnerAnymore("not_owner")
         raise _verdict(kind, body, call)
 
     def _forwarded(self, request: InferenceRequest, call: QueuedCall) -> Forwarded:
-        abroad = abroad_of(call, self._own.own_room_abroad, request.model)
+        estimate = cloud_estimate(call, self._own.own_cloud_room, request.model)
         now_s = self._clock()
         return Forwarded(
             id=request.record_id,
@@ -296,7 +296,7 @@ class Forwarding:
             waited_s=max(0.0, now_s - request.received_s),
             priority=request.priority,
             restricted=call.restricted,
-            abroad=abroad,
+            cloud=estimate,
             avoid=call.avoid,
             traceparent=request.traceparent,
         )
@@ -305,8 +305,8 @@ class Forwarding:
 def _granted(body: bytes, servers: tuple[str, ...], reply: ForwardedReply) -> ForwardedTurn:
     """Only a server of the call's own group can have been granted, so that no word of a peer can
     name a place outside the premises."""
-    told = unpack_words(body)
-    server, queued_s = told.get("server"), told.get("queued_s")
+    words = unpack_words(body)
+    server, queued_s = words.get("server"), words.get("queued_s")
     if server not in servers or not isinstance(queued_s, int | float):
         reply.close()
         raise UpstreamFailed("the owner named a server that is not one of this call's")
@@ -324,11 +324,11 @@ def _verdict(kind: Kind, body: bytes, call: QueuedCall) -> Exception:
     return UpstreamFailed("the owner of the server answered what no queue says")
 
 
-async def _said(messages: Messages) -> tuple[Kind, bytes]:
-    found = await messages.next()
-    if found is None:
+async def _receive(messages: Messages) -> tuple[Kind, bytes]:
+    message = await messages.next()
+    if message is None:
         raise UpstreamFailed("the owner of the server said nothing")
-    return found
+    return message
 
 
 class _Watched:
@@ -355,9 +355,9 @@ class _Watched:
             self._timer.cancel()
 
     def _set(self, after_s: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(after_s, self._look)
+        self._timer = asyncio.get_running_loop().call_later(after_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         gateway = self._where.gateway
         if gateway == self._members.view.own:
             return  # it waits in our own queue, which sees to it

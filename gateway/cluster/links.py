@@ -40,10 +40,10 @@ class TlsLink:
         self._calls: ConnectionPool | None = None
         self._asking: set[asyncio.Timeout] = set()
 
-    async def state(self, told: bytes, deadline: Deadline) -> bytes:
-        asked = WireRequest("POST", STATE, _JSON, (told,))
+    async def state(self, state: bytes, deadline: Deadline) -> bytes:
+        request = WireRequest("POST", STATE, _JSON, (state,))
         self._probes = self._probes or self._wire(_PROBES)
-        answer = await self._probes.fetch(asked, deadline)
+        answer = await self._probes.fetch(request, deadline)
         if answer.status != 200:
             raise UpstreamFailed("the peer does not say how it is")
         return answer.body
@@ -51,9 +51,9 @@ class TlsLink:
     async def forward(
         self, message: Sequence[bytes], deadline: Deadline, *, repeatable: bool
     ) -> Answers:
-        asked = WireRequest("POST", CALL, _BYTES, tuple(message), repeatable)
+        request = WireRequest("POST", CALL, _BYTES, tuple(message), repeatable)
         self._calls = self._calls or self._wire(self._max_connections)
-        stream = await self._unless_cut(self._calls.stream(asked, deadline))
+        stream = await self._unless_cut(self._calls.stream(request, deadline))
         if stream.status != 200:
             stream.close()
             raise UpstreamFailed("the peer does not take the call")
@@ -86,7 +86,7 @@ class TlsLink:
 
     def _wire(self, connections: int) -> ConnectionPool:
         return ConnectionPool(
-            replace(Origin.of(self._url, self._tls()), certified=self._name),
+            replace(Origin.from_url(self._url, self._tls()), certified=self._name),
             connect_timeout_s=self._connect_timeout_s,
             max_connections=connections,
             max_idle_s=_MAX_IDLE_S,

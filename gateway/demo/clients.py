@@ -69,14 +69,16 @@ class Clients:
 
     async def send(self, call: PlannedCall) -> Observed:
         """Never raises but for cancellation: how a call failed is what was observed."""
-        if call.way in (ClientMethod.HTTP, ClientMethod.GRPC):
-            blocking = self._blocking_http if call.way is ClientMethod.HTTP else self._blocking_grpc
+        if call.method in (ClientMethod.HTTP, ClientMethod.GRPC):
+            blocking = (
+                self._blocking_http if call.method is ClientMethod.HTTP else self._blocking_grpc
+            )
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, _timed, blocking, call)
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(patience_s(call)):
-                headers, first_s = await self._sends[call.way](call)
+                headers, first_s = await self._sends[call.method](call)
         except Exception as exc:  # noqa: BLE001 - each client has its own tree of errors
             return _failed(call, started_s, exc)
         took_s = time.monotonic() - started_s

@@ -51,7 +51,7 @@ class PlannedCall:
 
     at_s: float  # from the start of its phase
     phase: str
-    way: ClientMethod
+    method: ClientMethod
     model: str
     restricted: bool
     budget_ms: int | None
@@ -64,18 +64,18 @@ class PlannedCall:
 
     @property
     def headers(self) -> dict[str, str]:
-        told = {"x-request-id": self.request_id, "traceparent": f"00-{self.trace}-{'1' * 16}-01"}
+        headers = {"x-request-id": self.request_id, "traceparent": f"00-{self.trace}-{'1' * 16}-01"}
         if self.budget_ms is not None:
-            told["x-latency-budget-ms"] = str(self.budget_ms)
-        return told
+            headers["x-latency-budget-ms"] = str(self.budget_ms)
+        return headers
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
     name: str
     says: str
-    share_of_calls: float
-    share_of_time: float
+    call_share: float
+    time_share: float
 
 
 PHASES = (
@@ -88,7 +88,7 @@ PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class _CallKind:
-    way: ClientMethod
+    method: ClientMethod
     model: str
     weight: int
     budgets_ms: tuple[int | None, ...]
@@ -130,11 +130,11 @@ def plan(seed: int, calls: int, seconds: float) -> dict[str, list[PlannedCall]]:
     """The calls of each phase in the order of their time; the same for the same arguments."""
     dice = random.Random(seed)
     maker = _Maker(dice, calls)
-    counts = _shared_out(calls, [phase.share_of_calls for phase in PHASES])
+    counts = _shared_out(calls, [phase.call_share for phase in PHASES])
     return {
         phase.name: [
             maker.call(phase.name, at_s)
-            for at_s in sorted(dice.uniform(0, seconds * phase.share_of_time) for _ in range(count))
+            for at_s in sorted(dice.uniform(0, seconds * phase.time_share) for _ in range(count))
         ]
         for phase, count in zip(PHASES, counts, strict=True)
     }
@@ -166,18 +166,18 @@ class _Maker:
         kinds = _RESTRICTED if restricted else _CLEAR
         (kind,) = dice.choices(kinds, [kind.weight for kind in kinds])
         marker = self._markers.next()
-        told, tensors = self._content(kind.model, restricted, marker)
+        text, tensors = self._content(kind.model, restricted, marker)
         return PlannedCall(
             at_s=at_s,
             phase=phase,
-            way=kind.way,
+            method=kind.method,
             model=kind.model,
             restricted=restricted,
             budget_ms=dice.choice(kind.budgets_ms),
             request_id=str(uuid.UUID(int=dice.getrandbits(128), version=4)),
             trace=f"{dice.getrandbits(128) | 1:032x}",
-            needles=told.needles,
-            text=told.words,
+            needles=text.needles,
+            text=text.words,
             tensors=tensors,
             note=marker,
         )

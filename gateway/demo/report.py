@@ -16,7 +16,7 @@ from gateway.demo.proof import Proof
 from gateway.demo.summary import CLOUD, ONPREM, RESTRICTED, CallGroup, CallTally, Summary
 from gateway.demo.words import PROTOCOLS, ZONES
 
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 
 
 def report(summary: Summary, proof: Proof) -> Iterator[RenderableType]:
@@ -93,7 +93,9 @@ def _reasons(summary: Summary) -> Table:
 
 
 def _clients(summary: Summary) -> str:
-    used = dict.fromkeys(way.client for way in ClientMethod if way.value in summary.by_client)
+    used = dict.fromkeys(
+        method.client for method in ClientMethod if method.value in summary.by_client
+    )
     return f"clients, all unmodified: {', '.join(used)}"
 
 
@@ -131,12 +133,12 @@ def _verdict(proof: Proof) -> Iterator[RenderableType]:
     )
     yield (
         f"  of the {proof.controls} clear calls that the cloud answered, the same search finds "
-        f"{proof.controls_found}"
+        f"{proof.controls_detected}"
     )
     if proof.disagreements:
         count = len(proof.disagreements)
         yield Text(f"  {count} contradictions between the cloud, records and answers:", style="red")
-        yield from (f"    {said}" for said in proof.disagreements[:_MOST_TOLD])
+        yield from (f"    {disagreement}" for disagreement in proof.disagreements[:_MOST_LISTED])
     else:
         yield "  the decision records and the answers' headers say the same"
     if not proof.holds:
@@ -145,12 +147,12 @@ def _verdict(proof: Proof) -> Iterator[RenderableType]:
 
 def document(summary: Summary, proof: Proof) -> dict[str, Any]:
     """The same for programs."""
-    told = summary.as_json()
+    document = summary.as_json()
     return {
-        "calls": told["calls"],
-        "restricted": told["restricted"],
+        "calls": document["calls"],
+        "restricted": document["restricted"],
         "restricted_in_cloud": len(proof.leaked),
-        **told,
+        **document,
         "proof": proof.as_json(),
         "cloud_is_simulated": True,
     }

@@ -179,7 +179,7 @@ class _Traffic:
 
     async def run(self) -> Sequence[Ended]:
         async with asyncio.TaskGroup() as group:
-            looking = group.create_task(self._look())
+            looking = group.create_task(self._observe())
             async with asyncio.TaskGroup() as calls:
                 for phase in PHASES:
                     await self._begin(phase)
@@ -210,7 +210,7 @@ class _Traffic:
             await asyncio.sleep(began_s + call.at_s - time.monotonic())
             self._sent[call.restricted] += 1
             calls.create_task(self._one(call))
-        ends_s = began_s + phase.share_of_time * self._seconds
+        ends_s = began_s + phase.time_share * self._seconds
         await asyncio.sleep(ends_s - time.monotonic())
 
     async def _one(self, call: PlannedCall) -> None:
@@ -222,7 +222,7 @@ class _Traffic:
                 while not _onprem_up(await self._gateway.status()):  # noqa: ASYNC110 - remote
                     await asyncio.sleep(_TICK_S)
 
-    async def _look(self) -> None:
+    async def _observe(self) -> None:
         while True:
             self._screen.show(await self._view())
             await asyncio.sleep(_TICK_S)
@@ -249,8 +249,8 @@ class _Traffic:
             self._aliases = alias_key.known(self._directory)
         by_trace, aliases = self._records.by_trace, self._aliases
         if aliases is None:
-            return [Ended(seen, None) for seen in self._observed]
-        return [Ended(o, by_trace.get(aliases.of_trace(o.call.trace))) for o in self._observed]
+            return [Ended(observed, None) for observed in self._observed]
+        return [Ended(o, by_trace.get(aliases.trace_alias(o.call.trace))) for o in self._observed]
 
 
 def _onprem_up(status: Mapping[str, Any] | None) -> bool:

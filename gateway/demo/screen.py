@@ -45,7 +45,7 @@ class LineScreen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told_s = 0.0
+        self._printed_s = 0.0
 
     def step(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
@@ -54,13 +54,13 @@ class LineScreen:
         self.step(f"{phase.name}: {phase.says}")
 
     def show(self, view: RunProgress) -> None:
-        if view.elapsed_s - self._told_s < _LINE_EVERY_S:
+        if view.elapsed_s - self._printed_s < _LINE_EVERY_S:
             return
-        self._told_s = view.elapsed_s
+        self._printed_s = view.elapsed_s
         zones = Counter(ended.zone for ended in view.ended)
-        told = ", ".join(f"{ZONES[zone]} {zones[zone]}" for zone in ZONES)
+        shares = ", ".join(f"{ZONES[zone]} {zones[zone]}" for zone in ZONES)
         waiting = sum(view.waiting.values())
-        self.step(f"  {view.elapsed_s:3.0f} s: {told}, waiting {waiting}; {_triton(view)}")
+        self.step(f"  {view.elapsed_s:3.0f} s: {shares}, waiting {waiting}; {_triton(view)}")
 
 
 class TerminalScreen:
@@ -113,7 +113,7 @@ def _recent(view: RunProgress) -> Iterator[Text]:
 def _one(ended: Ended) -> Text:
     call = ended.call
     return Text.assemble(
-        f"  {ended.sensitivity:10}  {call.way.value:28} {call.model:16} ",
+        f"  {ended.sensitivity:10}  {call.method.value:28} {call.model:16} ",
         (f"{ZONES[ended.zone]}", _STYLES[ended.zone]),
         f"  {ended.reason}, {ended.observed.took_s * 1000:.0f} ms",
         no_wrap=True,

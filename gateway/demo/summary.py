@@ -49,8 +49,8 @@ class Ended:
         """The gateway's reason code; where it gave none, what the client said."""
         if self.decided is None:
             return self.observed.status
-        told = self.decided.reason if self.zone != NONE else self.decided.end_reason
-        return told or self.observed.status
+        reason = self.decided.reason if self.zone != NONE else self.decided.end_reason
+        return reason or self.observed.status
 
     @property
     def cost_usd(self) -> float:
@@ -130,8 +130,8 @@ def summarise(ended: Sequence[Ended]) -> Summary:
         },
         reasons=_reasons(ended),
         by_phase=_by(ended, lambda e: e.call.phase, [phase.name for phase in PHASES]),
-        by_protocol=_by(ended, lambda e: e.call.way.protocol),
-        by_client=_by(ended, lambda e: e.call.way.value),
+        by_protocol=_by(ended, lambda e: e.call.method.protocol),
+        by_client=_by(ended, lambda e: e.call.method.value),
         cost_usd={zone: round(_spent_usd(ended, zone), 6) for zone in (ONPREM, CLOUD)},
         false_alarms=sum(
             e.decided is not None and e.decided.restricted and not e.call.restricted for e in ended
@@ -184,8 +184,8 @@ def _reasons(ended: Sequence[Ended]) -> dict[tuple[str, str], int]:
 def _by(
     ended: Sequence[Ended], key: Callable[[Ended], str], order: Sequence[str] = ()
 ) -> dict[str, CallTally]:
-    found = {key(e) for e in ended}
-    keys = [name for name in order if name in found] if order else sorted(found)
+    group_names = {key(e) for e in ended}
+    keys = [name for name in order if name in group_names] if order else sorted(group_names)
     return {name: tally(e for e in ended if key(e) == name) for name in keys}
 
 

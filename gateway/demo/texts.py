@@ -71,8 +71,8 @@ def restricted(dice: random.Random, person: Person, marker: str) -> DemoText:
         "ssn": person.ssn,
     }
     words = template.format(name=person.name, **identifiers)
-    told = tuple(value for key, value in identifiers.items() if f"{{{key}}}" in template)
-    return DemoText(f"{words} (note {marker})", (marker, *told))
+    needles = tuple(value for key, value in identifiers.items() if f"{{{key}}}" in template)
+    return DemoText(f"{words} (note {marker})", (marker, *needles))
 
 
 def clear(dice: random.Random, marker: str) -> DemoText:

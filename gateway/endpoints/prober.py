@@ -37,12 +37,12 @@ class Watch:
     async def _run_one(self, name: str) -> None:
         while True:
             await asyncio.sleep(self._places[name].settings.probe_s)
-            await self.look_at(name)
+            await self.probe(name)
 
-    async def look_at_all(self) -> None:
-        await asyncio.gather(*(self.look_at(name) for name in self._places))
+    async def probe_all(self) -> None:
+        await asyncio.gather(*(self.probe(name) for name in self._places))
 
-    async def look_at(self, name: str) -> None:
+    async def probe(self, name: str) -> None:
         """One look at an endpoint. A refusal counts at once; silence when it comes twice, unless
         calls were answered meanwhile: then the server is busy."""
         place = self._places[name]
@@ -58,7 +58,7 @@ class Watch:
         if up != place.up:
             log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
         if up and not place.up:
-            place.came_up()
+            place.server_up()
         elif not up and place.up:
             place.went_down()
 

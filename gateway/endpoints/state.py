@@ -41,7 +41,7 @@ class AttemptTimeout:
     lane: ModelState
     ends_s = 0.0  # on the clock of the lane
     begun = False  # it has no other place any more
-    may_last = False  # beyond its end: `last_look` is asked then
+    may_last = False  # beyond its end: `last_check` is asked then
     ran_out = False  # its end has come, and it was told
     _task: asyncio.Task[object] | None = None
     _cancelling = 0
@@ -54,7 +54,7 @@ class AttemptTimeout:
     def restricted(self) -> bool:
         raise NotImplementedError
 
-    def last_look(self) -> None:
+    def last_check(self) -> None:
         """Its end has come. Sets a later one, if there is."""
 
     def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
@@ -64,8 +64,8 @@ class AttemptTimeout:
         self._task, self._cancelling = task, task.cancelling()
         self.ends_s = ends_s
         if ends_s < lane.looks_s:
-            lane.look_at(ends_s, now_s)
-        lane.health.asked(self, now_s)
+            lane.watch(ends_s, now_s)
+        lane.health.claim(self, now_s)
         return self
 
     def __enter__(self) -> AttemptTimeout:
@@ -95,7 +95,7 @@ class AttemptTimeout:
         if at_s < self.ends_s:
             self.ends_s = at_s
             if at_s < self.lane.looks_s:
-                self.lane.look_at(at_s, now_s)
+                self.lane.watch(at_s, now_s)
 
     def run_out(self) -> None:
         self.ran_out = True
@@ -126,14 +126,14 @@ class ModelState:
     def gap_s(self) -> float:
         return self.gaps.high_s
 
-    def look_at(self, at_s: float, now_s: float) -> None:
+    def watch(self, at_s: float, now_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self.looks_s = at_s
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, at_s - now_s), self._look)
+        self._timer = loop.call_later(max(0.0, at_s - now_s), self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Whose end has come is told. The timer stays as it is set when waits end: most of them end
         long before."""
         now_s = self.health.clock()
@@ -144,13 +144,13 @@ class ModelState:
                 continue
             if waiting.may_last and waiting.ends_s <= now_s + _EARLY_S:
                 waiting.may_last = False
-                waiting.last_look()
+                waiting.last_check()
             if waiting.ends_s <= now_s + _EARLY_S:
                 waiting.run_out()
             elif waiting.ends_s < next_s:
                 next_s = waiting.ends_s
         if next_s < math.inf:
-            self.look_at(next_s, now_s)
+            self.watch(next_s, now_s)
 
 
 class Lanes(dict[str, ModelState]):
@@ -164,8 +164,8 @@ class Lanes(dict[str, ModelState]):
     def __missing__(self, model: str) -> ModelState:
         if self.new is None:
             raise KeyError(model)
-        found = self[model] = self.new()
-        return found
+        state = self[model] = self.new()
+        return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +229,10 @@ class EndpointState:
             lane.health.put_out()
         self.give_up_waiting()  # guard: A6.ejected-waiter
 
-    def came_up(self) -> None:
+    def server_up(self) -> None:
         self.up = True
         for lane in self.lanes.values():
-            lane.health.came_up()
+            lane.health.server_up()
 
 
 def refused_why(place: EndpointState, lane: ModelState, tenant: str) -> str:

@@ -47,9 +47,9 @@ def write(directory: Path, declaration: Declaration) -> list[Path]:
             path.unlink()
             continue
         path.parent.mkdir(exist_ok=True)
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(wanted[path], encoding="utf-8")
-        beside.replace(path)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(wanted[path], encoding="utf-8")
+        temporary.replace(path)
     return changed
 
 

@@ -72,48 +72,48 @@ def _tensor(value: Any) -> GraphTensor:
     return GraphTensor(DeclaredDatatype(name), dims)
 
 
-def disagreements(found: Signature, declared: Declaration) -> list[str]:
+def disagreements(signature: Signature, declared: Declaration) -> list[str]:
     """What the file has otherwise than model.yaml says, a line each."""
     batched = declared.batch is not None
     return [
-        *_differences("input", found.inputs, declared.graph_inputs, batched),
-        *_differences("output", found.outputs, declared.graph_outputs, batched),
+        *_differences("input", signature.inputs, declared.graph_inputs, batched),
+        *_differences("output", signature.outputs, declared.graph_outputs, batched),
     ]
 
 
 def _differences(
     kind: str,
-    found: Mapping[str, GraphTensor],
+    tensors: Mapping[str, GraphTensor],
     declared: Mapping[str, TensorDeclaration],
     batched: bool,
 ) -> Iterator[str]:
-    for name in declared.keys() - found.keys():
-        there = ", ".join(sorted(found)) or "none"
+    for name in declared.keys() - tensors.keys():
+        there = ", ".join(sorted(tensors)) or "none"
         yield f"{kind} {name} is declared and not in the graph; there are: {there}"
-    for name in found.keys() - declared.keys() if kind == "input" else ():
+    for name in tensors.keys() - declared.keys() if kind == "input" else ():
         yield f"{kind} {name} is in the graph and not declared"
-    for name in declared.keys() & found.keys():
-        if (difference := _difference(found[name], declared[name], batched)) is not None:
+    for name in declared.keys() & tensors.keys():
+        if (difference := _difference(tensors[name], declared[name], batched)) is not None:
             yield f"{kind} {name} {difference}"
 
 
-def _difference(found: GraphTensor, declared: TensorDeclaration, batched: bool) -> str | None:
-    if found.datatype is not declared.datatype:
-        return f"is {found.datatype} in the graph and {declared.datatype} in model.yaml"
-    dims = found.dims
+def _difference(tensor: GraphTensor, declared: TensorDeclaration, batched: bool) -> str | None:
+    if tensor.datatype is not declared.datatype:
+        return f"is {tensor.datatype} in the graph and {declared.datatype} in model.yaml"
+    dims = tensor.dims
     if batched:
         if dims and isinstance(dims[0], int):
             return f"has a batch of {dims[0]} alone; export it with a free first axis"
         dims = dims[1:]
     if len(dims) != len(declared.dims) or any(
-        isinstance(there, int) and isinstance(said, int) and said > 0 and there != said
-        for there, said in zip(dims, declared.dims, strict=True)
+        isinstance(there, int) and isinstance(dim, int) and dim > 0 and there != dim
+        for there, dim in zip(dims, declared.dims, strict=True)
     ):
         return f"is {_shown(dims)} in the graph and {_shown(declared.dims)} in model.yaml"
     fixed = [
-        said
-        for there, said in zip(dims, declared.dims, strict=True)
-        if isinstance(there, int) and (isinstance(said, str) or said < 0)
+        dim
+        for there, dim in zip(dims, declared.dims, strict=True)
+        if isinstance(there, int) and (isinstance(dim, str) or dim < 0)
     ]
     return f"has a fixed size where model.yaml says {fixed[0]}" if fixed else None
 

@@ -59,13 +59,13 @@ class PieceBuffer:
             size, whole = self.size, self.take()
             self._pieces, self.size = [whole], size
         first, end = self._pieces[0], self._at + count
-        found = bytes(first[self._at : end])
+        chunk = bytes(first[self._at : end])
         self.size -= count
         self._at = end
         if end == len(first):
             del self._pieces[0]
             self._at = 0
-        return found
+        return chunk
 
     def part(self, count: int) -> PieceBuffer:
         """So many of the first octets, which must be there, in pieces of their own."""

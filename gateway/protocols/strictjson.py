@@ -57,11 +57,11 @@ def loads(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> Any:
         _check_bounds(body, bounds, max_depth)
     try:
         value = orjson.loads(body)
-        if _is_all_of(body, orjson.dumps(value), max_depth):
+        if _is_complete(body, orjson.dumps(value), max_depth):
             return value
         problem = "has a key twice, a number that is too long, or too many levels"
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as exc:
-        problem = f"is not JSON: {_told(exc)}"
+        problem = f"is not JSON: {_error_text(exc)}"
     # It is read again out of here, where no exception with the body in it is its context.
     if len(body) > _WARY_BYTES:
         raise MalformedBody(f"the body {problem}")
@@ -75,7 +75,7 @@ def is_within(text: bytes, bounds: JsonBounds) -> bool:
     return _within(text, bounds) or _within(b'""'.join(_unescaped(text).split(b'"')[::2]), bounds)
 
 
-def _told(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     at = getattr(exc, "pos", None)
     return "it cannot be read" if at is None else f"it cannot be read from character {at} on"
 
@@ -110,7 +110,7 @@ def _within(text: bytes, bounds: JsonBounds) -> bool:
     return True
 
 
-def _is_all_of(body: bytes, again: bytes, max_depth: int) -> bool:
+def _is_complete(body: bytes, again: bytes, max_depth: int) -> bool:
     """Whether nothing was lost on the way to what orjson read, and wrote again for that: no key
     stood twice, and no integer became a float. A pair that was dropped for its like took its key
     with it, and two quotation marks. As orjson writes most clients do."""
@@ -192,10 +192,10 @@ def dumps(value: Any) -> bytes:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    document = dict(pairs)
+    if len(document) != len(pairs):
         raise MalformedBody("the body has an object with the same key twice")
-    return found
+    return document
 
 
 def _no_constant(name: str) -> float:

@@ -32,7 +32,7 @@ from gateway.scheduling.calls import (
 _AT_LEAST_S = 0.001
 """Timers count whole milliseconds; one that fires early finds nothing to do and is set again."""
 _AGAIN_S = 60.0  # at the latest: nobody knows more
-_LOOK_EVERY_S = 0.05
+_REFRESH_S = 0.05
 """While calls wait: servers come and go, and the cloud opens and closes, without a call ending."""
 
 
@@ -94,13 +94,13 @@ class ModelQueue:
     def __init__(
         self,
         scheduling: Scheduling,
-        look_around: Callable[[], QueueConditions],
+        read_conditions: Callable[[], QueueConditions],
         clock: Clock,
         acted: Callable[[], None] | None = None,
     ) -> None:
         """`acted` is called when everything that an event asked for has been done."""
         self.scheduling = scheduling
-        self._look_around = look_around
+        self._read_conditions = read_conditions
         self._clock = clock
         self._acted = acted
         self._waiters: dict[int | str, _Waiter] = {}
@@ -114,10 +114,10 @@ class ModelQueue:
         """Servers whose GPU it shares with other models, with its number there."""
 
     def belongs_to(
-        self, look_around: Callable[[], QueueConditions], acted: Callable[[], None] | None
+        self, read_conditions: Callable[[], QueueConditions], acted: Callable[[], None] | None
     ) -> None:
         """Other settings than those that it was made of have it from now on."""
-        self._look_around = look_around
+        self._read_conditions = read_conditions
         self._acted = acted
 
     @property
@@ -134,10 +134,10 @@ class ModelQueue:
         """The turn, where it is there at once, as mostly; else what waits for it, which has to be
         awaited: the call stands in the queue. Raises NoServer, and then it does not."""
         since_s = self._clock()
-        self._look(since_s)
+        self._refresh(since_s)
         if self._todo or self._moved:
             self._act()
-            self._look(since_s)  # what was done may have taken what was seen
+            self._refresh(since_s)  # what was done may have taken what was seen
         if self._stranded(call):
             raise NoServer
         actions = self.scheduling.arrive(call, since_s)
@@ -192,7 +192,7 @@ class ModelQueue:
     def would(self, call: QueuedCall) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         now_s = self._clock()
-        self._look(now_s)
+        self._refresh(now_s)
         self._act()
         return self.scheduling.would(call, now_s)
 
@@ -214,7 +214,7 @@ class ModelQueue:
                 self._dismiss(call_id, Spilled("spill_slow"))
                 self._act()
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Something around it has changed: a server went down, the cloud opened."""
         self._happens(self.scheduling.tick)
 
@@ -224,11 +224,11 @@ class ModelQueue:
 
     def ended(self, call: QueuedCall, answered: bool) -> None:
         """A released call ended. While nobody waits, what is around it is no matter."""
-        tell = self.scheduling.completed if answered else self.scheduling.failed
+        notify = self.scheduling.completed if answered else self.scheduling.failed
         if self._waiters:
-            self._happens(partial(tell, call.id))
+            self._happens(partial(notify, call.id))
         else:
-            actions = tell(call.id, self._clock())
+            actions = notify(call.id, self._clock())
             if actions or self._todo or self._moved or self._acting:
                 self._todo.extend(actions)
                 self._act()
@@ -246,7 +246,7 @@ class ModelQueue:
     def _happens(self, event: Callable[[float], list[Action]]) -> None:
         """Tell the scheduler, and do what it says."""
         now_s = self._clock()
-        self._look(now_s)
+        self._refresh(now_s)
         self._todo.extend(event(now_s))
         self._act()
 
@@ -289,8 +289,8 @@ class ModelQueue:
         if self._acted is not None:
             self._acted()
 
-    def _look(self, now_s: float) -> None:
-        around, known = self._look_around(), self._known
+    def _refresh(self, now_s: float) -> None:
+        around, known = self._read_conditions(), self._known
         self.scheduling.cloud_room = around.cloud_room
         for server in around.servers:
             if known.get(server.name) is not server:
@@ -303,8 +303,8 @@ class ModelQueue:
             self._todo.extend(scheduling.limit(server.name, server.most, now_s))
         if known is None or known.up != server.up:
             self._up = frozenset([s.name for s in self._known.values() if s.up])
-            tell = scheduling.server_up if server.up else scheduling.server_down
-            self._todo.extend(tell(server.name, now_s))
+            notify = scheduling.server_up if server.up else scheduling.server_down
+            self._todo.extend(notify(server.name, now_s))
             self._moved = True
 
     def _do(self, action: Action) -> None:
@@ -326,10 +326,10 @@ class ModelQueue:
             self._timer = None
         after_s = self.scheduling.wake_s - self._clock()
         if self._waiters:
-            after_s = min(after_s, _LOOK_EVERY_S)
+            after_s = min(after_s, _REFRESH_S)
         if math.isfinite(after_s):
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(_AT_LEAST_S, after_s), self.look_again)
+            self._timer = loop.call_later(max(_AT_LEAST_S, after_s), self.refresh)
 
 
 def refusal(action: SpillNow | Refuse) -> Spilled | GatewayError:

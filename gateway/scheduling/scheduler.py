@@ -36,7 +36,7 @@ from gateway.scheduling.waiting import NOBODY, QueuePosition, Slot, WaitingQueue
 _TRIES = 3  # calls that may fail to come back at one batch's end
 _LATEST_LEAD = 0.5  # of a batch
 _LAST_S = 1e18  # a time after all deadlines
-_LOOK_AGAIN = 0.1  # of a full batch: when another model does not take its turn
+_RECHECK = 0.1  # of a full batch: when another model does not take its turn
 _ROWS_SHARE = 0.05  # of the newest call in the mean
 
 
@@ -103,7 +103,7 @@ class Scheduler:
             raise ValueError(f"call {call.id} is waiting already")
         if len(self._places) >= self.tuning.max_waiting:  # guard: A1.queue-limit
             return self._turned_away(call, now_s)
-        place = self._place_of(call, now_s)
+        place = self._position(call, now_s)
         if not (self._places or call.avoid):
             actions = self._at_once(call, place, now_s)
             if actions is not None:
@@ -139,7 +139,7 @@ class Scheduler:
         if call.id not in self._places:
             return []
         self._remove(call.id)
-        self._join(call, self._place_of(call, now_s))
+        self._join(call, self._position(call, now_s))
         return self._decide(now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
@@ -196,7 +196,7 @@ class Scheduler:
 
     def model(self, name: str) -> BatchModel:
         """What is known of a server's time."""
-        return self._servers.model_of(name)
+        return self._servers.server_model(name)
 
     def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         """In how many seconds a call would be done if it arrived now; inf: no server is up."""
@@ -274,12 +274,12 @@ class Scheduler:
                 if last == NOBODY:
                     return
                 if line.hopeless(last, slots, now_s):
-                    self._give_way(last, up, now_s, actions)
+                    self._release_instead(last, up, now_s, actions)
                     continue
             at = line.least_worthy(last + 1, fixed_s, model.per_work_s, now_s, self.cloud_room >= 1)
-            self._give_way(at, up, now_s, actions)
+            self._release_instead(at, up, now_s, actions)
 
-    def _give_way(
+    def _release_instead(
         self, at: int, up: Sequence[Instance], now_s: float, actions: list[Action]
     ) -> None:
         call = self._line.pop(at)
@@ -378,7 +378,7 @@ class Scheduler:
         for name, call in sent:
             self._servers.adopt(name, call, now_s)
         for call in tuple(waiting):
-            self._join(call, self._place_of(call, now_s))
+            self._join(call, self._position(call, now_s))
         return self._decide(now_s)
 
     def _stand(self, name: str, up: bool, now_s: float) -> list[Action]:
@@ -404,7 +404,7 @@ class Scheduler:
         fixed_s = model.fixed_s if rows >= most else model.fixed_s * (rows / most)
         return fixed_s + model.per_work_s * call.work
 
-    def _place_of(self, call: QueuedCall, now_s: float) -> QueuePosition:
+    def _position(self, call: QueuedCall, now_s: float) -> QueuePosition:
         """Where a call belongs that comes now, which counts as asked for from here on."""
         t, servers, memory_s = self.tuning, self._servers, self._memory_s
         if call.rows != self._rows:
@@ -416,10 +416,10 @@ class Scheduler:
         if call.cloud is not None and self._may_spill(call):
             worth = min(worth, self._cloud_cost(call, now_s))
         density = worth / gpu_s
-        density_class = servers.demand.class_of(density)
+        density_class = servers.demand.density_class(density)
         self._demand.arrived(density_class, gpu_s, now_s, memory_s)
         if servers.on_gpus and servers.shared:
-            servers.asked(density, gpu_s, now_s, memory_s)
+            servers.observe_demand(density, gpu_s, now_s, memory_s)
         # guard: S4.priority-order -> key = min(due_s, call.arrived_s + t.patience_s)
         # guard: S4.patience-bound -> key = due_s + call.later_s
         key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
@@ -487,7 +487,7 @@ class Scheduler:
                 if due_s > now_s:
                     at_s = min(at_s, due_s)
             if self._deferred:
-                at_s = min(at_s, now_s + _LOOK_AGAIN * self._model.predict_s(self._max_batch))
+                at_s = min(at_s, now_s + _RECHECK * self._model.predict_s(self._max_batch))
         if self._put_off:
             at_s = min(at_s, self._put_off.next_s + 1e-6)
         return at_s if at_s > now_s else now_s + 1e-3

@@ -128,7 +128,7 @@ class WaitingQueue:
         """The first call that would be late even if its batch were cut behind it; NOBODY if all
         are in time. Batches go to whichever server is free first."""
         if len(self.calls) <= FEW:
-            return self._first_of_few(slots, max_batch, stretch.few, now_s)
+            return self._first_small(slots, max_batch, stretch.few, now_s)
         wait_s = self._finish_in_s(slots, max_batch)
         wait_s *= stretch.many[np.frombuffer(self._class, dtype=np.int64)]
         late = wait_s > np.frombuffer(self._due_s) - now_s
@@ -140,11 +140,11 @@ class WaitingQueue:
         work, left_s = self._work[at], self._deadline_s[at] - now_s
         return all(s.free_in_s + s.fixed_s + s.per_work_s * work > left_s for s in slots)
 
-    def _first_of_few(
+    def _first_small(
         self, slots: Sequence[Slot], max_batch: int, stretch: Sequence[float], now_s: float
     ) -> int:
         if len(slots) == 1:
-            return self._first_of_few_at(slots[0], max_batch, stretch, now_s)
+            return self._first_small_at(slots[0], max_batch, stretch, now_s)
         free = [(slot.free_in_s, at) for at, slot in enumerate(slots)]
         room, end_s, per_work_s = 0, 0.0, 0.0
         for at, work in enumerate(self._work):
@@ -161,7 +161,7 @@ class WaitingQueue:
             room -= 1
         return NOBODY
 
-    def _first_of_few_at(
+    def _first_small_at(
         self, slot: Slot, max_batch: int, stretch: Sequence[float], now_s: float
     ) -> int:
         end_s, fixed_s, per_work_s = slot
@@ -212,7 +212,7 @@ class WaitingQueue:
         is its whole penalty, or what the cloud would cost it if that is less. Of equals the last:
         it has waited least, and has the most time to be served elsewhere."""
         if count <= FEW:
-            return self._least_of_few(count, fixed_s, per_work_s, now_s, cloud_open)
+            return self._least_small(count, fixed_s, per_work_s, now_s, cloud_open)
         worth = penalty = np.frombuffer(self._penalty, count=count)
         if cloud_open:
             left_s = np.frombuffer(self._deadline_s, count=count) - now_s
@@ -224,10 +224,10 @@ class WaitingQueue:
         gpu_s += fixed_s
         return int((worth / gpu_s).argmin())
 
-    def _least_of_few(
+    def _least_small(
         self, count: int, fixed_s: float, per_work_s: float, now_s: float, cloud_open: bool
     ) -> int:
-        least, found = float("inf"), 0
+        least, index = float("inf"), 0
         tails = self._tails
         for at in range(count):
             worth = self._penalty[at]
@@ -237,8 +237,8 @@ class WaitingQueue:
             # guard: S4.worth-rate -> density = worth
             density = worth / (fixed_s + per_work_s * self._work[at])
             if density < least:  # guard: S4.least-worth -> if at == 0:
-                least, found = density, at
-        return found
+                least, index = density, at
+        return index
 
 
 class _Tails:
@@ -253,14 +253,14 @@ class _Tails:
         self._steps_per_s = np.ones(1)
 
     def index(self, tail: Tail) -> int:
-        found = self._index.get(id(tail))
-        if found is None:
-            found = self._index[id(tail)] = len(self._tails)
+        position = self._index.get(id(tail))
+        if position is None:
+            position = self._index[id(tail)] = len(self._tails)
             self._tails.append(tail)
             self._versions.append(-1)
             self._drawn = np.concatenate([self._drawn, np.ones((1, GRID + 1))])
             self._steps_per_s = np.append(self._steps_per_s, 1.0)
-        return found
+        return position
 
     def late_one(self, which: int, within_s: float) -> float:
         tail = self._tails[which]

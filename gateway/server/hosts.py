@@ -36,7 +36,7 @@ class AllowedHosts:
                 "host: is none of this gateway's names; without keys it answers to loopback names "
                 "and to those of listen.allowed_hosts"
             )
-        if origin is not None and not self._is_ours(_host_of(origin), local):
+        if origin is not None and not self._is_ours(_origin_host(origin), local):
             raise OriginNotAllowed("origin: pages of other sites may not call without a key")
 
     def _is_ours(self, name: str, local: str | None) -> bool:
@@ -59,7 +59,7 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
-def _host_of(origin: str) -> str:
+def _origin_host(origin: str) -> str:
     try:
         return urlsplit(origin).hostname or ""
     except ValueError:

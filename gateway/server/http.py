@@ -59,7 +59,7 @@ class RequestHead:
         self.headers = exchange.headers
         if exchange.head.query:
             labels.check_query(exchange.head.query)
-        self.caller = caller_of(exchange, services)
+        self.caller = authenticate(exchange, services)
         self.lasting = services.callers.lasting  # or who calls is to be asked each time
         self.bare = "content-encoding" not in exchange.headers
         self._terms: CallDefaults | None = None  # of the model that was asked for last
@@ -73,7 +73,7 @@ class RequestHead:
             )
         return terms
 
-    def asked(
+    def build_request(
         self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         """Raises GatewayError."""
@@ -90,26 +90,26 @@ Call = Callable[[HttpExchange], RequestHead]
 """Looks into the head of one inference call. Raises GatewayError."""
 
 
-def arrival_of(exchange: HttpExchange, services: Services) -> RequestContext:
+def request_context(exchange: HttpExchange, services: Services) -> RequestContext:
     """One for each call, whoever asks first: the answer of a call that fails anywhere says the id
     that its records say."""
-    found: RequestContext | None = exchange.arrival
-    if found is None:
-        found = exchange.arrival = intake.arrive(exchange.headers, services)
-    return found
+    context: RequestContext | None = exchange.arrival
+    if context is None:
+        context = exchange.arrival = intake.arrive(exchange.headers, services)
+    return context
 
 
-def exchange_of(request: Request) -> HttpExchange:
-    found: HttpExchange = request.scope[asgi.EXCHANGE]
-    return found
+def request_exchange(request: Request) -> HttpExchange:
+    exchange: HttpExchange = request.scope[asgi.EXCHANGE]
+    return exchange
 
 
-def caller_of(exchange: HttpExchange, services: Services) -> Caller:
+def authenticate(exchange: HttpExchange, services: Services) -> Caller:
     """Raises Unauthenticated, Unverifiable."""
     return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
 
 
-def share_of(caller: Caller, services: Services) -> BodyShare:
+def body_share(caller: Caller, services: Services) -> BodyShare:
     """Of the budget of bodies, for one of this caller's."""
     # guard: A9.body-caller -> return BodyShare(services.held_bytes, '')
     return BodyShare(services.held_bytes, caller.tenant)
@@ -170,12 +170,12 @@ class ClosingResponse(Response):
         self.status_code = status_code
         self.background = None
         self._content = content
-        self._told = headers or {}
+        self._own_headers = headers or {}
         self._stall_s = stall_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: HttpExchange = scope[asgi.EXCHANGE]
-        lines = "".join([f"{name}: {told}\r\n" for name, told in self._told.items()])
+        lines = "".join([f"{name}: {value}\r\n" for name, value in self._own_headers.items()])
         await exchange.stream(self.status_code, lines, self._content, self._stall_s)
 
 
@@ -219,7 +219,7 @@ class App:
             if (
                 opening is None
                 or opening.services is not services
-                or (not opening.lasting and caller_of(exchange, services) is not opening.caller)
+                or (not opening.lasting and authenticate(exchange, services) is not opening.caller)
             ):
                 opening = self._opening(exchange)
             if opening is None:
@@ -230,9 +230,9 @@ class App:
                 body = exchange.whole(services.limits.max_body_bytes)
             else:
                 with services.held:
-                    share = share_of(opening.caller, services)
+                    share = body_share(opening.caller, services)
                     body = await read_body(exchange, services.limits, share)
-            request = opening.asked(body, arrival)
+            request = opening.build_request(body, arrival)
             if not isinstance(request, InferenceRequest):
                 with services.held:
                     request = await request
@@ -274,8 +274,8 @@ class App:
             if (call := calls(head.route)) is not None:
                 if head.method != "POST":
                     raise _other_methods({"POST"})
-                head.known = found = call(exchange)
-                return found
+                head.known = opened = call(exchange)
+                return opened
         return None
 
     async def _other(self, exchange: HttpExchange) -> None:
@@ -290,7 +290,7 @@ class App:
             return
         path = exchange.head.path
         front = next((f for f in self._fronts if _below(path, f.prefix)), self._fronts[-1])
-        self._services.error_told(front.protocol, error.reason)
+        self._services.on_error(front.protocol, error.reason)
         if exchange.arrival is None:
             exchange.arrival = intake.arrive(_unambiguous(exchange), self._services)
         response = front.error_response(error, exchange.arrival)
@@ -309,10 +309,10 @@ class _Routes(Router):
         with_other_methods: set[object] = set()
         allowed: set[str] = set()
         for route in self.routes:
-            match, found = route.matches(scope)
+            match, child_scope = route.matches(scope)
             path = getattr(route, "path", None)
             if match is Match.FULL and with_other_methods <= {path}:
-                scope.update(found)
+                scope.update(child_scope)
                 await route.handle(scope, receive, send)
                 return
             if match is not Match.NONE:  # the first path that fits decides

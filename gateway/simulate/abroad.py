@@ -69,7 +69,7 @@ class ModelledCloud:
         self._there = 0  # calls that the cloud itself has
 
     def room(self) -> int:
-        return self.fleet.room_abroad(self._name, self._model)
+        return self.fleet.cloud_room(self._name, self._model)
 
     @property
     def open(self) -> bool:
@@ -81,7 +81,7 @@ class ModelledCloud:
         """No attempt starts that cannot finish."""
         return left_s >= self.fleet.lane(server, self._model).times.usual_s
 
-    def served_here(self, server: str, took_s: float) -> None:
+    def served_onprem(self, server: str, took_s: float) -> None:
         self.fleet.lane(server, self._model).times.observe(took_s)
 
     def send(self, takes_s: float, left_s: float) -> Ending | None:
@@ -92,7 +92,7 @@ class ModelledCloud:
         now_s = self.clock()
         epoch = self.fleet.started(self._endpoint, self._model)
         waiting = object()
-        self._lane.health.asked(waiting, now_s)
+        self._lane.health.claim(waiting, now_s)
         self.counts.attempts += 1
         after_s, error = self._fate(now_s, takes_s)
         self._there += 1

@@ -46,6 +46,6 @@ def sizes(
         )
 
 
-def cheapest(found: Iterable[FleetSize]) -> FleetSize:
+def cheapest(sizes: Iterable[FleetSize]) -> FleetSize:
     """The crossover: one server more costs more than it saves."""
-    return min(found, key=lambda size: size.total_usd)
+    return min(sizes, key=lambda size: size.total_usd)

@@ -35,7 +35,7 @@ from gateway.simulate.abroad import Ending, ModelledCloud
 from gateway.simulate.workload import Floats, Workload
 
 WAITING, ONPREM, CLOUD, REFUSED, FAILED = range(5)
-_LOOK_EVERY_S = 0.05  # as the live queue: the cloud opens and closes without a call ending
+_REFRESH_S = 0.05  # as the live queue: the cloud opens and closes without a call ending
 
 _Event = Callable[[float], None]
 
@@ -85,10 +85,10 @@ class Simulation:
         servers: Sequence[str],
         cloud: CloudLatency,
         world: SimulatedWorld | None = None,
-        abroad: ModelledCloud | None = None,
+        modelled: ModelledCloud | None = None,
         clock: VirtualClock | None = None,
     ) -> None:
-        """Without `abroad` the cloud takes every call and answers it."""
+        """Without `modelled` the cloud takes every call and answers it."""
         self._workload = calls
         self._scheduler = scheduler
         self._world = world = world or SimulatedWorld()
@@ -96,7 +96,7 @@ class Simulation:
         self._servers = {name: _ModelServer() for name in servers}
         self._slots = calls.mode.max_batch if calls.mode.alone else 1
         self._cloud = cloud
-        self._abroad = abroad
+        self._modelled = modelled
         self._clock = clock or VirtualClock()
         self._looks = False
         self._tried = [0] * len(calls)  # attempts that went out and failed
@@ -113,22 +113,22 @@ class Simulation:
         self._place = [WAITING] * n
         self._done_s = [math.inf] * n
 
-    def run(self, tell: Callable[[float], None] | None = None) -> SimulatedOutcome:
-        """`tell` hears the share of the calls that have arrived, now and then."""
+    def run(self, report: Callable[[float], None] | None = None) -> SimulatedOutcome:
+        """`report` hears the share of the calls that have arrived, now and then."""
         arrivals = sorted(self._calls(), key=lambda arrival: arrival[0])
         at, n, now_s = 0, len(arrivals), 0.0
         every = max(1, n // 20)
         while at < n or self._events:
             if at < n and (not self._events or arrivals[at][0] <= self._events[0][0]):
                 now_s, call = arrivals[at]
-                self._look(now_s)
+                self._refresh(now_s)
                 self._arrives(call, now_s)
                 at += 1
-                if tell is not None and at % every == 0:
-                    tell(at / n)
+                if report is not None and at % every == 0:
+                    report(at / n)
             else:
                 now_s, _, event = heapq.heappop(self._events)
-                self._look(now_s)
+                self._refresh(now_s)
                 event(now_s)
             self._set_timer(now_s)
         return SimulatedOutcome(
@@ -143,7 +143,7 @@ class Simulation:
         """Each with the time at which the owner hears of it. Its answer needs the hop back."""
         w = self._workload
         columns = zip(
-            w.arrive_s.tolist(), w.budget_s.tolist(), w.penalty.tolist(), w.told_price.tolist(),
+            w.arrive_s.tolist(), w.budget_s.tolist(), w.penalty.tolist(), w.expected_price.tolist(),
             w.restricted.tolist(), self._work, self._hop_s,
             (~w.restricted & ~w.stays & w.leaves).tolist(),
             (w.priority * self._world.aging_s).tolist(), strict=True,
@@ -172,24 +172,24 @@ class Simulation:
     def _at(self, when_s: float, event: _Event) -> None:
         heapq.heappush(self._events, (when_s, next(self._order), event))
 
-    def _look(self, now_s: float) -> None:
+    def _refresh(self, now_s: float) -> None:
         """What the live queue looks at before every decision."""
         self._clock.now_s = now_s
-        if self._abroad is not None:
-            self._scheduler.cloud_room = self._abroad.room()
+        if self._modelled is not None:
+            self._scheduler.cloud_room = self._modelled.room()
             if not self._looks and self._scheduler.waiting:
                 self._looks = True
-                self._at(now_s + _LOOK_EVERY_S, self._look_again)
+                self._at(now_s + _REFRESH_S, self._schedule_refresh)
 
-    def _look_again(self, now_s: float) -> None:
+    def _schedule_refresh(self, now_s: float) -> None:
         self._looks = False
         self._do(self._scheduler.tick(now_s), now_s)
-        self._look(now_s)
+        self._refresh(now_s)
 
     def _arrives(self, call: QueuedCall, now_s: float) -> None:
-        if self._abroad is not None:
-            self._abroad.retries.calls += 1
-            if not self._abroad.open:
+        if self._modelled is not None:
+            self._modelled.retries.calls += 1
+            if not self._modelled.open:
                 call = _staying(call)
         self._do(self._scheduler.arrive(call, now_s), now_s)
 
@@ -216,8 +216,8 @@ class Simulation:
             else:
                 call_id = int(action.call.id)
                 self._end(call_id, REFUSED)
-                if self._abroad is not None and self._tried[call_id]:
-                    self._abroad.retries.give_back()
+                if self._modelled is not None and self._tried[call_id]:
+                    self._modelled.retries.give_back()
 
     def _release(self, action: Release, now_s: float) -> None:
         ids = tuple(int(call.id) for call in action.calls)
@@ -230,20 +230,20 @@ class Simulation:
         call_id = int(call.id)
         self._end(call_id, CLOUD)
         takes_s = self._cloud_s[call_id]
-        if self._abroad is None:
+        if self._modelled is None:
             self._done_s[call_id] = now_s + takes_s + self._hop_s[call_id]
             self._at(now_s + takes_s, partial(self._cloud_answered, call_id))
             return
-        ending = self._abroad.send(takes_s, call.deadline_s - now_s)
+        ending = self._modelled.send(takes_s, call.deadline_s - now_s)
         if ending is None:
             self._at(now_s, partial(self._come_back, call))
         else:
             self._at(now_s + ending.after_s, partial(self._cloud_ended, call, ending))
 
     def _cloud_ended(self, call: QueuedCall, ending: Ending, now_s: float) -> None:
-        assert self._abroad is not None
+        assert self._modelled is not None
         call_id = int(call.id)
-        self._abroad.ended(ending, ending.after_s)
+        self._modelled.ended(ending, ending.after_s)
         if ending.error is None:
             self._done_s[call_id] = now_s + self._hop_s[call_id]
             self._cloud.observe(call.work, ending.after_s)
@@ -253,14 +253,14 @@ class Simulation:
 
     def _come_back(self, call: QueuedCall, now_s: float) -> None:
         """The cloud failed it, or was closed when it came to the door."""
-        assert self._abroad is not None
-        abroad, call_id = self._abroad, int(call.id)
+        assert self._modelled is not None
+        cloud, call_id = self._modelled, int(call.id)
         tried, left_s = self._tried[call_id], call.deadline_s - now_s
-        another = tried < abroad.tries
-        another &= any(abroad.worth_another(name, left_s) for name in self._servers)
-        if another and (not tried or abroad.retries.take()):
+        another = tried < cloud.tries
+        another &= any(cloud.worth_another(name, left_s) for name in self._servers)
+        if another and (not tried or cloud.retries.take()):
             self._place[call_id] = WAITING
-            abroad.counts.returned += 1
+            cloud.counts.returned += 1
             self._do(self._scheduler.arrive(_staying(call), now_s), now_s)
         else:
             self._place[call_id] = FAILED
@@ -300,8 +300,8 @@ class Simulation:
     def _answered(self, name: str, ids: tuple[int, ...], sent_s: float, now_s: float) -> None:
         for call_id in ids:
             self._done_s[call_id] = now_s + self._hop_s[call_id]
-            if self._abroad is not None:
-                self._abroad.served_here(name, now_s - sent_s)
+            if self._modelled is not None:
+                self._modelled.served_onprem(name, now_s - sent_s)
         for call_id in ids:
             self._do(self._scheduler.completed(call_id, now_s), now_s)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.simulate.capacity import FleetSize, cheapest
 from gateway.simulate.mix import ROUTES, RouteMix
-from gateway.simulate.report import RECORDED, SimulationReport, Table, tables, told_of_skipped
+from gateway.simulate.report import RECORDED, SimulationReport, Table, describe_skipped, tables
 from gateway.simulate.study import POLICY
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def write_html(path: Path, report: SimulationReport) -> None:
         f"<p>{_UNIT}</p>",
         *map(_html_table, tables(report)),
     ]
-    if report.compared is not None and (left_out := told_of_skipped(report.compared.skipped)):
+    if report.compared is not None and (left_out := describe_skipped(report.compared.skipped)):
         parts.append(f"<p>{html.escape(left_out)}</p>")
     parts.append(svg[svg.index("<svg") :])
     path.write_text("\n".join(parts) + "\n", encoding="utf-8")
@@ -72,12 +72,12 @@ def _draw(report: SimulationReport) -> Figure:
 
     above = ["costs", "budgets", *(["sizes"] if report.sizes else [])]
     mixes = list(report.mixes)
-    height = 1.1 + 0.36 * len(report.found) + 2.3 * len(mixes)
+    height = 1.1 + 0.36 * len(report.results) + 2.3 * len(mixes)
     rows: list[Any] = [above, *([name] * len(above) for name in mixes)]
     figure = Figure(figsize=(5.2 * len(above), max(4.4, height)), layout="constrained")
     axes = figure.subplot_mosaic(
         rows,
-        height_ratios=[1.1 + 0.36 * len(report.found), *[2.3] * len(mixes)],
+        height_ratios=[1.1 + 0.36 * len(report.results), *[2.3] * len(mixes)],
     )
     _draw_costs(axes["costs"], report)
     _draw_budgets(axes["budgets"], report)
@@ -97,7 +97,8 @@ def _below(ax: Axes, gap: float = 0.1) -> None:
 def _draw_costs(ax: Axes, report: SimulationReport) -> None:
     """The dearest would squeeze the others: its bar is cut, its number is not."""
     costs = {
-        name: (f.cloud_cost / f.calls, f.missed_cost / f.calls) for name, f in report.found.items()
+        name: (f.cloud_cost / f.calls, f.missed_cost / f.calls)
+        for name, f in report.results.items()
     }
     if report.compared is not None:
         r = report.compared.recorded
@@ -126,7 +127,7 @@ def _draw_costs(ax: Axes, report: SimulationReport) -> None:
 
 
 def _draw_budgets(ax: Axes, report: SimulationReport) -> None:
-    met = {name: f.attainment for name, f in report.found.items()}
+    met = {name: f.attainment for name, f in report.results.items()}
     if report.compared is not None:
         met = {RECORDED: report.compared.recorded.attainment, **met}
     names = list(met)[::-1]

@@ -36,7 +36,7 @@ class Compared:
 @dataclass(frozen=True, slots=True)
 class SimulationReport:
     title: str
-    found: Mapping[str, StudyFigures]
+    results: Mapping[str, StudyFigures]
     sizes: Sequence[FleetSize] = ()
     mixes: Mapping[str, RouteMix] = field(default_factory=dict)
     trouble: Sequence[tuple[float, float]] = ()  # outages and slow spells, in seconds
@@ -44,22 +44,26 @@ class SimulationReport:
 
 
 def as_json(report: SimulationReport) -> dict[str, object]:
-    told: dict[str, object] = {name: _figures(f) for name, f in report.found.items()}
+    document: dict[str, object] = {name: _figures(f) for name, f in report.results.items()}
     if report.compared is not None:
-        told[RECORDED] = asdict(report.compared.recorded)
-        told["moves"] = {name: asdict(moves) for name, moves in report.compared.moves.items()}
-        told["skipped"] = asdict(report.compared.skipped)
+        document[RECORDED] = asdict(report.compared.recorded)
+        document["moves"] = {name: asdict(moves) for name, moves in report.compared.moves.items()}
+        document["skipped"] = asdict(report.compared.skipped)
     if report.sizes:
-        told["servers"] = [
+        document["servers"] = [
             asdict(size) | {"figures": _figures(size.figures), "total_usd": size.total_usd}
             for size in report.sizes
         ]
-    return told
+    return document
 
 
 def _figures(figures: StudyFigures) -> dict[str, object]:
-    told = asdict(figures)
-    return told if figures.cloud is not None else {k: v for k, v in told.items() if k != "cloud"}
+    document = asdict(figures)
+    return (
+        document
+        if figures.cloud is not None
+        else {k: v for k, v in document.items() if k != "cloud"}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +77,21 @@ class Table:
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.heading))]
         lines = []
         for row in cells:
-            told = [row[0].ljust(widths[0])]
-            told += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            lines.append("  ".join(told).rstrip())
+            padded = [row[0].ljust(widths[0])]
+            padded += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            lines.append("  ".join(padded).rstrip())
         return "\n".join(lines) + (f"\n\n{self.below}" if self.below else "")
 
 
 def tables(report: SimulationReport) -> list[Table]:
-    found = [_policies(report)]
-    if any(f.cloud is not None for f in report.found.values()):
-        found.append(_clouds(report))
+    tables = [_policies(report)]
+    if any(f.cloud is not None for f in report.results.values()):
+        tables.append(_clouds(report))
     if report.compared is not None:
-        found += [_moves(name, moves) for name, moves in report.compared.moves.items()]
+        tables += [_moves(name, moves) for name, moves in report.compared.moves.items()]
     if report.sizes:
-        found.append(_sizes(report.sizes))
-    return found
+        tables.append(_sizes(report.sizes))
+    return tables
 
 
 def _policies(report: SimulationReport) -> Table:
@@ -104,7 +108,7 @@ def _policies(report: SimulationReport) -> Table:
             percent(f.utilisation),
             f"{f.mean_batch:.1f}",
         )
-        for name, f in report.found.items()
+        for name, f in report.results.items()
     ]
     if report.compared is not None:
         rows.insert(0, _recorded(report.compared.recorded))
@@ -121,7 +125,7 @@ def _recorded(f: RecordedFigures) -> tuple[str, ...]:
 
 def _clouds(report: SimulationReport) -> Table:
     rows = []
-    for name, figures in report.found.items():
+    for name, figures in report.results.items():
         if figures.cloud is not None:
             c, then = figures.cloud.attempts, figures.cloud.in_trouble
             rows.append((
@@ -156,16 +160,16 @@ def _sizes(sizes: Sequence[FleetSize]) -> Table:
     return Table(_SIZES, rows, f"cheapest: {best.servers} servers, {best.total_usd:.2f} $/h")
 
 
-def told_of_skipped(skipped: Skipped) -> str:
+def describe_skipped(skipped: Skipped) -> str:
     """Empty when every line was simulated."""
-    told = []
+    parts = []
     if skipped.malformed:
-        told.append(f"{skipped.malformed} lines are no decision records ({skipped.first})")
+        parts.append(f"{skipped.malformed} lines are no decision records ({skipped.first})")
     if skipped.rejected:
-        told.append(f"{skipped.rejected} calls were rejected as their callers' fault")
+        parts.append(f"{skipped.rejected} calls were rejected as their callers' fault")
     if skipped.other_models:
-        told.append(f"{skipped.other_models} calls were to other models")
-    return f"left out: {'; '.join(told)}" if told else ""
+        parts.append(f"{skipped.other_models} calls were to other models")
+    return f"left out: {'; '.join(parts)}" if parts else ""
 
 
 def percent(value: float | None) -> str:

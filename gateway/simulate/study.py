@@ -97,9 +97,9 @@ def simulate(
     name: str,
     least_cost: float | None = None,
     run: StudyRun | None = None,
-    tell: Callable[[float], None] | None = None,
+    report: Callable[[float], None] | None = None,
 ) -> StudyFigures:
-    return replay(calls, name, least_cost, run, tell).figures
+    return replay(calls, name, least_cost, run, report).figures
 
 
 def replay(
@@ -107,19 +107,19 @@ def replay(
     name: str,
     least_cost: float | None = None,
     run: StudyRun | None = None,
-    tell: Callable[[float], None] | None = None,
+    report: Callable[[float], None] | None = None,
 ) -> StudyResult:
     run = run or StudyRun()
     clock = VirtualClock()
     made = (_assumed if run.site is None else _stated)(calls, name, run, clock)
     began_s = ambient.monotonic_s()
     outcome = Simulation(
-        calls, made.scheduler, made.servers, made.cloud, made.world, made.abroad, clock
-    ).run(tell)
+        calls, made.scheduler, made.servers, made.cloud, made.world, made.modelled, clock
+    ).run(report)
     took_s = ambient.monotonic_s() - began_s
     figures = _figures(calls, outcome, least_cost, took_s)
-    if made.abroad is not None:
-        cloud = _cloud_figures(calls, outcome, made.abroad.counts, run.weather)
+    if made.modelled is not None:
+        cloud = _cloud_figures(calls, outcome, made.modelled.counts, run.weather)
         figures = replace(figures, cloud=cloud)
     return StudyResult(figures, outcome)
 
@@ -129,7 +129,7 @@ class _Made:
     scheduler: Scheduling
     servers: tuple[str, ...]
     cloud: CloudLatency
-    abroad: ModelledCloud | None
+    modelled: ModelledCloud | None
     world: SimulatedWorld
 
 
@@ -139,15 +139,15 @@ def _assumed(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> 
     mode = calls.mode
     site = SimulatedSite.assumed(mode, calls.servers)
     models = {s: BatchModel(mode.fixed_s, mode.per_work_s) for s in site.servers}
-    abroad = None
+    modelled = None
     if not run.weather.fair:
-        abroad = ModelledCloud(site, site.fleet(clock, mode), run.weather, clock)
+        modelled = ModelledCloud(site, site.fleet(clock, mode), run.weather, clock)
     cloud = CloudLatency(
         mode.rtt_s + (0.0 if mode.cloud_by_work else mode.cloud_s),
         mode.cloud_s if mode.cloud_by_work else 0.0,
     )
     scheduler = _scheduler(name, models, mode.max_batch, run)
-    return _Made(scheduler, site.servers, cloud, abroad, run.world)
+    return _Made(scheduler, site.servers, cloud, modelled, run.world)
 
 
 def _scheduler(
@@ -169,7 +169,7 @@ def _stated(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> _
     if name != POLICY:
         site = site.following(name)
     fleet = site.fleet(clock, calls.mode)
-    scheduler = fleet.groups.of(site.model, site.servers).scheduling
+    scheduler = fleet.groups.queue(site.model, site.servers).scheduling
     for server in fleet.around(site.model, site.servers).servers:
         scheduler.limit(server.name, server.most, 0.0)
     world = replace(run.world, aging_s=site.weights.aging_s)
@@ -216,8 +216,8 @@ def _cloud_figures(
         return CloudFigures(counts, failed, None, None)
     met = in_time(calls, outcome)
     cost = calls.price * (outcome.place == CLOUD) + calls.penalty * ~met
-    found = attainment(met[then], calls.restricted[then])
-    return CloudFigures(counts, failed, found, float(cost[then].mean()))
+    met_share = attainment(met[then], calls.restricted[then])
+    return CloudFigures(counts, failed, met_share, float(cost[then].mean()))
 
 
 def in_time(calls: Workload, outcome: SimulatedOutcome) -> Bools:

@@ -80,7 +80,7 @@ def _within(
     to_s: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
     spells: Iterable[OutagePeriod | SlowSpell],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    found = np.zeros(len(from_s), dtype=np.bool_)
+    mask = np.zeros(len(from_s), dtype=np.bool_)
     for spell in spells:
-        found |= (from_s >= spell.from_s) & (to_s <= spell.to_s)
-    return found
+        mask |= (from_s >= spell.from_s) & (to_s <= spell.to_s)
+    return mask

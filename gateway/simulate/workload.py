@@ -82,7 +82,7 @@ class Workload:
     gpu_s: Floats  # the least GPU time of a call: its share of a full batch
     tokens: Floats
     price: Floats  # in mean cloud calls, as every cost here
-    told_price: Floats  # what the decision takes it for, before the answer is there
+    expected_price: Floats  # what the decision takes it for, before the answer is there
     budget_s: Floats
     tier: NDArray[np.int64]
     restricted: NDArray[np.bool_]
@@ -161,7 +161,7 @@ def build(
     cloud_s = rtt_s + serve_s * (work if mode.cloud_by_work else 1.0)
     return reckoned(Workload(
         mode=mode, servers=servers or mode.servers, arrive_s=arrive_s, work=work, gpu_s=gpu_s,
-        tokens=trace.tokens_in + trace.tokens_out, price=price, told_price=price,
+        tokens=trace.tokens_in + trace.tokens_out, price=price, expected_price=price,
         budget_s=budget_s, tier=tier, restricted=restricted, penalty=penalty, cloud_s=cloud_s,
         alternative=penalty, priority=np.zeros(n, dtype=np.int64),
         stays=np.zeros(n, dtype=np.bool_),

@@ -114,7 +114,7 @@ def hash_anew(directory: Path, rng: Random) -> None:
             record = json.loads(line)
             del record["hash"], record["seq"]
             if record["kind"] == "segment":
-                before = Header.of(line)
+                before = Header.parse(line)
                 header = Header(before.chain, before.origin, before.time_s, head.copy())
                 record = header.record(record["key"])
             if head.size == victim:

@@ -71,7 +71,7 @@ def main() -> None:
 async def _figures(only: Sequence[str] | None) -> dict[str, float]:
     settings = ClassifySettings(profile="patterns")
     gate = ArmedGate()
-    scanner = FirstVerdict(settings, Profile.of(settings).types)
+    scanner = FirstVerdict(settings, Profile.from_settings(settings).types)
     # A memory without room for verdicts: the rounds read the same texts again.
     forgetful = settings.model_copy(
         update={"memory": settings.memory.model_copy(update={"verdicts": 0})}

@@ -106,7 +106,7 @@ class Stage:
         tenants = {f"t{n}": BudgetLimits(day=10**6 * _NANO_USD) for n in range(row.tenants)}
         budgets = SpillBudgets(BudgetLimits(day=10**9 * _NANO_USD), tenants, clock)
         self.fleet = Fleet(
-            Catalog.of(settings),
+            Catalog.from_settings(settings),
             {name: _place(e) for name, e in settings.endpoints.items()},
             Metrics(),
             clock,
@@ -146,7 +146,7 @@ class Stage:
     async def _enter(self, request: InferenceRequest) -> Grant:
         """A decision, and a turn at a server."""
         fleet, decision = self.fleet, self._decide(request)
-        group = fleet.group_of(request)
+        group = fleet.server_group(request)
         for name in group:
             if fleet.refuses(fleet.endpoint(name), request.model):
                 raise AssertionError("the server is out")

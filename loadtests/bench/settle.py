@@ -33,7 +33,7 @@ from gateway.accounting.ledger.ledger import Ledger, LedgerThread
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.live.decisions import Decisions, WatchedLog
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import kept
+from gateway.accounting.records import is_durable
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.core import ambient
@@ -151,7 +151,7 @@ class Desk:
         share = self.limits.enter(request)
         account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
         if request.quotas:
-            share.told()
+            share.headers()
         return account
 
     async def call(self, n: int) -> None:
@@ -162,7 +162,7 @@ class Desk:
         told = account.starts(_GPU, _DECISION.zones, 0.0, "")
         account.attempted(_SERVED)
         account.total_tokens = 402
-        if told is not None and not kept(told):
+        if told is not None and not is_durable(told):
             await account.on_record(told)
         account.settle(Outcome.SERVED, "onprem_room")
 

@@ -94,7 +94,7 @@ def _filled(vault: Vault, size: int) -> str:
         record = KeyRecord(f"{at:012d}", bytes(32), f"tenant-{at}", "", "{}", 0.0)
         vault.store._insert(record)
     vault.store._file.execute("COMMIT")
-    vault.issued.look()
+    vault.issued.poll()
     return key
 
 
@@ -154,7 +154,7 @@ def _services(callers: Callers, limits: RateLimits) -> Services:
     async def handle(request: InferenceRequest) -> InferenceReply:
         share = limits.enter(request)
         reply = await answering(request)
-        told = replace(reply.placement, limits=share.told())
+        told = replace(reply.placement, limits=share.headers())
         share.settle(None, True)
         return replace(reply, placement=told)
 

@@ -51,7 +51,7 @@ def texts() -> dict[int, str]:
     found, total = {}, 0
     words = cut(long)
     for word, end in zip(words.words, words.ends, strict=True):
-        total += max(1, len(pieces.of(word)))
+        total += max(1, len(pieces.tokenize(word)))
         for size in SIZES:
             if total >= size and size not in found:
                 found[size] = long[:end]
@@ -73,7 +73,7 @@ class Counting:
 def taggers() -> dict[str, Tagger]:
     features, first = load_features(), OnnxModel(WEIGHTS / "first.onnx")
     always = SecondReading.load(
-        WEIGHTS / "second.onnx", DoubtThresholds(least=-1.0, sure=2.0, sure_of_more=2.0, share=1.0)
+        WEIGHTS / "second.onnx", DoubtThresholds(least=-1.0, sure=2.0, sure_full=2.0, share=1.0)
     )
     return {"first model": Tagger(features, first), "both": Tagger(features, first, always)}
 
@@ -128,7 +128,7 @@ def on_clean_prompts(prompts: list[str], runs: int) -> dict[str, float]:
         total_ms += min(took_ms(tagger, prompt) for _ in range(runs))
         asked += again.runs > 0
         words = cut(prompt)
-        pieces += int(piece_counts(features.of(words)).sum()) if len(words) else 0
+        pieces += int(piece_counts(features.rows(words)).sum()) if len(words) else 0
     return {
         "prompts": len(prompts),
         "pieces": round(pieces / len(prompts)),

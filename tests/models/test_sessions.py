@@ -68,13 +68,15 @@ def test_a_provider_that_only_seems_to_load_is_passed_over(sessions: ModuleType)
     """On a machine without a GPU, ONNX Runtime takes CUDA and runs on the CPU without an error."""
     directory, options = MODELS / "fraud_score/1", ort.SessionOptions()
     options.log_severity_level = 4
-    session, provider, _ = sessions.best(directory, sessions.Wanted(), options, None, (CUDA, CPU))
+    session, provider, _ = sessions.best(
+        directory, sessions.SessionConfig(), options, None, (CUDA, CPU)
+    )
     assert provider == session.get_providers()[0]
-    assert provider == (CUDA if sessions.gpu_is_here() else CPU)
+    assert provider == (CUDA if sessions.has_gpu() else CPU)
 
 
 def test_engines_are_not_tried_without_the_sizes_to_build_them_for(sessions: ModuleType) -> None:
-    here = [p for p in (TENSORRT, CUDA, CPU) if p == CPU or sessions.gpu_is_here()]
+    here = [p for p in (TENSORRT, CUDA, CPU) if p == CPU or sessions.has_gpu()]
     assert sessions.candidates((CPU, CUDA, TENSORRT), True) == here
     assert sessions.candidates((CPU, CUDA, TENSORRT), False) == [p for p in here if p != TENSORRT]
 
@@ -111,10 +113,10 @@ def test_a_config_says_the_graph_and_the_threads(sessions: ModuleType) -> None:
         "model_instance_kind": "GPU",
         "model_instance_device_id": "1",
     }
-    wanted = sessions.Wanted.of(args)
+    wanted = sessions.SessionConfig.from_arguments(args)
     assert (wanted.graph, wanted.threads, wanted.instances) == ("model.int8.onnx", 3, 2)
     assert wanted.device == 1
-    assert sessions.Wanted.of({"model_config": "{}"}) == sessions.Wanted()
+    assert sessions.SessionConfig.from_arguments({"model_config": "{}"}) == sessions.SessionConfig()
 
 
 @given(lengths=st.lists(st.integers(2, 256), min_size=1, max_size=32))

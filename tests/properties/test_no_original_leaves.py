@@ -48,8 +48,10 @@ class AllClear:
     async def classify(self, request: InferenceRequest) -> Classification:
         return Classification(request.id, Sensitivity.CLEAR, "clear", complete=True)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        return found
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
+        return classification
 
 
 class FindingsAlone(Masker):

@@ -223,11 +223,11 @@ def test_few_and_many_are_decided_alike(seed: int) -> None:
             penalty=draw.uniform(1, 20), price=draw.uniform(0, 2), leave=leave,
             restricted=leave is CloudPermission.NEVER, cloud=draw.choice(TAILS),
         )  # fmt: skip
-        density_class = demand.class_of(call.penalty)
+        density_class = demand.density_class(call.penalty)
         demand.arrived(density_class, 0.01, number / 100, 1.0)
         line.add(call, waiting.QueuePosition(call.deadline_s, call.deadline_s, density_class))
     slots = [waiting.Slot(draw.uniform(0, 0.05), 0.01, 0.005) for _ in range(draw.randint(1, 3))]
     stretch = demand.stretch(len(slots), 0.7, 1.1, 0.3, 1.0)
-    few = line._first_of_few(slots, BATCH, stretch.few, 0.0)
+    few = line._first_small(slots, BATCH, stretch.few, 0.0)
     late = line._finish_in_s(slots, BATCH) * stretch.many[line._class] > line.dues_s()
     assert few == (int(late.argmax()) if late.any() else waiting.NOBODY)

@@ -78,7 +78,7 @@ def _happens(rig: Rig, chance: random.Random) -> None:
         case 7:
             rig.catalog.changes += 1
         case back:  # what makes things well again
-            place.came_up()
+            place.server_up()
             place.drained, place.in_flight, lane.health.slow_since_s = False, 0, None
             lane.breaker.restore()
             if back < 11:  # by degrees

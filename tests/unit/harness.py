@@ -42,8 +42,8 @@ from gateway.core.types import (
     Usage,
     WireProtocol,
     Zone,
-    flow_of,
     in_chunk,
+    stream_flow,
 )
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
@@ -260,8 +260,10 @@ class ScriptedClassifier:
             self.inside.discard(request.id)
         return verdict(request, self._reason)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        return found
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
+        return classification
 
 
 def verdict(request: InferenceRequest, reason: str = "entities") -> Classification:
@@ -276,7 +278,7 @@ def verdict(request: InferenceRequest, reason: str = "entities") -> Classificati
 class Known:
     """A verdict, and a door at which nobody looks."""
 
-    found: Classification
+    classification: Classification
 
     async def to_leave(self) -> None:
         return None
@@ -475,7 +477,7 @@ async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
             return
         assert isinstance(frame, ServerEvent)
         frames.append(frame.data)
-        if (flow := flow_of(reply.frames)) is not None:
+        if (flow := stream_flow(reply.frames)) is not None:
             await flow(Sink(take, lambda chunk: take(in_chunk(chunk))))
 
 

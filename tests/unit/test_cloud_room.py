@@ -36,7 +36,7 @@ class Rig:
 
     @property
     def room(self) -> int:
-        return self.fleet.room_abroad(CLOUD, MODEL)
+        return self.fleet.cloud_room(CLOUD, MODEL)
 
     def answers(self, times: int, took_s: float = 0.2, endpoint: Endpoint | None = None) -> None:
         to = endpoint or self.cloud

@@ -260,7 +260,7 @@ def test_a_cloud_that_is_closed_makes_nobody_ready(closed: str, tmp_path: Path) 
 def test_without_a_server_to_ask_inspection_says_so() -> None:
     async def main() -> None:
         rig = Rig(onprem())
-        for ask in (rig.fleet.inspector_of_server, lambda: rig.fleet.inspector_of_model(MODEL)):
+        for ask in (rig.fleet.server_inspector, lambda: rig.fleet.model_inspector(MODEL)):
             with pytest.raises(NoEligibleEndpoint) as caught:
                 ask()
             assert caught.value.retry_after_s
@@ -309,7 +309,7 @@ def test_a_refusal_counts_at_once_and_silence_when_it_comes_twice(
         place = rig.fleet.place("gpu")
         place.up = was_up
         start_s = now_s()
-        await Watch(rig.fleet.places, learned_nothing, rig.metrics).look_at("gpu")
+        await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
         assert place.up is up
         assert now_s() - start_s <= 2.0
 
@@ -321,7 +321,7 @@ def test_a_health_probe_never_brings_back_what_fails_inferences() -> None:
         rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
         rig.eject("gpu")
         for _ in range(5):
-            await Watch(rig.fleet.places, learned_nothing, rig.metrics).look_at("gpu")
+            await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
         assert not state_of(rig, "gpu").available
 
     run(main())
@@ -425,14 +425,14 @@ def test_the_metrics_tell_what_models_on_one_server_cost_each_other() -> None:
             status.publish(rig.metrics, rig.fleet.places, groups)
             return rig.metrics.registry.get_sample_value(metric, {"endpoint": endpoint})
 
-        groups.of(MODEL, ("gpu",))
-        groups.of(MODEL, ("gpu", "more"))
+        groups.queue(MODEL, ("gpu",))
+        groups.queue(MODEL, ("gpu", "more"))
         assert shown("spillway_gpu_turns") == 0.0
         assert shown("spillway_gpu_contention_ratio") is None
         ((_, gpu),) = groups.shared_gpus()
         for beside in (0.0, 1.0):
             for _ in range(40):
-                gpu.told(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
+                gpu.observe(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
         assert shown("spillway_gpu_turns") == 1.0
         assert shown("spillway_gpu_contention_ratio") == pytest.approx(1.0, abs=0.01)
         assert shown("spillway_gpu_turns", "more") is None

@@ -247,7 +247,7 @@ def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> No
             place = ward.rig.fleet.place("gpu")
             place.went_down()
             ward.gpu.set(FAILS)
-            place.came_up()
+            place.server_up()
             await asyncio.sleep(5)
             assert ward.health.state == "ejected"
             ward.gpu.set(ANSWERS)
@@ -264,7 +264,7 @@ def up_again(ward: Ward, plan: Plan = ANSWERS) -> None:
     place = ward.rig.fleet.place("gpu")
     place.went_down()
     ward.gpu.set(plan)
-    place.came_up()
+    place.server_up()
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> Non
             await asyncio.sleep(1.5)
             place.back_in_s = lambda: None
             ward.gpu.set(ANSWERS)
-            place.came_up()
+            place.server_up()
             assert zone(await calling) is Zone.ONPREM
 
     run(main())
@@ -375,7 +375,7 @@ def test_without_canaries_a_call_waits_for_the_one_that_tries_a_server_that_is_u
         rig = Rig(replace(onprem(), connector=gpu), cloud())
         rig.fleet.lane("gpu", MODEL)
         rig.fleet.place("gpu").went_down()
-        rig.fleet.place("gpu").came_up()
+        rig.fleet.place("gpu").server_up()
         calls = [rig.call(request("restricted", 5.0)) for _ in range(3)]
         assert [zone(ended) for ended in await asyncio.gather(*calls)] == [Zone.ONPREM] * 3
 
@@ -388,7 +388,7 @@ def test_when_the_one_that_tries_it_leaves_another_does() -> None:
         rig = Rig(replace(onprem(), connector=gpu), cloud())
         rig.fleet.lane("gpu", MODEL)
         rig.fleet.place("gpu").went_down()
-        rig.fleet.place("gpu").came_up()
+        rig.fleet.place("gpu").server_up()
         first = asyncio.create_task(rig.call(request("restricted", 5.0)))
         await asyncio.sleep(0.1)
         others = [asyncio.create_task(rig.call(request("restricted", 5.0))) for _ in range(2)]

@@ -36,9 +36,9 @@ def called(metrics: Metrics, times: int, *labels: str) -> None:
 
 
 def between(metrics: Metrics, happens: Any, seconds: float = 2.0) -> TopFigures:
-    first = GatewayReading.of(10.0, metrics.render().decode(), STATUS)
+    first = GatewayReading.parse(10.0, metrics.render().decode(), STATUS)
     happens(metrics)
-    last = GatewayReading.of(10.0 + seconds, metrics.render().decode(), STATUS)
+    last = GatewayReading.parse(10.0 + seconds, metrics.render().decode(), STATUS)
     return now(ReadingDelta(first, last))
 
 
@@ -86,10 +86,10 @@ def test_percentiles_are_those_of_the_calls_between_the_readings() -> None:
     times = Histogram("t", "", ["zone"], buckets=(1.0, 2.0, 4.0), registry=registry)
     for value in (9.0,) * 50:
         times.labels("a").observe(value)
-    first = GatewayReading.of(0.0, generate_latest(registry).decode(), {})
+    first = GatewayReading.parse(0.0, generate_latest(registry).decode(), {})
     for value in (0.5, 0.5, 1.5, 1.5, 1.5, 1.5, 3.0, 3.0, 3.0, 30.0):
         times.labels("a").observe(value)
-    found = ReadingDelta(first, GatewayReading.of(1.0, generate_latest(registry).decode(), {}))
+    found = ReadingDelta(first, GatewayReading.parse(1.0, generate_latest(registry).decode(), {}))
     assert found.percentiles_s("t", (0.1, 0.4, 0.9, 0.99), zone="a") == pytest.approx(
         [0.5, 1.5, 4.0, 4.0]  # the last is beyond all bounds, of which the highest is told
     )
@@ -99,8 +99,8 @@ def test_percentiles_are_those_of_the_calls_between_the_readings() -> None:
 def test_a_gateway_that_was_restarted_has_no_rates_below_zero() -> None:
     metrics = Metrics()
     burst(metrics)
-    first = GatewayReading.of(0.0, metrics.render().decode(), STATUS)
-    found = now(ReadingDelta(first, GatewayReading.of(1.0, Metrics().render().decode(), STATUS)))
+    first = GatewayReading.parse(0.0, metrics.render().decode(), STATUS)
+    found = now(ReadingDelta(first, GatewayReading.parse(1.0, Metrics().render().decode(), STATUS)))
     assert set(found.per_s.values()) == {0.0}
 
 

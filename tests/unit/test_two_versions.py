@@ -160,10 +160,10 @@ def test_what_both_have_is_closed_with_the_last_of_them() -> None:
         other = replace(onprem(name="other"), connector=gone, address="b:1")
         first = Rig(both, other)
         second = Rig(both, before=first, same=frozenset({"gpu"}))
-        assert second.fleet.beside == [first.fleet]
+        assert second.fleet.siblings == [first.fleet]
         await first.fleet.aclose()
         assert (kept.closed, gone.closed) == (0, 1)
-        assert second.fleet.beside == []
+        assert second.fleet.siblings == []
         await second.fleet.aclose()
         assert kept.closed == 1
 
@@ -242,7 +242,7 @@ def test_to_change_a_quota_grants_nothing_twice() -> None:
         assert [asks(more) for _ in range(3)] == [True, True, False]
         assert not asks(quota)
 
-        held = replace(quota, of="key b", requests_per_minute=None)
+        held = replace(quota, holder="key b", requests_per_minute=None)
         shares = [limits.enter(request(quotas=(held,))) for _ in range(3)]
         fewer = replace(held, concurrent=2)
         assert not asks(fewer)

@@ -47,7 +47,7 @@ def lasting(lane: ModelState, later_s: float) -> Call:
     class Lasting(AttemptTimeout):
         may_last = True
 
-        def last_look(self) -> None:
+        def last_check(self) -> None:
             self.ends_s += later_s
 
     return Call(lane, Lasting())

@@ -62,7 +62,7 @@ class CallFilter:
         return self.sensitivity in ("restricted", "unknown") and self.zone == "cloud"
 
 
-def found(directories: Sequence[Path], wanted: CallFilter) -> Iterator[RecordedCall]:
+def matching_calls(directories: Sequence[Path], wanted: CallFilter) -> Iterator[RecordedCall]:
     """Each checked against the chain that it stands in. Raises AuditError."""
     for directory in directories:
         yield from (call for call in calls(records(directory)) if call in wanted)

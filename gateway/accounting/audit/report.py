@@ -64,11 +64,15 @@ class VerificationSummary:
     key_given: bool
 
     @classmethod
-    def of(cls, told: JournalVerification, key_given: bool) -> VerificationSummary:
+    def from_verification(
+        cls, verification: JournalVerification, key_given: bool
+    ) -> VerificationSummary:
         return cls(
-            told.key.name, told.holds, tuple(map(str, told.findings)), told.first, told.head.size,
-            told.signed.text if told.signed else "", told.unsigned, told.outside,
-            told.key.fingerprint, str(told.key), key_given,
+            verification.key.name, verification.holds, tuple(map(str, verification.findings)),
+            verification.first, verification.head.size,
+            verification.signed.text if verification.signed else "",
+            verification.unsigned, verification.outside,
+            verification.key.fingerprint, str(verification.key), key_given,
         )  # fmt: skip
 
 
@@ -103,20 +107,20 @@ def page(figures: AuditFigures, checks: Sequence[VerificationSummary]) -> str:
 def _verdict(figures: AuditFigures, checks: Sequence[VerificationSummary]) -> str:
     broken = [check for check in checks if not check.holds]
     count = len(figures.leaks)
-    kept = sum(n for (kind, _), n in figures.ended.items() if kind != "clear")
+    restricted = sum(n for (kind, _), n in figures.ended.items() if kind != "clear")
     well = not broken and not count
     if broken:
-        said = (
+        sentence = (
             "<b>No statement can be made.</b><br>The records of "
             f"{escape(', '.join(check.origin for check in broken))} are not as they were written, "
             "and are not counted below."
         )
     else:
-        said = (
-            f"<b>{count}</b> of {kept} calls that were restricted, or not read, touched the cloud. "
-            f"{figures.calls} calls are on record."
+        sentence = (
+            f"<b>{count}</b> of {restricted} calls that were restricted, or not read, touched the "
+            f"cloud. {figures.calls} calls are on record."
         )
-    return f'<div class="verdict{"" if well else " wrong"}">{said}</div>'
+    return f'<div class="verdict{"" if well else " wrong"}">{sentence}</div>'
 
 
 def _where(figures: AuditFigures) -> str:
@@ -188,16 +192,18 @@ def _actions(figures: AuditFigures) -> str:
 
 def _gaps(figures: AuditFigures) -> str:
     rows = [[g.origin, _time(g.from_s), _time(g.until_s), g.why] for g in figures.gaps]
-    told = ""
+    sentence = ""
     if figures.unrecorded:
-        told += f'<p class="wrong">{figures.unrecorded} records could not be written.</p>'
+        sentence += f'<p class="wrong">{figures.unrecorded} records could not be written.</p>'
     if figures.torn:
-        told += f"<p>{figures.torn} lines were torn by a kill, and are kept beside the records.</p>"
+        sentence += (
+            f"<p>{figures.torn} lines were torn by a kill, and are kept beside the records.</p>"
+        )
     return (
         "<h2>Times without a gateway, or without records</h2>"
         "<p>From the last record to the next start; nothing is answered in that time. While "
         "records cannot be written, calls are refused.</p>"
-        + told
+        + sentence
         + _table(["gateway", "from", "until", "why"], rows, "There were none.")
     )
 

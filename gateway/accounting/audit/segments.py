@@ -61,7 +61,7 @@ class Header:
         }
 
     @classmethod
-    def of(cls, line: bytes) -> Header:
+    def parse(cls, line: bytes) -> Header:
         """Raises ValueError."""
         record = json.loads(line)
         if not isinstance(record, dict) or record.get("kind") != "segment":
@@ -84,11 +84,11 @@ def worker_directory(directory: Path, number: int) -> Path:
 def chains(directory: Path) -> list[Path]:
     """The directories of all chains of one gateway: its own, and those of its workers. Where there
     is nothing yet, its own."""
-    found = [p for p in directory.glob("worker-*") if p.name.removeprefix("worker-").isdigit()]
-    found.sort(key=lambda path: int(path.name.removeprefix("worker-")))
-    if not found or any(directory.glob(f"*{_SUFFIX}")):
-        found.insert(0, directory)
-    return found
+    chains = [p for p in directory.glob("worker-*") if p.name.removeprefix("worker-").isdigit()]
+    chains.sort(key=lambda path: int(path.name.removeprefix("worker-")))
+    if not chains or any(directory.glob(f"*{_SUFFIX}")):
+        chains.insert(0, directory)
+    return chains
 
 
 def segments(directory: Path) -> list[JournalSegment]:
@@ -104,7 +104,7 @@ def torn_part(directory: Path, seq: int) -> Path:
     return directory / f"{seq:012d}.torn"
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
+def read_lines(path: Path) -> Iterator[bytes]:
     """With their ends; the last may lack it."""
     try:
         with path.open("rb") as file:
@@ -113,9 +113,9 @@ def lines_of(path: Path) -> Iterator[bytes]:
         raise AuditError(f"{path}: cannot be read: {exc.strerror}") from exc
 
 
-def header_of(segment: JournalSegment) -> Header:
-    line = next(lines_of(segment.path), b"")
+def read_header(segment: JournalSegment) -> Header:
+    line = next(read_lines(segment.path), b"")
     try:
-        return Header.of(line)
+        return Header.parse(line)
     except ValueError as exc:
         raise AuditError(f"{segment.path}, line 1: {exc}") from exc

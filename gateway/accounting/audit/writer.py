@@ -94,7 +94,7 @@ class AuditWriter:
         self.journal.checkpoint()
         self._checkpoint_due_s = ambient.monotonic_s() + self._checkpoint_s
         self._publish()
-        self._keeper = WriterThread(self.journal, self._loop, self._kept, self._tended)
+        self._keeper = WriterThread(self.journal, self._loop, self._on_durable, self._tended)
         self._tend_by(self._checkpoint_due_s)
 
     async def aclose(self) -> None:
@@ -201,7 +201,7 @@ class AuditWriter:
                 group = CommitGroup(self.journal.seal(records), count, tickets)
             except Exception as exc:  # noqa: BLE001 - a bug must leave no caller waiting
                 self._fails(exc, count)
-                self._tell(tickets, self._unwritable())
+                self._settle(tickets, self._unwritable())
                 return
             self._out = count
             self._do(group)
@@ -217,21 +217,21 @@ class AuditWriter:
         self._busy = True
         self._keeper.do(job)
 
-    def _kept(self, group: CommitGroup) -> None:
+    def _on_durable(self, group: CommitGroup) -> None:
         self._busy = False
         self._out = 0
         self._metrics.audit_commit_seconds.observe(group.took_s)
         if group.failed is None:
             self._metrics.audit_records.inc(group.count)
             self._tend_by(0.0 if self.journal.full else self._tended_s + _TENDED_S)
-            self._tell(group.tickets, None)
+            self._settle(group.tickets, None)
         else:
             self._fails(group.failed, group.count)
-            # guard: B4.waiter-failure -> self._tell(group.tickets, None)
-            self._tell(group.tickets, self._unwritable())
+            # guard: B4.waiter-failure -> self._settle(group.tickets, None)
+            self._settle(group.tickets, self._unwritable())
         self._go_on()
 
-    def _tell(self, tickets: list[Durable], failed: RecordUnwritable | None) -> None:
+    def _settle(self, tickets: list[Durable], failed: RecordUnwritable | None) -> None:
         for ticket in tickets:
             if not ticket.done():
                 ticket.set_result(failed)
@@ -239,7 +239,7 @@ class AuditWriter:
     def _fails(self, exc: Exception, records: int) -> None:
         self._lost += records
         self._metrics.record_failures.inc(records)
-        why = _said(exc)
+        why = _error_text(exc)
         if self._failing is None:
             self._since_s = ambient.wall_s()
             self._dwell_s = self._next_dwell_s()
@@ -308,9 +308,9 @@ class AuditWriter:
     def _tended(self, work: JournalUpkeep) -> None:
         self._busy = False
         now_s = self._tended_s = ambient.monotonic_s()
-        if work.gap is not None and work.told:
+        if work.gap is not None and work.reported:
             self._recovered(work.gap["records"])
-        trouble = "" if work.failed is None else _said(work.failed)
+        trouble = "" if work.failed is None else _error_text(work.failed)
         if trouble and trouble != self._trouble:
             log.error("the audit is not as it should be: %s", trouble)
         self._trouble = trouble
@@ -318,7 +318,7 @@ class AuditWriter:
             self._checkpoint_due_s = now_s + self._retry_s
         elif work.signs:
             self._checkpoint_due_s = now_s + self._checkpoint_s
-        self._tell_of_spool()
+        self._report_spool()
         self._publish()
         self._tend_again(self._wait_s(now_s))
         self._go_on()
@@ -337,7 +337,7 @@ class AuditWriter:
         self._recovered_s = ambient.monotonic_s()
         log.warning("the audit can be written again; %d records could not be kept", lost)
 
-    def _tell_of_spool(self) -> None:
+    def _report_spool(self) -> None:
         before, self._spooled = self._spooled, bool(self.journal.spooled)
         if self._spooled and not before:
             # guard: B4.spool-alarm
@@ -353,6 +353,6 @@ class AuditWriter:
         metrics.audit_signed.set(journal.signed)
 
 
-def _said(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     """Of a bug only what it is: its words could quote a record."""
     return (exc.strerror if isinstance(exc, OSError) else None) or type(exc).__name__

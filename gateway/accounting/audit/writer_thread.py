@@ -33,12 +33,12 @@ class CommitGroup:
 class JournalUpkeep:
     """All else that the journal needs: a gap record, another segment, a checkpoint."""
 
-    __slots__ = ("failed", "gap", "signs", "told")
+    __slots__ = ("failed", "gap", "reported", "signs")
 
     def __init__(self, gap: dict[str, Any] | None, signs: bool) -> None:
         self.gap = gap
         self.signs = signs
-        self.told = False  # of the gap
+        self.reported = False  # of the gap
         self.failed: Exception | None = None
 
 
@@ -47,12 +47,12 @@ class WriterThread:
         self,
         journal: Journal,
         loop: asyncio.AbstractEventLoop,
-        kept: Callable[[CommitGroup], None],
+        on_durable: Callable[[CommitGroup], None],
         tended: Callable[[JournalUpkeep], None],
     ) -> None:
         self._journal = journal
         self._loop = loop
-        self._kept = kept
+        self._on_durable = on_durable
         self._tended = tended
         self._jobs: queue.SimpleQueue[CommitGroup | JournalUpkeep | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
@@ -71,14 +71,14 @@ class WriterThread:
         while (job := self._jobs.get()) is not None:
             if isinstance(job, CommitGroup):
                 self._keep(job)
-                self._tell(self._kept, job)
+                self._notify(self._on_durable, job)
             else:
                 self._tend(job)
-                self._tell(self._tended, job)
+                self._notify(self._tended, job)
 
-    def _tell(self, told: Callable[[Any], None], job: CommitGroup | JournalUpkeep) -> None:
+    def _notify(self, on_done: Callable[[Any], None], job: CommitGroup | JournalUpkeep) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
-            self._loop.call_soon_threadsafe(told, job)
+            self._loop.call_soon_threadsafe(on_done, job)
 
     def _keep(self, group: CommitGroup) -> None:
         began_s = ambient.monotonic_s()
@@ -95,7 +95,7 @@ class WriterThread:
                 with contextlib.suppress(OSError):  # not yet
                     journal.check_room()  # guard: B4.chain-room
                     journal.note("gap", **work.gap)  # guard: B4.gap-record -> journal.note('start')
-                    work.told = True
+                    work.reported = True
             journal.tend()
             if work.signs and journal.size > journal.signed:
                 journal.checkpoint()

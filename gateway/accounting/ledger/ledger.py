@@ -93,7 +93,7 @@ class Ledger:
         self._number = 0
         self._committing = asyncio.Lock()
         self._last_id = 0
-        self._kept_s = self._forgot_s = float("-inf")
+        self._renewed_s = self._forgot_s = float("-inf")
 
     def post(self, entry: Entry) -> None:
         if len(self._new) >= _MOST_WAITING:
@@ -120,8 +120,8 @@ class Ledger:
         try:
             await self._commit_all()
             now_s = self._clock()
-            if now_s - self._kept_s >= _KEEP_S:
-                self._kept_s = now_s
+            if now_s - self._renewed_s >= _KEEP_S:
+                self._renewed_s = now_s
                 await self._keep()
             if now_s - self._forgot_s >= _FORGET_S:
                 self._forgot_s = now_s
@@ -185,10 +185,10 @@ class Ledger:
             self._watcher.waiting(self._unwritten)
 
     async def _lease(
-        self, asked: Sequence[Sequence[LeaseRequest]], free: Mapping[str, int]
+        self, requests: Sequence[Sequence[LeaseRequest]], free: Mapping[str, int]
     ) -> LeaseGrant:
         try:
-            return await self._run(lambda: self._store.lease(asked, free, self._lease_s))
+            return await self._run(lambda: self._store.lease(requests, free, self._lease_s))
         except LedgerDown as down:
             self._failed(down)
             raise

@@ -47,17 +47,17 @@ class SpentAmounts:
         return min((most - used for most, used in pairs if most is not None), default=None)
 
 
-def step_of(at_s: float) -> int:
+def step_at(at_s: float) -> int:
     """Which quarter of an hour since 1970."""
     return int(at_s // STEP_S)
 
 
-def month_of(at_s: float) -> int:
+def month_at(at_s: float) -> int:
     """Which calendar month (UTC), counted from the year 0."""
     at = datetime.fromtimestamp(at_s, UTC)
     return at.year * 12 + at.month - 1
 
 
-def day_of(at_s: float) -> str:
+def day_text(at_s: float) -> str:
     """The calendar day (UTC), as 2026-11-22."""
     return datetime.fromtimestamp(at_s, UTC).date().isoformat()

@@ -27,7 +27,7 @@ class LedgerReader:
         self._path, self._postgres, self._prices = path, postgres, prices
 
     @classmethod
-    def of(cls, settings: Settings) -> LedgerReader:
+    def from_settings(cls, settings: Settings) -> LedgerReader:
         dsn = settings.ledger.postgres
         return cls(
             settings.ledger_path, dsn.get_secret_value() if dsn else None, _gpu_prices(settings)
@@ -45,8 +45,8 @@ class LedgerReader:
         """What the clear calls that on-prem servers answered today (UTC) saved. Raises LedgerError
         or LedgerDown."""
         today = datetime.fromtimestamp(ambient.wall_s(), UTC).date()
-        asked = ReportQuery(first=today, last=today)
-        return (await asyncio.to_thread(self.report, asked)).saved
+        question = ReportQuery(first=today, last=today)
+        return (await asyncio.to_thread(self.report, question)).saved
 
     async def document(self, question: ReportQuery) -> dict[str, Any]:
         """The report as JSON values, read beside the loop."""

@@ -42,7 +42,7 @@ class CallFigures(NamedTuple):
     took_s: float | None  # None: not answered, or not yet
 
 
-_told: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
+_record_fields: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
     "tenant", "protocol", "model", "budget_s", "sensitivity"
 )
 _zone: Final = itemgetter("zone")
@@ -61,17 +61,17 @@ class SecondCounts:
 class DecisionRow:
     """One decision of the tail. `revision` grows with everything that is told."""
 
-    __slots__ = ("_end", "_told", "alarmed", "revision", "seq")
+    __slots__ = ("_end", "_record", "alarmed", "revision", "seq")
 
-    def __init__(self, seq: int, told: Record, revision: int, end: Record | None = None) -> None:
+    def __init__(self, seq: int, record: Record, revision: int, end: Record | None = None) -> None:
         self.seq, self.revision = seq, revision
-        self._told, self._end = told, end
+        self._record, self._end = record, end
         self.alarmed = False
 
     @property
     def record(self) -> Record:
         """Of the call, with its end once that is known."""
-        return self._told if self._end is None else {**self._told, **self._end, "kind": "call"}
+        return self._record if self._end is None else {**self._record, **self._end, "kind": "call"}
 
     def ends(self, end: Record, revision: int) -> None:
         self._end, self.revision = end, revision
@@ -108,7 +108,7 @@ class Decisions:
         if len(self._ended) >= _AT_ONCE:
             self._count()
 
-    def look(self) -> Self:
+    def snapshot(self) -> Self:
         """With all that was taken in."""
         self._count()
         self._see_all()
@@ -125,17 +125,17 @@ class Decisions:
         usual: list[tuple[float, Record, Record]] = []
         for now_s, end in ended:
             key = end["id"], end["number"]
-            told = begun.pop(key, None)
+            record = begun.pop(key, None)
             if (
-                told is not None
+                record is not None
                 and "tenant" not in end
-                and (told["sensitivity"] == "clear" or _stayed(end))
+                and (record["sensitivity"] == "clear" or _stayed(end))
             ):
-                usual.append((now_s, told, end))
+                usual.append((now_s, record, end))
                 continue
             self._count_usual(usual)
             usual = []
-            self._count_other(now_s, key, told, end)
+            self._count_other(now_s, key, record, end)
         self._count_usual(usual)
         while len(begun) > _OPEN:
             del begun[next(iter(begun))]
@@ -147,10 +147,10 @@ class Decisions:
             return
         self.seq += len(calls)
         self.revision += len(calls)
-        self._unseen.extend([(told, end) for _, told, end in calls])
+        self._unseen.extend([(record, end) for _, record, end in calls])
         figures, paths = self.figures, []
-        for now_s, told, end in calls:
-            tenant, protocol, model, budget_s, sensitivity = _told(told)
+        for now_s, record, end in calls:
+            tenant, protocol, model, budget_s, sensitivity = _record_fields(record)
             kind = sensitivity or "restricted"
             zone, endpoint, took_s = _where(end)
             paths.append((int(now_s), (tenant, protocol, kind, zone, endpoint)))
@@ -158,22 +158,22 @@ class Decisions:
         for (at_s, path), count in Counter(paths).items():
             self._add(at_s, path, count)
 
-    def _count_other(self, now_s: float, key: Key, told: Record | None, end: Record) -> None:
-        if told is not None:
-            self._see(told, end)
+    def _count_other(self, now_s: float, key: Key, record: Record | None, end: Record) -> None:
+        if record is not None:
+            self._see(record, end)
         elif key in self._open:
-            seen = self._open.pop(key)
-            told = seen.record
+            row = self._open.pop(key)
+            record = row.record
             self.revision += 1
-            seen.ends(end, self.revision)
-            self._judge(seen)
+            row.ends(end, self.revision)
+            self._judge(row)
         elif end["kind"] == "end":  # its beginning is forgotten
             return
         else:
             self._see(end)
-        if told is None or "tenant" in end:
-            told = end
-        tenant, protocol, model, budget_s, sensitivity = _told(told)
+        if record is None or "tenant" in end:
+            record = end
+        tenant, protocol, model, budget_s, sensitivity = _record_fields(record)
         kind = sensitivity or "restricted"
         zone, endpoint, took_s = _where(end)
         self.figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
@@ -192,31 +192,31 @@ class Decisions:
     def _see_all(self) -> None:
         """Those that nobody has seen yet, in their order."""
         unseen, behind = self._unseen, len(self._unseen)
-        for told, end in unseen:
+        for record, end in unseen:
             behind -= 1
-            self._ring.append(DecisionRow(self.seq - behind, told, self.revision - behind, end))
+            self._ring.append(DecisionRow(self.seq - behind, record, self.revision - behind, end))
         unseen.clear()
 
-    def _see(self, told: Record, end: Record | None = None) -> DecisionRow:
+    def _see(self, record: Record, end: Record | None = None) -> DecisionRow:
         self._see_all()
         self.seq += 1
         self.revision += 1
-        seen = DecisionRow(self.seq, told, self.revision, end)
-        self._ring.append(seen)
-        if told["sensitivity"] != "clear" or (end is not None and "tenant" in end):
-            self._judge(seen)
-        return seen
+        row = DecisionRow(self.seq, record, self.revision, end)
+        self._ring.append(row)
+        if record["sensitivity"] != "clear" or (end is not None and "tenant" in end):
+            self._judge(row)
+        return row
 
-    def _judge(self, seen: DecisionRow) -> None:
+    def _judge(self, row: DecisionRow) -> None:
         """Whatever is not known to be clear counts as restricted."""
-        record = seen.record
+        record = row.record
         # guard: P1.unread-call -> if record['sensitivity'] != 'restricted':
         if record["sensitivity"] == "clear":
             return
         results = {a["result"] for a in record["attempts"] if a["zone"] == "cloud"}
-        if not results or seen.alarmed:  # guard: P1.count-once minus 2
+        if not results or row.alarmed:  # guard: P1.count-once minus 2
             return
-        self.latest_alarm, seen.alarmed = seen.seq, True
+        self.latest_alarm, row.alarmed = row.seq, True
         if results == {"egress_forbidden"}:
             self.stopped_at_door += 1
         else:
@@ -224,16 +224,16 @@ class Decisions:
 
     def since(self, revision: int, most: int) -> list[DecisionRow]:
         """The newest that changed after `revision`, oldest first."""
-        found = (seen for seen in reversed(self.look()._ring) if seen.revision > revision)
-        return list(islice(found, most))[::-1]
+        changed = (row for row in reversed(self.snapshot()._ring) if row.revision > revision)
+        return list(islice(changed, most))[::-1]
 
     def find(self, seq: int) -> DecisionRow | None:
-        return next((seen for seen in reversed(self.look()._ring) if seen.seq == seq), None)
+        return next((row for row in reversed(self.snapshot()._ring) if row.seq == seq), None)
 
     def recent(self, window_s: float) -> list[CallFigures]:
         """Oldest first."""
-        kept = list(self.look().figures)
-        return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
+        figures = list(self.snapshot().figures)
+        return figures[bisect_left(figures, self._clock() - window_s, key=itemgetter(0)) :]
 
 
 def _stayed(end: Record) -> bool:

@@ -48,7 +48,7 @@ def parsed_id(text: str, own: int) -> tuple[int, int] | None:
 
 
 def summaries(decisions: Iterable[DecisionRow], worker: int) -> list[Document]:
-    return [summary(seen) | {"decision": decision_id(worker, seen.seq)} for seen in decisions]
+    return [summary(row) | {"decision": decision_id(worker, row.seq)} for row in decisions]
 
 
 @dataclass(slots=True)
@@ -109,25 +109,25 @@ def answer(
 ) -> Document:
     """This worker's part, for the worker that serves the page."""
     again = question["process"] == process
-    seen = decisions.look()
+    log = decisions.snapshot()
     since = question["revision"] if again else 0
     seconds_from = question["seconds_from"] if again else -1
-    uncounted = seen.counts.total() - (question["calls"] if again else 0)
+    uncounted = log.counts.total() - (question["calls"] if again else 0)
     return {
         "process": process,
-        "revision": seen.revision,
-        "decisions": summaries(seen.since(since, _NEWS if again else TAIL), worker),
+        "revision": log.revision,
+        "decisions": summaries(log.since(since, _NEWS if again else TAIL), worker),
         "seconds": [
             [second.at_s, second.zones, [[path, n] for path, n in second.paths.items()]]
-            for second in seen.seconds
+            for second in log.seconds
             if second.at_s >= seconds_from
         ],
-        "figures": [list(one) for one in islice(reversed(seen.figures), uncounted)][::-1],
-        "counts": [[*key, n] for key, n in seen.counts.items()],
+        "figures": [list(one) for one in islice(reversed(log.figures), uncounted)][::-1],
+        "counts": [[*key, n] for key, n in log.counts.items()],
         "alarm": {
-            "restricted_in_cloud": seen.restricted_in_cloud,
-            "stopped_at_door": seen.stopped_at_door,
-            "latest": None if seen.latest_alarm is None else decision_id(worker, seen.latest_alarm),
+            "restricted_in_cloud": log.restricted_in_cloud,
+            "stopped_at_door": log.stopped_at_door,
+            "latest": None if log.latest_alarm is None else decision_id(worker, log.latest_alarm),
         },
         **part.part(),
     }

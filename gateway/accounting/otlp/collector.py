@@ -99,7 +99,7 @@ class OtlpExporter:
         try:
             answer = await self._wire.fetch(request, Deadline.after(_PATIENCE_S))
         except GatewayError as error:
-            self._tell(error.reason)
+            self._report_failure(error.reason)
             return None
         except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
             self._metrics.tasks_failed.labels("otlp").inc()
@@ -107,11 +107,11 @@ class OtlpExporter:
         if answer.status == 200:
             self._out = False
             return True
-        self._tell(f"status {answer.status}")
+        self._report_failure(f"status {answer.status}")
         # guard: T3.collector-retry -> return False
         return None if answer.status in _AGAIN else False
 
-    def _tell(self, why: str) -> None:
+    def _report_failure(self, why: str) -> None:
         if not self._out:
             log.warning("the collector of telemetry takes nothing: %s", why)
         self._out = True
@@ -119,7 +119,9 @@ class OtlpExporter:
 
 def _wire(url: str, settings: TelemetrySettings) -> ConnectionPool:
     ca_file = str(settings.ca_file) if settings.ca_file else None
-    origin = Origin.of(url, trusting(ca_file) if ca_file and url.startswith("https:") else None)
+    origin = Origin.from_url(
+        url, trusting(ca_file) if ca_file and url.startswith("https:") else None
+    )
     return ConnectionPool(
         origin, connect_timeout_s=_CONNECT_S, max_connections=1, max_body_bytes=1024 * 1024
     )

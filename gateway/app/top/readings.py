@@ -26,7 +26,7 @@ class GatewayReading:
     values: Mapping[str, Mapping[Labels, float]] = field(repr=False)
 
     @classmethod
-    def of(cls, at_s: float, metrics: str, status: Mapping[str, Any]) -> GatewayReading:
+    def parse(cls, at_s: float, metrics: str, status: Mapping[str, Any]) -> GatewayReading:
         """Raises ValueError for what is no text in Prometheus' format."""
         values: dict[str, dict[Labels, float]] = defaultdict(dict)
         for family in text_string_to_metric_families(metrics):
@@ -40,10 +40,10 @@ class GatewayReading:
         return sum(v for have, v in self.values.get(name, {}).items() if have >= set(wanted))
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        found: dict[str, float] = defaultdict(float)
+        totals: dict[str, float] = defaultdict(float)
         for have, value in self.values.get(name, {}).items():
-            found[dict(have).get(label, "")] += value
-        return dict(found)
+            totals[dict(have).get(label, "")] += value
+        return dict(totals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def _state(its: Mapping[str, Any], models: Mapping[str, Any]) -> str:
 
 def _queues(last: GatewayReading) -> list[QueueNow]:
     with_server = last.values.get("spillway_queue_in_flight", {})
-    found = []
+    queues = []
     for have, waiting in last.values.get("spillway_queue_waiting", {}).items():
         labels = dict(have)
         servers, model = labels["endpoint"], labels["model"]
@@ -197,5 +197,5 @@ def _queues(last: GatewayReading) -> list[QueueNow]:
             value for other, value in with_server.items()
             if dict(other)["model"] == model and f"+{dict(other)['endpoint']}+" in f"+{servers}+"
         )  # fmt: skip
-        found.append(QueueNow(servers, model, int(waiting), int(there)))
-    return sorted(found, key=lambda q: (-q.waiting - q.with_servers, q.model))
+        queues.append(QueueNow(servers, model, int(waiting), int(there)))
+    return sorted(queues, key=lambda q: (-q.waiting - q.with_servers, q.model))

@@ -41,14 +41,14 @@ class Shelves(Generic[V]):
     def get(self, tenant: str, key: bytes) -> V | None:
         """What was put there, unless its time is over. Looking makes it the last to be lost."""
         shelf = self._shelves.get(tenant)
-        found = None if shelf is None else shelf.get(key)
-        if shelf is None or found is None:
+        entry = None if shelf is None else shelf.get(key)
+        if shelf is None or entry is None:
             return None
-        if found[0] <= self._clock():
+        if entry[0] <= self._clock():
             self._drop(tenant, key)
             return None
         shelf.move_to_end(key)
-        return found[1]
+        return entry[1]
 
     def put(self, tenant: str, key: bytes, value: V) -> EvictedEntry | None:
         """Keep a value for `keep_s`. Says what had to go for it, if that was still good."""

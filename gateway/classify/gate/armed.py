@@ -35,7 +35,7 @@ class ArmedGate:
 
     def __init__(self, store: BlobStore | None = None, nice: int = BACKGROUND) -> None:
         """`nice`: of the compiler, so that calls are served meanwhile."""
-        self._store = BlobStore.of_user() if store is None else store
+        self._store = BlobStore.for_user() if store is None else store
         self._nice = nice
         self.gate: Gate | None = None
         self.refused: str | None = None
@@ -118,7 +118,7 @@ async def _compiled(needs: Needs, nice: int) -> bytes:
 
 def known(needs: object) -> Needs:
     """What a scanner told of itself; one that tells nothing, or nonsense, is unknown."""
-    return Needs.of(needs) if needs is not None else UNKNOWN
+    return Needs.unpack(needs) if needs is not None else UNKNOWN
 
 
 def _name(needs: Needs) -> str:

@@ -40,10 +40,10 @@ class PatternDatabase:
         self.search: Callable[..., None] = _nothing if compiled is None else compiled.scan
 
     @classmethod
-    def of(
+    def compile(
         cls,
         sought: Sequence[DatabaseExpression],
-        bytes_of: Callable[[CharSet], int],
+        class_bytes: Callable[[CharSet], int],
         numbers: Sequence[int] | None = None,
     ) -> PatternDatabase:
         """`numbers` are what hits are reported with; else the places in `sought`."""
@@ -51,7 +51,7 @@ class PatternDatabase:
         stops = frozenset(n for n, s in zip(numbers, sought, strict=True) if s.stops)
         if not sought:
             return cls(None, stops)
-        written = [Superset.of(s.node, bytes_of) for s in sought]
+        written = [Superset.compile(s.node, class_bytes) for s in sought]
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
             expressions=[w.text.encode("ascii") for w in written],

@@ -26,7 +26,7 @@ _DIGITS = frozenset("0123456789")
 _MARKS = frozenset(string.punctuation)
 _BEYOND_ASCII = "é中\u2028§"  # a letter, another, a space, a sign
 _MOST_REPEATS = 64
-_LEAST_WORD, _LEAST_TOLD, _LEAST_BEHIND_GAP, _GAP_CHARS = 2, 5, 7, 40  # characters
+_LEAST_WORD, _LEAST_DISTINCT, _LEAST_BEHIND_GAP, _GAP_CHARS = 2, 5, 7, 40  # characters
 _IGNORECASE = 2  # of re and regex
 _EMPTY = Seq(())
 
@@ -68,8 +68,8 @@ def digit_run(node: Node) -> int:
 
 def _run(node: Node) -> DigitRun:
     match node:
-        case Chars(found):
-            return _run_of_one(found)
+        case Chars(chars):
+            return _single_run(chars)
         case Seq(parts):
             return functools.reduce(DigitRun.then, map(_run, parts), _GAP)
         case Alt(branches):
@@ -81,7 +81,7 @@ def _run(node: Node) -> DigitRun:
     return _GAP
 
 
-def _run_of_one(chars: CharSet) -> DigitRun:
+def _single_run(chars: CharSet) -> DigitRun:
     members = _members(chars)
     if members is None:
         return _OTHER
@@ -102,8 +102,8 @@ def _members(chars: CharSet) -> frozenset[str] | None:
 def requires(node: Node, char: str) -> bool:
     """Whether every match holds this character."""
     match node:
-        case Chars(found):
-            return _members(found) == frozenset(char)
+        case Chars(chars):
+            return _members(chars) == frozenset(char)
         case Seq(parts):
             return any(requires(part, char) for part in parts)
         case Alt(branches):
@@ -116,8 +116,8 @@ def requires(node: Node, char: str) -> bool:
 def needs_digit(node: Node) -> bool:
     """Whether a text without a digit has no match: each holds one, or looks at one beside it."""
     match node:
-        case Chars(found):
-            members = _members(found)
+        case Chars(chars):
+            members = _members(chars)
             return members is not None and members <= _DIGITS
         case Seq(parts):
             return any(map(needs_digit, parts))
@@ -134,8 +134,8 @@ def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
     """What is left of an expression in texts in which a character of some sets is possible and
     none of others: it matches the same places. None if it matches nowhere there."""
     match node:
-        case Chars(found):
-            return node if possible(found) else None
+        case Chars(chars):
+            return node if possible(chars) else None
         case Seq(parts):
             left = [among(part, possible) for part in parts]
             return None if None in left else Seq(tuple(part for part in left if part is not None))
@@ -147,8 +147,8 @@ def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
                 return Repeat(one, least, most)
             return None if least else _EMPTY
         case Lookaround(inner, behind, negative):
-            if (seen := among(inner, possible)) is not None:
-                return Lookaround(seen, behind, negative)
+            if (inner_node := among(inner, possible)) is not None:
+                return Lookaround(inner_node, behind, negative)
             return _EMPTY if negative else None
     return node
 
@@ -165,7 +165,7 @@ def coarse(node: Node) -> Node:
     return node
 
 
-def beside_words(words: Sequence[str], node: Node) -> Node:
+def near_words(words: Sequence[str], node: Node) -> Node:
     """`node` at most five words behind one that contains one of `words`: where Presidio's context
     lifts a weak score."""
     listed = "|".join("".join(_escaped(c) for c in word) for word in words)
@@ -184,17 +184,17 @@ def telling(node: Node) -> Node:
         return node
     parts = node.parts
     gaps = [at for at, part in enumerate(parts) if _is_gap(part)]
-    if gaps and (rest := _from_told(parts[gaps[-1] + 1 :], _LEAST_BEHIND_GAP)):
+    if gaps and (rest := _from_distinct(parts[gaps[-1] + 1 :], _LEAST_BEHIND_GAP)):
         return Seq(rest)
-    rest = _from_told(parts, _LEAST_TOLD)
+    rest = _from_distinct(parts, _LEAST_DISTINCT)
     passed = parts[: len(parts) - len(rest)]
     return Seq(rest) if rest and any(extent(part).most > 0 for part in passed) else node
 
 
-def _from_told(parts: Sequence[Node], least: int) -> tuple[Node, ...]:
+def _from_distinct(parts: Sequence[Node], least: int) -> tuple[Node, ...]:
     """From the first part that tells on, if that is of so many characters."""
     for at, part in enumerate(parts):
-        if _is_told(part):
+        if _is_distinct(part):
             rest = tuple(parts[at:])
             return rest if extent(Seq(rest)).least >= least else ()
     return ()
@@ -228,8 +228,8 @@ def starts_with_words(node: Node) -> bool:
 
 def _starts_with(wanted: frozenset[str], node: Node) -> bool:
     match node:
-        case Chars(found):
-            members = _members(found)
+        case Chars(chars):
+            members = _members(chars)
             return members is not None and members <= wanted
         case Seq(parts):
             for part in parts:
@@ -242,17 +242,17 @@ def _starts_with(wanted: frozenset[str], node: Node) -> bool:
     return False
 
 
-def _is_told(part: Node) -> bool:
+def _is_distinct(part: Node) -> bool:
     """Whether it starts with a digit, or with words of which one must be there."""
     match part:
         case Chars():
             return starts_with_digit(part)
         case Alt(branches):
             return all(
-                extent(branch).least >= _LEAST_WORD or _is_told(branch) for branch in branches
+                extent(branch).least >= _LEAST_WORD or _is_distinct(branch) for branch in branches
             )
         case Repeat(inner, least):
-            return least > 0 and _is_told(inner)
+            return least > 0 and _is_distinct(inner)
         case Seq(parts):
-            return bool(parts) and _is_told(parts[0])
+            return bool(parts) and _is_distinct(parts[0])
     return False

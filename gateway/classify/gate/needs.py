@@ -32,7 +32,7 @@ class Needs:
         return {"needs": rows, "phones": self.phones, "unknown": self.unknown}
 
     @classmethod
-    def of(cls, packed: Any) -> Needs:
+    def unpack(cls, packed: Any) -> Needs:
         """Whatever does not read as such is unknown."""
         try:
             needs = tuple(

@@ -27,7 +27,7 @@ _DIGITS_IN_A_ROW = (DIGITS, 8, 10)
 _DOTALL, _CASELESS = 16, 2  # flags of re and regex
 _ASCII = (1 << 128) - 1
 """The bytes that a text of ASCII is made of."""
-BytesOf = Callable[[CharSet], int]
+BytesFor = Callable[[CharSet], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class Signs:
     numbered: tuple[PatternDatabase, ...]
     asks: tuple[int, ...]
 
-    def asked(self, hits: Hits, encoded: bytes) -> set[int] | None:
+    def triggered(self, hits: Hits, encoded: bytes) -> set[int] | None:
         """The questions to ask where `plain` has these hits; None if something is found that
         settles it."""
-        asked = {self.asks[number] for number, _ in hits}
-        if A_DIGIT in asked:
-            asked.discard(A_DIGIT)
+        triggered = {self.asks[number] for number, _ in hits}
+        if A_DIGIT in triggered:
+            triggered.discard(A_DIGIT)
             more = scan_all(self.numbered, encoded)
             if more is None:
                 return None
-            asked.update([self.asks[number] for number, _ in more])
-        return asked
+            triggered.update([self.asks[number] for number, _ in more])
+        return triggered
 
 
 A_DIGIT = -1
@@ -103,7 +103,7 @@ class _SignGroup:
 
     @property
     def stops(self) -> bool:
-        return self.settled and all(look is TriggerCheck.FIRE for _, look in self.sought)
+        return self.settled and all(check is TriggerCheck.FIRE for _, check in self.sought)
 
     @property
     def numbered(self) -> bool:
@@ -113,19 +113,19 @@ class _SignGroup:
 
 def compiled(needs: Needs) -> Compiled:
     """Raises NotUnderstood and hyperscan.error."""
-    listed = triggers.all_of_them()
+    listed = triggers.all_triggers()
     own = [
         (need, parse(need.expression, need.flags))
         for need in {(n.expression, n.flags, n.words): n for n in needs.needs}.values()
     ]
     wanted = [(_sought(need, node), need, node) for need, node in own if not _is_number(node)]
-    asked = [*_of_triggers(listed), *_of_needs(wanted)]
+    groups = [*_trigger_groups(listed), *_need_groups(wanted)]
     others = [node for _, node in own]
-    alphabet = Alphabet.of(
-        {found for node in (*_nodes(asked), *others) for found in char_sets(node)}
+    alphabet = Alphabet.from_sets(
+        {chars for node in (*_nodes(groups), *others) for chars in char_sets(node)}
     )
-    bytes_of = functools.cache(alphabet.bytes_of)
-    in_ascii, beyond = _signs(asked, bytes_of)
+    class_bytes = functools.cache(alphabet.class_bytes)
+    in_ascii, beyond = _signs(groups, class_bytes)
     rows = [
         DatabaseExpression(name, _parsed(trigger), each=True)
         for name in (triggers.NUMBER, triggers.LIST, triggers.OVER_LINES)
@@ -136,20 +136,20 @@ def compiled(needs: Needs) -> Compiled:
         alphabet,
         in_ascii,
         beyond,
-        tuple(_question(one, bytes_of) for one in asked),
-        tuple(_numbers([(need, node) for need, node in own if _is_number(node)], bytes_of)),
-        PatternDatabase.of(rows, bytes_of),
+        tuple(_question(one, class_bytes) for one in groups),
+        tuple(_numbers([(need, node) for need, node in own if _is_number(node)], class_bytes)),
+        PatternDatabase.compile(rows, class_bytes),
         needs.phones,
     )
 
 
-def _nodes(asked: Iterable[_SignGroup]) -> Iterator[Node]:
-    for one in asked:
+def _nodes(groups: Iterable[_SignGroup]) -> Iterator[Node]:
+    for one in groups:
         yield from one.signs
         yield from (sought.node for sought, _ in one.sought)
 
 
-def _of_triggers(listed: Iterable[Trigger]) -> Iterator[_SignGroup]:
+def _trigger_groups(listed: Iterable[Trigger]) -> Iterator[_SignGroup]:
     together: dict[tuple[str, ...], list[Trigger]] = {}
     for trigger in listed:
         together.setdefault(trigger.signs or (trigger.expression,), []).append(trigger)
@@ -157,12 +157,12 @@ def _of_triggers(listed: Iterable[Trigger]) -> Iterator[_SignGroup]:
         flags = _DOTALL | (_CASELESS if own[0].caseless else 0)
         yield _SignGroup(
             tuple(parse(expression, flags) for expression in expressions),
-            tuple((_sign(trigger), trigger.look) for trigger in own),
+            tuple((_sign(trigger), trigger.check) for trigger in own),
             own[0].family,
         )
 
 
-def _of_needs(
+def _need_groups(
     wanted: Iterable[tuple[DatabaseExpression, ExpressionNeed, Node]],
 ) -> Iterator[_SignGroup]:
     same_sign: dict[tuple[str, int], list[DatabaseExpression]] = {}
@@ -175,10 +175,10 @@ def _of_needs(
             sign = sought.node if need.words else necessary.telling(node)
             yield _SignGroup((sign,), ((sought, TriggerCheck.FIRE),), _family(need, sign))
     for (written, flags), together in same_sign.items():
-        asked = tuple((sought, TriggerCheck.FIRE) for sought in together)
+        alternatives = tuple((sought, TriggerCheck.FIRE) for sought in together)
         sign = parse(written, flags)
         begins = necessary.starts_with_mark(sign) or necessary.starts_with_words(sign)
-        yield _SignGroup((sign,), asked, WORDS if begins else RUNS)
+        yield _SignGroup((sign,), alternatives, WORDS if begins else RUNS)
 
 
 def _family(need: ExpressionNeed, sign: Node) -> str:
@@ -188,14 +188,14 @@ def _family(need: ExpressionNeed, sign: Node) -> str:
 
 
 def _numbers(
-    own: Sequence[tuple[ExpressionNeed, Node]], bytes_of: BytesOf
+    own: Sequence[tuple[ExpressionNeed, Node]], class_bytes: BytesFor
 ) -> Iterator[DigitExpressions]:
     """Most numbers of a text are short: dates, years, amounts."""
     for least, most in itertools.pairwise((*_DIGITS_IN_A_ROW, sys.maxsize)):
         sought = [
             _sought(need, node) for need, node in own if least <= necessary.digit_run(node) < most
         ]
-        yield DigitExpressions(least, _groups(sought, bytes_of))
+        yield DigitExpressions(least, _groups(sought, class_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,100 +209,106 @@ class _Sign:
     sought: DatabaseExpression
 
 
-def _signs(asked: Sequence[_SignGroup], bytes_of: BytesOf) -> tuple[Signs, Signs]:
+def _signs(groups: Sequence[_SignGroup], class_bytes: BytesFor) -> tuple[Signs, Signs]:
     """Of ASCII text, and of any, with one numbering. What needs no digit is looked for in nearly
     every text, and has databases of its own for ASCII: of characters beyond it that are the same
     but for their case, and of words in other scripts, Hyperscan makes many strings to look for.
     The others are the same databases."""
     signs: list[_Sign] = []
-    for at, one in enumerate(asked):
+    for at, one in enumerate(groups):
         for node in one.signs:
             sought = DatabaseExpression("sign", node, stops=one.stops)
             signs.append(_Sign(len(signs), at, one.family, one.numbered, sought))
     digit = DatabaseExpression("digit", parse(r"\d", 0))
     signs.append(_Sign(len(signs), A_DIGIT, CHARACTERS, False, digit))
     asks = tuple(sign.asks for sign in signs)
-    beyond = _by_family([sign for sign in signs if not sign.numbered], bytes_of)
-    ascii_ = _by_family(list(_in_ascii(signs, bytes_of)), lambda found: bytes_of(found) & _ASCII)
-    numbered = _by_family([sign for sign in signs if sign.numbered], bytes_of)
+    beyond = _by_family([sign for sign in signs if not sign.numbered], class_bytes)
+    ascii_ = _by_family(
+        list(_in_ascii(signs, class_bytes)), lambda chars: class_bytes(chars) & _ASCII
+    )
+    numbered = _by_family([sign for sign in signs if sign.numbered], class_bytes)
     return Signs(ascii_, numbered, asks), Signs(beyond, numbered, asks)
 
 
-def _in_ascii(signs: Iterable[_Sign], bytes_of: BytesOf) -> Iterator[_Sign]:
+def _in_ascii(signs: Iterable[_Sign], class_bytes: BytesFor) -> Iterator[_Sign]:
     """Those without a digit that can stand in ASCII text, as far as they can."""
     for sign in signs:
         if sign.numbered:
             continue
-        node = necessary.among(sign.sought.node, lambda found: bool(bytes_of(found) & _ASCII))
+        node = necessary.among(sign.sought.node, lambda chars: bool(class_bytes(chars) & _ASCII))
         if node is not None:
             yield replace(sign, sought=replace(sign.sought, node=node))
 
 
-def _by_family(signs: Sequence[_Sign], bytes_of: BytesOf) -> tuple[PatternDatabase, ...]:
+def _by_family(signs: Sequence[_Sign], class_bytes: BytesFor) -> tuple[PatternDatabase, ...]:
     return tuple(
         database
         for family in dict.fromkeys(sign.family for sign in signs)
         for database in _together(
-            [(sign.number, sign.sought) for sign in signs if sign.family == family], bytes_of
+            [(sign.number, sign.sought) for sign in signs if sign.family == family], class_bytes
         )
     )
 
 
-def _question(one: _SignGroup, bytes_of: BytesOf) -> TriggerExpressions:
-    looks = tuple(look for _, look in one.sought)
+def _question(one: _SignGroup, class_bytes: BytesFor) -> TriggerExpressions:
+    looks = tuple(check for _, check in one.sought)
     if one.settled:
         return TriggerExpressions((), looks)
-    return TriggerExpressions(_groups([sought for sought, _ in one.sought], bytes_of), looks)
+    return TriggerExpressions(_groups([sought for sought, _ in one.sought], class_bytes), looks)
 
 
-def _groups(sought: Sequence[DatabaseExpression], bytes_of: BytesOf) -> tuple[PatternDatabase, ...]:
+def _groups(
+    sought: Sequence[DatabaseExpression], class_bytes: BytesFor
+) -> tuple[PatternDatabase, ...]:
     numbered = list(enumerate(sought))
     groups = [numbered[at : at + _TOGETHER] for at in range(0, len(numbered), _TOGETHER)]
-    return tuple(database for group in groups for database in _together(group, bytes_of))
+    return tuple(database for group in groups for database in _together(group, class_bytes))
 
 
 def _together(
-    group: Sequence[tuple[int, DatabaseExpression]], bytes_of: BytesOf
+    group: Sequence[tuple[int, DatabaseExpression]], class_bytes: BytesFor
 ) -> Iterator[PatternDatabase]:
     """Hyperscan refuses expressions of too many states; those are looked for more coarsely."""
     try:
-        yield _database(group, bytes_of)
+        yield _database(group, class_bytes)
     except hyperscan.error:
         if len(group) == 1:
             number, sought = group[0]
             coarse = replace(sought, node=necessary.coarse(sought.node))
-            yield _database([(number, coarse)], bytes_of)
+            yield _database([(number, coarse)], class_bytes)
             return
-        smaller = [one for one in group if _compiles(one, bytes_of)]
+        smaller = [one for one in group if _compiles(one, class_bytes)]
         if len(smaller) == len(group):  # together too many
             half = len(group) // 2
-            yield from _together(group[:half], bytes_of)
-            yield from _together(group[half:], bytes_of)
+            yield from _together(group[:half], class_bytes)
+            yield from _together(group[half:], class_bytes)
             return
-        yield from _together(smaller, bytes_of)
+        yield from _together(smaller, class_bytes)
         for refused in group:
             if refused not in smaller:
-                yield from _together([refused], bytes_of)
+                yield from _together([refused], class_bytes)
 
 
-def _compiles(one: tuple[int, DatabaseExpression], bytes_of: BytesOf) -> bool:
+def _compiles(one: tuple[int, DatabaseExpression], class_bytes: BytesFor) -> bool:
     try:
-        _database([one], bytes_of)
+        _database([one], class_bytes)
     except hyperscan.error:
         return False
     return True
 
 
 def _database(
-    group: Sequence[tuple[int, DatabaseExpression]], bytes_of: BytesOf
+    group: Sequence[tuple[int, DatabaseExpression]], class_bytes: BytesFor
 ) -> PatternDatabase:
-    return PatternDatabase.of([one for _, one in group], bytes_of, [number for number, _ in group])
+    return PatternDatabase.compile(
+        [one for _, one in group], class_bytes, [number for number, _ in group]
+    )
 
 
 def _sign(trigger: Trigger) -> DatabaseExpression:
-    look = trigger.look
+    check = trigger.check
     return DatabaseExpression(
-        trigger.name, _parsed(trigger), look is TriggerCheck.FIRE, look is TriggerCheck.RUN
+        trigger.name, _parsed(trigger), check is TriggerCheck.FIRE, check is TriggerCheck.RUN
     )
 
 
@@ -315,5 +321,5 @@ def _is_number(node: Node) -> bool:
 
 
 def _sought(need: ExpressionNeed, node: Node) -> DatabaseExpression:
-    wanted = necessary.beside_words(need.words, node) if need.words else node
+    wanted = necessary.near_words(need.words, node) if need.words else node
     return DatabaseExpression(need.recognizer, wanted, stops=True)

@@ -41,7 +41,7 @@ class TriggerCheck(enum.IntEnum):
 @dataclass(frozen=True, slots=True)
 class Trigger:
     name: str
-    look: TriggerCheck
+    check: TriggerCheck
     expression: str
     caseless: bool = False
     signs: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ _TWO_NUMBERS = tuple(
     rf"[\s,.;-]{word}[\s,.;-]{{1,3}}{_ONE}[\s,.;-]" for word in dict.fromkeys(_NUMBER_WORDS.split())
 )
 _PAIR = f"{_HEX}{{2}}"
-_OF_PAIRS = (r"[0-9A-Fa-f\s:,;-]{23}",)  # as long as eight pairs, and of one set of characters
+_HEX_PAIRS = (r"[0-9A-Fa-f\s:,;-]{23}",)  # as long as eight pairs, and of one set of characters
 _LONG_WORD = (f"{_RUN}{{{_SHORTEST_RUN}}}",)
 _DOUBLED = (r"--|\.\.|  |//|__|\+\+|~~",)
 _ENCODED = (r"%[0-9A-Fa-fu]|&[#A-Za-z]|\\[uUx0-3nr._/@+-]|=[0-7A-F][0-9A-F]|<[/A-Za-z!]",)
@@ -167,7 +167,7 @@ _ALWAYS = (
         "pairs of hex",
         TriggerCheck.FIRE,
         f"{_PAIR}(?:{_APART}{{1,8}}{_PAIR}){{7}}",
-        signs=_OF_PAIRS,
+        signs=_HEX_PAIRS,
         family=CHARACTERS,
     ),
     Trigger(
@@ -273,7 +273,7 @@ NUMBER, LIST, OVER_LINES = "number", "list of numbers", "numbers over lines"
 
 
 @functools.cache
-def all_of_them() -> tuple[Trigger, ...]:
+def all_triggers() -> tuple[Trigger, ...]:
     digits = Trigger("digit of another script", TriggerCheck.FOLD, f"[{_beyond_ascii(_DIGIT)}]")
     latin = r"[ -~\U000000a0-\U0000024f\U00001e00-\U00001eff]"
     marks = rf"[{_beyond_ascii(_MARK)}\U0000ff9e\U0000ff9f]"
@@ -286,5 +286,5 @@ _MARK = r"[\p{Mn}\p{Me}]+"
 
 def _beyond_ascii(expression: str) -> str:
     characters = "".join(map(chr, range(0x80, sys.maxunicode + 1)))
-    found = regex.finditer(expression, characters)
-    return "".join(f"\\U{ord(m[0][0]):08x}-\\U{ord(m[0][-1]):08x}" for m in found)
+    matches = regex.finditer(expression, characters)
+    return "".join(f"\\U{ord(m[0][0]):08x}-\\U{ord(m[0][-1]):08x}" for m in matches)

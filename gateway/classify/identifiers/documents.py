@@ -25,8 +25,8 @@ class DocumentNumber(Identifier):
     """A number of a document: at least five digits, or four and a letter; no date."""
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-        found = super().parts(text, pattern, start, end)
-        return [(first, last) for first, last in found if _is_code(text[first:last])]
+        spans = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in spans if _is_code(text[first:last])]
 
 
 def _is_code(value: str) -> bool:
@@ -138,8 +138,8 @@ class VehiclePlate(Identifier):
         return None
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-        found = super().parts(text, pattern, start, end)
-        return [(first, last) for first, last in found if _is_plate(text[first:last])]
+        spans = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in spans if _is_plate(text[first:last])]
 
 
 def _is_plate(value: str) -> bool:

@@ -27,7 +27,7 @@ _BETWEEN = "\n|\n"  # the strings of a call, as the scanners read them
 _MANY_LINES = re.compile(r"[\n\r]|\\[nr]")
 
 
-async def people_of(
+async def people_findings(
     names: Names, payload: Payload, texts: Sequence[str], budget_s: float, allowed: Sequence[str]
 ) -> list[Finding]:
     """Those whose names stand in parts anywhere in the call. Their places mean nothing. `texts` are

@@ -97,17 +97,17 @@ _WORD = re.compile(r"[^\W\d_]{2,40}")
 _FEW = 4  # words, of which a value without quotes has no more
 
 
-def fields(read: Unescaped, found: Sequence[Key] | None = None) -> Iterator[Field]:
+def fields(read: Unescaped, key_list: Sequence[Key] | None = None) -> Iterator[Field]:
     """The values of the text's keys, in order. Keys within a value announce none."""
-    some = list(keys(read.text, read.folded)) if found is None else found
+    some = list(keys(read.text, read.folded)) if key_list is None else key_list
     for at, key in enumerate(some):
         following = some[at + 1].start if at + 1 < len(some) else len(read.text)
-        value = _value_of(read, key, following)
+        value = _read_value(read, key, following)
         if value is not None:
             yield value
 
 
-def _value_of(read: Unescaped, key: Key, following: int) -> Field | None:
+def _read_value(read: Unescaped, key: Key, following: int) -> Field | None:
     text, plain = read.text, read.folded
     before = plain[max(0, key.start - 40) : key.start]
     tag = re.search(r"<(?:[\w.-]{1,30}:)?(?:[\w.-]{1,20}[._-])?$", before)
@@ -153,25 +153,25 @@ def _span(text: str, start: int, *, in_prose: bool) -> tuple[int, int] | None:
     """The value that begins there."""
     quote = text[start - 1] if start else ""
     if quote in "\"'`" or quote in _CLOSING:
-        end = _end_of_quoted(text, start, _CLOSING.get(quote, quote))
+        end = _quoted_end(text, start, _CLOSING.get(quote, quote))
         if end is not None:
             return start, end
     match = _UNQUOTED.match(text, start)
     if match is None:
         return None
     end = match.end()
-    said = match[0].rstrip()
+    text_span = match[0].rstrip()
     if text[end : end + 1] in _CALLED and text[end : end + 1]:
-        if text[end] not in ":=" or " " not in said:
+        if text[end] not in ":=" or " " not in text_span:
             return None
-        said = said[: said.rindex(" ")].rstrip()  # the last word is the next key
-    if in_prose or len(said.split()) > _FEW or ". " in said:
+        text_span = text_span[: text_span.rindex(" ")].rstrip()  # the last word is the next key
+    if in_prose or len(text_span.split()) > _FEW or ". " in text_span:
         prose = _PROSE.match(text, start) or (_WORD.match(text, start) if in_prose else None)
         return None if prose is None else (start, min(end, prose.end()))
-    return start, start + len(said)
+    return start, start + len(text_span)
 
 
-def _end_of_quoted(text: str, start: int, quote: str) -> int | None:
+def _quoted_end(text: str, start: int, quote: str) -> int | None:
     """Of `'O''Brien'` and `'O'Brien'` too."""
     end = text.find(quote, start, start + 2 * LONGEST)
     while quote == "'" and end > start:
@@ -185,7 +185,7 @@ def _end_of_quoted(text: str, start: int, quote: str) -> int | None:
     return end if end > start else None
 
 
-def field_of(text: str, key: Key, start: int, end: int) -> Field | None:
+def make_field(text: str, key: Key, start: int, end: int) -> Field | None:
     """The cell of a table from `start` to `end`, under a column with that key."""
     return _field(text, key, start, end, True)
 

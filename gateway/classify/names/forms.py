@@ -53,8 +53,8 @@ async def find_in_all_forms(
     results: list[list[Finding]] = [[] for _ in texts]
     for (at, piece), findings in zip(origins, answers, strict=True):
         for finding in findings:
-            said = (texts[at] if piece is None else piece.text)[finding.start : finding.end]
-            if said in allowed:
+            written = (texts[at] if piece is None else piece.text)[finding.start : finding.end]
+            if written in allowed:
                 continue
             if piece is None:
                 results[at].append(finding)
@@ -72,8 +72,8 @@ async def _people(
 ) -> list[list[Finding]]:
     """What the names model says of texts, and what the records do in those of them."""
     readings = [
-        await read_records(text, until_s, allowed) if of_records else NOTHING
-        for text, of_records in zip(texts, records, strict=True)
+        await read_records(text, until_s, allowed) if rows else NOTHING
+        for text, rows in zip(texts, records, strict=True)
     ]
     questions = [question for reading in readings for question in reading.questions]
     answers = await names.find(

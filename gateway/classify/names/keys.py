@@ -24,17 +24,17 @@ class NamePart(Enum):
 
 
 _S = r"[ _.\-]?"
-_OF = r"(?: (?:of|des|der|du|de la|del|della|do|da|van de|van)(?: the)?)?"
+_LINK = r"(?: (?:of|des|der|du|de la|del|della|do|da|van de|van)(?: the)?)?"
 _PATIENT = r"(?:patients?|patienten|patientin|pacientes?|pazient[ei]|pacjenta|pacjentki)"
 _FULL = (
     rf"full{_S}name|complete{_S}name|legal{_S}name|name{_S}and{_S}surname|first{_S}and{_S}last{_S}name"
-    rf"|patients?{_S}name|name{_OF} {_PATIENT}|patienten{_S}name|patientname"
+    rf"|patients?{_S}name|name{_LINK} {_PATIENT}|patienten{_S}name|patientname"
     rf"|vor{_S}(?:-{_S})?und{_S}(?:nach|zu)name|vollstandiger{_S}name|vollername"
-    rf"|nom{_S}complet|nom{_S}et{_S}prenoms?|prenoms?{_S}et{_S}nom|nom{_OF} {_PATIENT}"
+    rf"|nom{_S}complet|nom{_S}et{_S}prenoms?|prenoms?{_S}et{_S}nom|nom{_LINK} {_PATIENT}"
     rf"|nombre{_S}completo|nombres?{_S}y{_S}apellidos?|apellidos?{_S}y{_S}nombres?"
-    rf"|nombre{_OF} {_PATIENT}|nome{_S}completo|nome{_S}e{_S}cognome|cognome{_S}e{_S}nome"
-    rf"|nome{_S}e{_S}(?:apelido|sobrenome)|nome{_OF} {_PATIENT}"
-    rf"|volledige{_S}naam|voor{_S}-?{_S}en{_S}achternaam|naam{_OF} {_PATIENT}"
+    rf"|nombre{_LINK} {_PATIENT}|nome{_S}completo|nome{_S}e{_S}cognome|cognome{_S}e{_S}nome"
+    rf"|nome{_S}e{_S}(?:apelido|sobrenome)|nome{_LINK} {_PATIENT}"
+    rf"|volledige{_S}naam|voor{_S}-?{_S}en{_S}achternaam|naam{_LINK} {_PATIENT}"
     rf"|imie{_S}i{_S}nazwisko|nazwisko{_S}i{_S}imie|imie{_S}nazwisko"
 )
 _GIVEN = (
@@ -141,7 +141,7 @@ def keys(text: str, plain: str) -> Iterator[Key]:
             match = _KEY.search(plain, end, last + _LONGEST)
 
 
-def kind_of(cell: str) -> Key | None:
+def match_key(cell: str) -> Key | None:
     """The key that a whole cell is, `Patient first name` too."""
     plain = folded(cell).strip(" \"'`[]*:\r\ufeff")
     last = None

@@ -51,7 +51,7 @@ _NOT_LATIN = re.compile(
 )
 """Runs that may be letters of another script: neither Latin with its marks, nor signs, nor emoji.
 Asked of text in compatibility form (NFKC), in which mathematical letters are the plain ones."""
-_SIGNS_OF_LATIN_TEXT = frozenset({"LATIN", "COMBINING", "MODIFIER", "VARIATION"})
+_LATIN_SIGNS = frozenset({"LATIN", "COMBINING", "MODIFIER", "VARIATION"})
 _UNASSIGNED = (range(0x0370, 0x2000), range(0x2C00, 0xE000), range(0x10000, 0x1D000),
                range(0x1E000, 0x1F000), range(0x20000, 0x40000))  # fmt: skip
 """Where scripts are that a later version of Unicode than Python's may bring."""
@@ -89,9 +89,9 @@ class Languages:
         cls, path: Path, measured: frozenset[str], lexicon: Lexicon | None = None
     ) -> Languages:
         """Raises ScannerUnfit when it takes letters of another script for clear text (C8)."""
-        with np.load(path) as found:
-            names = [str(name) for name in found["names"]]
-            languages = cls(found["hashes"], found["masks"], names, measured, lexicon)
+        with np.load(path) as arrays:
+            names = [str(name) for name in arrays["names"]]
+            languages = cls(arrays["hashes"], arrays["masks"], names, measured, lexicon)
         if missed := missed_scripts():
             raise ScannerUnfit(f"letters of other scripts pass for text: {', '.join(missed)}")
         return languages
@@ -116,8 +116,8 @@ class Languages:
         unknown = self._lexicon.unknown(prose)
         for at in range(0, max(1, len(prose) - _LAPPED_PROSE), _LAPPED_PROSE):
             part = prose[at : at + _PROSE]
-            told = {w: u for w, u in zip(part, unknown[at:], strict=False) if len(w) > 2}
-            if len(told) < _LEAST_PROSE or sum(told.values()) < _UNKNOWN_SHARE * len(told):
+            by_word = {w: u for w, u in zip(part, unknown[at:], strict=False) if len(w) > 2}
+            if len(by_word) < _LEAST_PROSE or sum(by_word.values()) < _UNKNOWN_SHARE * len(by_word):
                 continue
             if self._everyday(part) < _EVERYDAY_SHARE * len(part):
                 return True
@@ -151,18 +151,18 @@ def _prose(words: TextWords) -> Iterator[str]:
     for word, gap in zip(words.words, words.gaps, strict=True):
         is_word = word.isalpha() or (not word.isascii() and _without_marks(word).isalpha())
         if gap != WordGap.SPACE or not is_word:
-            yield from _of_small_letters(row)
+            yield from _lower_words(row)
             row = []
         if is_word:
             row.append(word)
-    yield from _of_small_letters(row)
+    yield from _lower_words(row)
 
 
 def _without_marks(word: str) -> str:
     return "".join(c for c in word if not unicodedata.combining(c))
 
 
-def _of_small_letters(row: Sequence[str]) -> Iterator[str]:
+def _lower_words(row: Sequence[str]) -> Iterator[str]:
     if len(row) >= _LEAST_ROW:
         for word in row:
             if 1 < len(word) <= _LONGEST and word.islower() and word not in _PLACEHOLDERS:
@@ -226,4 +226,4 @@ def _script(character: str) -> str | None:
     if category[0] not in "LM" and category != "Nl":
         return None
     script = unicodedata.name(character, "UNKNOWN").split()[0]
-    return None if script in _SIGNS_OF_LATIN_TEXT else script
+    return None if script in _LATIN_SIGNS else script

@@ -23,8 +23,8 @@ from gateway.classify.names.plausible import (
     is_given,
     is_name_like,
     is_place,
+    split_words,
     stands_in,
-    words_of,
 )
 from gateway.core.types import Finding
 
@@ -122,11 +122,11 @@ def _is_reversed(text: str, one: Finding, other: Finding) -> bool:
 
 
 def _joined(text: str, run: Sequence[Finding]) -> Iterator[NamesQuery]:
-    said = [text[f.start : f.end] for f in run]
-    given = [is_given(word) for word in said]
+    words = [text[f.start : f.end] for f in run]
+    given = [is_given(word) for word in words]
     if len(run) == 2:
         pairs = [] if all(given) else [(0, 1)]
-    elif len(run) == 3 and given[0] and is_family(said[2]):
+    elif len(run) == 3 and given[0] and is_family(words[2]):
         pairs = [(0, 2)]
     else:
         turns = [given[0], not given[0]] * len(run)
@@ -134,7 +134,7 @@ def _joined(text: str, run: Sequence[Finding]) -> Iterator[NamesQuery]:
         if len(run) % 2 == 0 and given == turns[: len(run)]:
             pairs = [(at, at + 1) for at in range(0, len(run), 2)]
     for first, last in pairs:
-        names = (said[last], said[first]) if given[last] else (said[first], said[last])
+        names = (words[last], words[first]) if given[last] else (words[first], words[last])
         spans = tuple((f.start, f.end) for f in run[first : last + 1])
         yield NamesQuery(f"Name: {names[0]} {names[1]}.", spans)
 
@@ -170,7 +170,7 @@ def _neighbours(text: str, one: Finding) -> Iterator[NamesQuery]:
 def _may_join(name: str, value: str) -> bool:
     return (
         value[:1].isupper()
-        and len(words_of(value)) == 1
+        and len(split_words(value)) == 1
         and is_name_like(value, family=True)
         and not (is_dull(value) or is_key(value) or is_place(value))
         and not (is_given(name) and is_given(value))

@@ -46,17 +46,20 @@ class DoubtThresholds:
 
     least: float
     sure: float
-    sure_of_more: float
+    sure_full: float
     share: float
     """How much the second model's word counts where both have one."""
 
-    def about(self, words: TextWords, found: Probabilities) -> npt.NDArray[np.intp]:
+    def about(self, words: TextWords, probabilities: Probabilities) -> npt.NDArray[np.intp]:
         """Indexes of the words that are doubtful. The first model has learned little of handles,
         which are made of anything: each is a doubt."""
-        likely = np.max([found[:, BEGIN[kind]] + found[:, INSIDE[kind]] for kind in _KINDS], axis=0)
+        likely = np.max(
+            [probabilities[:, BEGIN[kind]] + probabilities[:, INSIDE[kind]] for kind in _KINDS],
+            axis=0,
+        )
         doubtful = (likely >= self.least) & (likely < self.sure)
-        more = found[:, INSIDE["PERSON"]]
-        doubtful |= (more >= self.least) & (more < self.sure_of_more)
+        more = probabilities[:, INSIDE["PERSON"]]
+        doubtful |= (more >= self.least) & (more < self.sure_full)
         for first, last in handles(words):
             doubtful[first:last] = True
         return np.flatnonzero(doubtful)
@@ -84,23 +87,25 @@ class SecondReading:
     def settle(
         self,
         words: TextWords,
-        found: Probabilities,
-        rows_of: Callable[[TextWords], Rows],
+        probabilities: Probabilities,
+        feature_rows: Callable[[TextWords], Rows],
         go_on: Callable[[], None],
     ) -> Probabilities:
         """What both models say of a text, where the first one doubts. Raises ValueError when the
         model's answer is none."""
-        doubtful = self._doubt.about(words, found)
+        doubtful = self._doubt.about(words, probabilities)
         if not len(doubtful):
-            return found
-        rows = rows_of(words)
-        settled = found.copy()
+            return probabilities
+        rows = feature_rows(words)
+        settled = probabilities.copy()
         for stretch in stretches(doubtful, piece_counts(rows)):
             go_on()
-            said = self.read(rows[stretch.first : stretch.last])
-            kept = slice(stretch.keep_from, stretch.keep_to)
-            again = said[stretch.keep_from - stretch.first : stretch.keep_to - stretch.first]
-            settled[kept] = (1 - self._doubt.share) * found[kept] + self._doubt.share * again
+            reading = self.read(rows[stretch.first : stretch.last])
+            window = slice(stretch.keep_from, stretch.keep_to)
+            again = reading[stretch.keep_from - stretch.first : stretch.keep_to - stretch.first]
+            settled[window] = (1 - self._doubt.share) * probabilities[
+                window
+            ] + self._doubt.share * again
         return settled
 
     def read(self, rows: Rows) -> Probabilities:
@@ -162,8 +167,8 @@ class OnnxSecond:
         )
 
     def __call__(self, rows: Rows) -> npt.NDArray[np.float32]:
-        found: npt.NDArray[np.float32] = self._session.run(None, inputs(rows))[0]
-        return found
+        logits: npt.NDArray[np.float32] = self._session.run(None, inputs(rows))[0]
+        return logits
 
 
 def inputs(rows: Rows) -> dict[str, npt.NDArray[np.int32]]:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.classify.names.fields import Field, field_of
-from gateway.classify.names.keys import Key, NamePart, folded, kind_of
+from gateway.classify.names.fields import Field, make_field
+from gateway.classify.names.keys import Key, NamePart, folded, match_key
 from gateway.classify.names.particulars import is_head
 from gateway.classify.names.unescaped import Unescaped
 
@@ -49,7 +49,7 @@ _PLAIN = r"[^\W\d_][^|^~&\\\n\r\t,;:<>\"=(){}\[\]]{0,59}"
 _BEFORE_CARET = re.compile(rf"(?<![\w^']){_PLAIN}$")
 _BEHIND_CARET = re.compile(_PLAIN)
 _FAR = 1_000  # characters from the head of a segment
-_OF_A_PERSON = re.compile(r"(?<![\w|^])(?:PID|NK1|GT1|IN1|IN2|MRG|STF|PRA)\|")
+_PERSON_SEGMENT = re.compile(r"(?<![\w|^])(?:PID|NK1|GT1|IN1|IN2|MRG|STF|PRA)\|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ class Row:
 def tabled(read: Unescaped, announced: Sequence[Key]) -> Iterator[Row]:
     """The names in each row below a head. `announced` are the keys of the text, of which a head has
     two, or one beside the name of a particular."""
-    yield from _of_lines(read.text, announced)
-    yield from _of_groups(read.text, announced)
+    yield from _line_rows(read.text, announced)
+    yield from _group_rows(read.text, announced)
     if "<t" in read.folded:
-        yield from _of_rows(read.text)
+        yield from _table_rows(read.text)
 
 
 def placed(read: Unescaped) -> Iterator[Row]:
@@ -106,18 +106,18 @@ def _with_carets(text: str) -> Iterator[Row]:
         if before is not None and after is not None:
             first = max(0, at - _FAR)
             line = max(text.rfind(sign, first, at) for sign in "\n\r") + 1
-            strong = _OF_A_PERSON.search(text, max(line, first), at) is not None
+            strong = _PERSON_SEGMENT.search(text, max(line, first), at) is not None
             yield _pair(text, before.span(), after.span(), strong=strong)
         at = text.find("^", at + 1)
 
 
 def _pair(text: str, family: Cell, given: Cell, *, strong: bool = True) -> Row:
     keys = (Key(NamePart.FAMILY, strong, 0, 0), Key(NamePart.GIVEN, strong, 0, 0))
-    both = (field_of(text, key, *cell) for key, cell in zip(keys, (family, given), strict=True))
+    both = (make_field(text, key, *cell) for key, cell in zip(keys, (family, given), strict=True))
     return Row(tuple(one for one in both if one is not None))
 
 
-def _of_lines(text: str, announced: Sequence[Key]) -> Iterator[Row]:
+def _line_rows(text: str, announced: Sequence[Key]) -> Iterator[Row]:
     end = 0
     for key in announced:
         if key.start < end:
@@ -166,7 +166,7 @@ def _head(text: str, cells: Sequence[Cell]) -> _TableHead:
         if end - start > _LONGEST_HEAD:
             continue
         cell = text[start:end]
-        if (key := kind_of(cell)) is not None:
+        if (key := match_key(cell)) is not None:
             names[at] = key
         elif is_head(folded(cell)):
             particulars.append(at)
@@ -174,7 +174,7 @@ def _head(text: str, cells: Sequence[Cell]) -> _TableHead:
 
 
 def _row(text: str, cells: Sequence[Cell], head: _TableHead) -> Row:
-    some = (field_of(text, key, *cells[at]) for at, key in head.names.items() if at < len(cells))
+    some = (make_field(text, key, *cells[at]) for at, key in head.names.items() if at < len(cells))
     values = (text[slice(*cells[at])] for at in head.particulars if at < len(cells))
     return Row(
         tuple(one for one in some if one is not None),
@@ -182,7 +182,7 @@ def _row(text: str, cells: Sequence[Cell], head: _TableHead) -> Row:
     )
 
 
-def _of_groups(text: str, announced: Sequence[Key]) -> Iterator[Row]:
+def _group_rows(text: str, announced: Sequence[Key]) -> Iterator[Row]:
     """Lists in brackets: one of columns, and those behind it that are as long."""
     head: _TableHead | None = None
     starts = [key.start for key in announced]
@@ -215,7 +215,7 @@ def _listed(text: str, start: int, end: int) -> list[Cell]:
     return cells
 
 
-def _of_rows(text: str) -> Iterator[Row]:
+def _table_rows(text: str) -> Iterator[Row]:
     head: _TableHead | None = None
     for row in _ROW.finditer(text):
         cells = [cell.span(1) for cell in _TD.finditer(text, *row.span())]

@@ -68,8 +68,8 @@ class OnnxModel:
         )
 
     def __call__(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        found: npt.NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
-        return found
+        logits: npt.NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
+        return logits
 
 
 def load_features(weights: Path = WEIGHTS) -> Features:
@@ -80,7 +80,11 @@ def load_features(weights: Path = WEIGHTS) -> Features:
 
 
 def load_second(weights: Path = WEIGHTS) -> SecondReading:
-    return SecondReading.load(weights / "second.onnx", DoubtThresholds(**card(weights)["doubt"]))
+    doubt = card(weights)["doubt"]
+    thresholds = DoubtThresholds(
+        doubt["least"], doubt["sure"], sure_full=doubt["sure_of_more"], share=doubt["share"]
+    )
+    return SecondReading.load(weights / "second.onnx", thresholds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,40 +131,40 @@ class Tagger:
         handle: float = 1.0,
     ) -> list[list[Mention]]:
         """As `find`, in texts that are cut already."""
-        found = self.probabilities(cuts, go_on)
+        probabilities = self.probabilities(cuts, go_on)
         return [
             [*mentions(w, p, threshold), *usernames(w, p, handle)]
-            for w, p in zip(cuts, found, strict=True)
+            for w, p in zip(cuts, probabilities, strict=True)
         ]
 
     def probabilities(
         self, cuts: Sequence[TextWords], go_on: Callable[[], None] = lambda: None
     ) -> list[Probabilities]:
         """Raises ValueError when the model's answer is none."""
-        found = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
+        probabilities = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
         for batch in _batches(list(_windows(cuts))):
             go_on()
             logits = self._logits([cuts[w.text].part(w.first, w.last) for w in batch])
             for at, w in enumerate(batch):
-                kept = logits[at, w.keep_from - w.first : w.keep_to - w.first]
-                found[w.text][w.keep_from : w.keep_to] = _softmax(kept)
+                window_logits = logits[at, w.keep_from - w.first : w.keep_to - w.first]
+                probabilities[w.text][w.keep_from : w.keep_to] = _softmax(window_logits)
         if self.second is None:
-            return found
+            return probabilities
         return [
-            self.second.settle(words, said, self.features.of, go_on)
-            for words, said in zip(cuts, found, strict=True)
+            self.second.settle(words, own, self.features.rows, go_on)
+            for words, own in zip(cuts, probabilities, strict=True)
         ]
 
     def by(self, second: SecondReading, text: str, threshold: float) -> list[Mention]:
         """The mentions in a short text that the second model finds by itself."""
         words = cut(text)
-        return list(mentions(words, second.read(self.features.of(words)), threshold))
+        return list(mentions(words, second.read(self.features.rows(words)), threshold))
 
     def _logits(self, windows: Sequence[TextWords]) -> npt.NDArray[np.float32]:
         longest = _padded(max(map(len, windows)))
         table = np.zeros((len(windows), longest, COLUMNS), dtype=np.int32)
         for at, words in enumerate(windows):
-            table[at, : len(words)] = self.features.of(words)
+            table[at, : len(words)] = self.features.rows(words)
         logits = self._model(table)
         # NaN is under every threshold: it would look like a text without names.
         if np.shape(logits) != (*table.shape[:2], len(LABELS)) or not np.isfinite(logits).all():
@@ -206,14 +210,14 @@ def _batches(windows: list[_Window]) -> Iterator[list[_Window]]:
 
 def mentions(
     words: TextWords,
-    found: Probabilities,
+    probabilities: Probabilities,
     threshold: float,
     kinds: Sequence[str] = ("PERSON", "STREET_ADDRESS"),
 ) -> Iterator[Mention]:
     """Runs of words each of which is at least as likely as the threshold to belong to the kind; a
     word that is likelier to begin a mention than to continue one begins another."""
     for kind in kinds:
-        begins, goes_on = found[:, BEGIN[kind]], found[:, INSIDE[kind]]
+        begins, goes_on = probabilities[:, BEGIN[kind]], probabilities[:, INSIDE[kind]]
         likely = begins + goes_on
         inside = likely >= threshold
         if not inside.any():
@@ -233,10 +237,14 @@ def mentions(
                 )
 
 
-def usernames(words: TextWords, found: Probabilities, threshold: float) -> Iterator[Mention]:
+def usernames(
+    words: TextWords, probabilities: Probabilities, threshold: float
+) -> Iterator[Mention]:
     """Handles any word of which is at least as likely as the threshold to belong to a person."""
     for first, last in handles(words):
-        likely = found[first:last, BEGIN["PERSON"]] + found[first:last, INSIDE["PERSON"]]
+        likely = (
+            probabilities[first:last, BEGIN["PERSON"]] + probabilities[first:last, INSIDE["PERSON"]]
+        )
         if (probability := float(likely.max())) >= threshold:
             start, end = words.starts[first], words.ends[last - 1]
             yield Mention(USERNAME, start, end, probability, last - first)

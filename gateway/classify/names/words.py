@@ -81,7 +81,7 @@ def cut(text: str) -> TextWords:
     return TextWords(words, starts, ends, gaps)
 
 
-def case_of(word: str) -> Case:
+def letter_case(word: str) -> Case:
     if word.isdigit():
         return Case.DIGITS
     if not word.isalnum():
@@ -113,4 +113,4 @@ def handles(words: TextWords) -> Iterator[tuple[int, int]]:
 
 
 def _in_handle(word: str) -> bool:
-    return word == "_" or case_of(word) is not Case.SIGN
+    return word == "_" or letter_case(word) is not Case.SIGN

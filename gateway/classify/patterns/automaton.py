@@ -54,7 +54,7 @@ class Automaton:
         self.alphabet = alphabet
         self.known = known
         self._databases = databases
-        mask = alphabet.bytes_of(_DIGIT)
+        mask = alphabet.class_bytes(_DIGIT)
         self._digits = bytes(byte for byte in range(256) if mask >> byte & 1)
         self._least_digits = [
             min(k.digits for k in known.values() if k.database == at)
@@ -63,33 +63,33 @@ class Automaton:
         self._local = threading.local()
 
     @classmethod
-    def of(cls, keys: Iterable[Key]) -> Automaton:
+    def build(cls, keys: Iterable[Key]) -> Automaton:
         """Compile; takes a second or two, most of it outside of the interpreter's lock."""
         trees = _understood(keys)
-        alphabet = Alphabet.of(
-            {found for tree in trees.values() for found in syntax.char_sets(tree)}
+        alphabet = Alphabet.from_sets(
+            {chars for tree in trees.values() for chars in syntax.char_sets(tree)}
         )
         masks: dict[CharSet, int] = {}
 
-        def bytes_of(found: CharSet) -> int:
-            if found not in masks:
-                masks[found] = alphabet.bytes_of(found)
-            return masks[found]
+        def class_bytes(chars: CharSet) -> int:
+            if chars not in masks:
+                masks[chars] = alphabet.class_bytes(chars)
+            return masks[chars]
 
-        other = ~bytes_of(_DIGIT)
+        other = ~class_bytes(_DIGIT)
         expressions = [
             _Expression(
                 key,
                 tree,
-                _read(tree, bytes_of),
-                syntax.least_of(tree, lambda found: not bytes_of(found) & other),
+                _read(tree, class_bytes),
+                syntax.least_count(tree, lambda chars: not class_bytes(chars) & other),
             )
             for key, tree in trees.items()
         ]
         known: dict[Key, AutomatonExpression] = {}
         databases: list[hyperscan.Database] = []
         for group in _groups(expressions):
-            members, database = _compile_group(group, bytes_of, len(known))
+            members, database = _compile_group(group, class_bytes, len(known))
             if database is not None:
                 for member in members:
                     known[member.key] = AutomatonExpression(
@@ -98,14 +98,14 @@ class Automaton:
                 databases.append(database)
         return cls(alphabet, known, databases)
 
-    def scan(self, folded: bytes, databases: Sequence[int], found: Report) -> None:
+    def scan(self, folded: bytes, databases: Sequence[int], on_match: Report) -> None:
         """Of what is reported, the id and the end mean something."""
         scratches = self._scratches()
         digits = len(folded) - len(folded.translate(None, self._digits))
         for at in databases:
             if digits < self._least_digits[at]:
                 continue
-            self._databases[at].scan(folded, match_event_handler=found, scratch=scratches[at])
+            self._databases[at].scan(folded, match_event_handler=on_match, scratch=scratches[at])
 
     def _scratches(self) -> list[hyperscan.Scratch]:
         scratches: list[hyperscan.Scratch] | None = getattr(self._local, "scratches", None)
@@ -161,10 +161,10 @@ def _understood(keys: Iterable[Key]) -> dict[Key, syntax.Node]:
     return trees
 
 
-def _read(tree: syntax.Node, bytes_of: Callable[[CharSet], int]) -> ExpressionReading:
+def _read(tree: syntax.Node, class_bytes: Callable[[CharSet], int]) -> ExpressionReading:
     steps = 0
-    for found in set(syntax.consumed(tree)):
-        steps |= bytes_of(found)
+    for chars in set(syntax.consumed(tree)):
+        steps |= class_bytes(chars)
     return ExpressionReading(syntax.extent(tree), steps)
 
 
@@ -185,16 +185,16 @@ def _groups(expressions: Sequence[_Expression]) -> Iterator[Sequence[_Expression
 
 
 def _compile_group(
-    members: Sequence[_Expression], bytes_of: Callable[[CharSet], int], first_id: int
+    members: Sequence[_Expression], class_bytes: Callable[[CharSet], int], first_id: int
 ) -> tuple[Sequence[_Expression], hyperscan.Database | None]:
     """What Hyperscan takes. Mostly that is all; else each one is tried alone, with less and less
     counting, and what is refused even so is left out and never skipped."""
-    written = [superset.Superset.of(member.tree, bytes_of) for member in members]
+    written = [superset.Superset.compile(member.tree, class_bytes) for member in members]
     try:
         return members, _compile(written, first_id)
     except hyperscan.error:
         pass
-    accepted = [(member, _accepted(member.tree, bytes_of)) for member in members]
+    accepted = [(member, _accepted(member.tree, class_bytes)) for member in members]
     taken = [(member, expression) for member, expression in accepted if expression is not None]
     try:
         return [m for m, _ in taken], _compile([e for _, e in taken], first_id)
@@ -202,9 +202,11 @@ def _compile_group(
         return (), None
 
 
-def _accepted(tree: syntax.Node, bytes_of: Callable[[CharSet], int]) -> superset.Expression | None:
+def _accepted(
+    tree: syntax.Node, class_bytes: Callable[[CharSet], int]
+) -> superset.Expression | None:
     for counted in superset.COUNTED:
-        expression = superset.Superset.of(tree, bytes_of, counted)
+        expression = superset.Superset.compile(tree, class_bytes, counted)
         try:
             _compile([expression], 0)
         except hyperscan.error:

@@ -20,14 +20,19 @@ from gateway.classify.patterns.context import ContextWords, enhanced
 from gateway.classify.patterns.gate import PatternGate
 from gateway.classify.patterns.plan import ScanPlan, has_own_context, make_plan
 from gateway.classify.patterns.proxies import Scan, scanned
-from gateway.classify.patterns.recognition import PatternHit, keys_of, settled, without_duplicates
+from gateway.classify.patterns.recognition import (
+    PatternHit,
+    pattern_keys,
+    settled,
+    without_duplicates,
+)
 from gateway.classify.patterns.store import BlobStore
 
 _ID = RecognizerResult.RECOGNIZER_IDENTIFIER_KEY
 _NAME = RecognizerResult.RECOGNIZER_NAME_KEY
 _BOOSTED = RecognizerResult.IS_SCORE_ENHANCED_BY_CONTEXT_KEY
 _ALLOW_FLAGS = regex.DOTALL | regex.MULTILINE | regex.IGNORECASE
-_KEPT_PLANS = 64
+_CACHED_PLANS = 64
 _new_result: Any = RecognizerResult  # typed as if it always had an explanation
 
 
@@ -45,7 +50,7 @@ class PatternEngine:
         store: BlobStore | None = None,
     ) -> None:
         self.presidio = presidio
-        self._gate = PatternGate(BlobStore.of_user() if store is None else store)
+        self._gate = PatternGate(BlobStore.for_user() if store is None else store)
         self._plans: dict[tuple[str, tuple[str, ...] | None], ScanPlan] = {}
         self._registered: list[EntityRecognizer] = []
         self.refresh()
@@ -54,7 +59,9 @@ class PatternEngine:
         """Look at the registry anew; what it has in patterns is built in the background."""
         self._registered = list(self.presidio.registry.recognizers)
         self._plans = {}
-        self._gate.want({key for recognizer in self._registered for key in keys_of(recognizer)})
+        self._gate.want(
+            {key for recognizer in self._registered for key in pattern_keys(recognizer)}
+        )
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until the patterns are built. Nobody has to wait: until then everything runs."""
@@ -135,8 +142,8 @@ class PatternEngine:
             hits = self._enhance_as_presidio(plan, text, hits, artifacts, context)
         else:
             self._enhance(plan, text, hits, artifacts, context, score_threshold)
-        kept = self._over_threshold(hits, score_threshold)
-        return sorted(without_duplicates(kept), key=_by_score)
+        remaining = self._over_threshold(hits, score_threshold)
+        return sorted(without_duplicates(remaining), key=_by_score)
 
     def _plan(
         self,
@@ -151,7 +158,7 @@ class PatternEngine:
         key = language, tuple(entities) if entities else None
         plan = self._plans.get(key)
         if plan is None or plan.automaton is not self._gate.automaton:
-            if len(self._plans) >= _KEPT_PLANS:
+            if len(self._plans) >= _CACHED_PLANS:
                 self._plans = {}
             plan = self._plans[key] = self._make_plan(language, entities, None)
         return plan

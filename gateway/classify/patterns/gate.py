@@ -74,7 +74,7 @@ class PatternGate:
                     return
                 keys = self._wanted
             try:
-                built = Automaton.of(sorted(keys))
+                built = Automaton.build(sorted(keys))
             except Exception as exc:  # noqa: BLE001 - without it everything runs, only slower
                 log.warning("no pattern database (%s); every pattern runs", type(exc).__name__)
             else:

@@ -73,7 +73,7 @@ def gate_expression(recognizer: Any) -> tuple[str, int]:
 
 @functools.lru_cache(maxsize=32)
 def _least_digits(regions: tuple[str, ...]) -> int:
-    return min((Numbering.of(region).least_digits for region in regions), default=1)
+    return min((Numbering.for_region(region).least_digits for region in regions), default=1)
 
 
 def _signs(least: int) -> tuple[str, str, str]:
@@ -102,8 +102,8 @@ def find(recognizer: Any, text: str) -> set[tuple[int, int]]:
     candidates = PhoneCandidates(text, tuple(recognizer.supported_regions))
     try:
         if len(text) > _COUNTED:
-            return candidates.found_in(candidates.possible_regions())
-        return candidates.found_together()
+            return candidates.matches_in(candidates.possible_regions())
+        return candidates.matches_together()
     except _TriesExhausted:
         return {
             (match.start, match.end)
@@ -168,10 +168,10 @@ class PhoneCandidates:
             spared += tries(run)
             index = start + len(run)
 
-    def found_together(self) -> set[tuple[int, int]]:
+    def matches_together(self) -> set[tuple[int, int]]:
         """While a region finds nothing but whole runs it goes through the same ones as all. Where
         it might find a part of one it goes its own way, from the beginning."""
-        found: set[tuple[int, int]] = set()
+        spans: set[tuple[int, int]] = set()
         astray, index = 0, 0
         while (candidate := self.after(index)) is not None:
             start, run = candidate.start, candidate.run
@@ -181,15 +181,15 @@ class PhoneCandidates:
                 continue
             whole = self.as_number(run)
             if whole is not None and whole & regions and self.span(run, start) is not None:
-                found.add((start, index))
+                spans.add((start, index))
                 regions &= ~whole
             if whole is None or not run.isdecimal():
                 astray |= regions
         if astray:
-            found |= self.found_in([at for at in range(len(self.regions)) if astray >> at & 1])
-        return found
+            spans |= self.matches_in([at for at in range(len(self.regions)) if astray >> at & 1])
+        return spans
 
-    def found_in(self, regions: Sequence[int]) -> set[tuple[int, int]]:
+    def matches_in(self, regions: Sequence[int]) -> set[tuple[int, int]]:
         matchers = (Matcher(self, at) for at in regions)
         return {(match.start, match.end) for matcher in matchers for match in matcher}
 
@@ -203,9 +203,9 @@ class PhoneCandidates:
         """Those for which some run can be a number. While nothing is found, all go through the same
         runs; so one that finds nothing in these finds nothing at all."""
         mask, index = 0, 0
-        while mask != self._all and (found := self.after(index)) is not None:
-            mask |= found.regions
-            index = found.start + len(found.run)
+        while mask != self._all and (candidate := self.after(index)) is not None:
+            mask |= candidate.regions
+            index = candidate.start + len(candidate.run)
         return [at for at in range(len(self.regions)) if mask >> at & 1]
 
     def as_number(self, run: str) -> int | None:
@@ -213,7 +213,7 @@ class PhoneCandidates:
         if len(run) > _LONGEST or not run:
             return 0
         if _PLAIN.match(run):
-            return self._of_digits("".join(_BLOCK.findall(run)))
+            return self._digit_regions("".join(_BLOCK.findall(run)))
         if match := _INTERNATIONAL.match(run):
             digits = "".join(_BLOCK.findall(match[1]))
             if numbering.country_code(digits) is not None:  # then the region says nothing
@@ -226,13 +226,13 @@ class PhoneCandidates:
             return self._all
         if len(run) < self._least:
             return 0
-        mask = self._of_digits("".join(_BLOCK.findall(run)))
+        mask = self._digit_regions("".join(_BLOCK.findall(run)))
         if not run.isdecimal():
             for part in _parts(run):
-                mask |= self._of_digits("".join(_BLOCK.findall(part)))
+                mask |= self._digit_regions("".join(_BLOCK.findall(part)))
         return mask
 
-    def _of_digits(self, digits: str) -> int:
+    def _digit_regions(self, digits: str) -> int:
         if len(digits) < self._least:
             return 0
         mask = self._masks.get(digits)
@@ -287,7 +287,7 @@ def _numberings_like(
     regions: tuple[str, ...], first: str, length: int
 ) -> tuple[tuple[int, Numbering], ...]:
     """The regions, as bits, for which a run of this shape is worth a look."""
-    numberings = [(1 << at, Numbering.of(region)) for at, region in enumerate(regions)]
+    numberings = [(1 << at, Numbering.for_region(region)) for at, region in enumerate(regions)]
     return tuple((bit, n) for bit, n in numberings if n.has_like(first, length))
 
 
@@ -302,18 +302,18 @@ class Matcher(PhoneNumberMatcher):
 
     def _find(self, index: int) -> Any:
         while self._max_tries > self._spared:
-            found = self._candidates.after(index)
-            if found is None:
+            candidate = self._candidates.after(index)
+            if candidate is None:
                 return None
-            self._spared += found.spared
-            if found.regions & self._bit:
-                match = self._extract_match(found.run, found.start)
+            self._spared += candidate.spared
+            if candidate.regions & self._bit:
+                match = self._extract_match(candidate.run, candidate.start)
                 if match is not None:
                     return match
                 self._max_tries -= 1
             else:
-                self._spared += tries(found.run)
-            index = found.start + len(found.run)
+                self._spared += tries(candidate.run)
+            index = candidate.start + len(candidate.run)
         raise _TriesExhausted
 
     def _extract_match(self, candidate: str, offset: int) -> Any:

@@ -91,7 +91,7 @@ class _Lazy:
     """An expression that is compiled when somebody asks for something of it."""
 
     def __init__(self, finder: ExpressionFinder) -> None:
-        self._of = finder
+        self._finder = finder
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._of.pattern, name)
+        return getattr(self._finder.pattern, name)

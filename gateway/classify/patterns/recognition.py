@@ -54,7 +54,7 @@ class WholeRecognizer:
     keys: tuple[Key, ...] | None
 
 
-def work_of(recognizer: Any, automaton: Automaton | None) -> list[Job] | WholeRecognizer:
+def recognizer_work(recognizer: Any, automaton: Automaton | None) -> list[Job] | WholeRecognizer:
     if _runs_stock_patterns(recognizer):
         return [_pattern_job(recognizer, at, automaton) for at in range(len(recognizer.patterns))]
     if phones.is_understood(recognizer) and _has_no_own(recognizer, "analyze"):
@@ -69,7 +69,7 @@ def work_of(recognizer: Any, automaton: Automaton | None) -> list[Job] | WholeRe
     return WholeRecognizer(recognizer, keys if own_iban else None)
 
 
-def keys_of(recognizer: Any) -> set[Key]:
+def pattern_keys(recognizer: Any) -> set[Key]:
     """The expressions that the automaton should know, for its sake."""
     if phones.is_understood(recognizer):
         return {phones.gate_expression(recognizer)}
@@ -139,11 +139,11 @@ def _check(recognizer: PatternRecognizer) -> Callable[[str, float], float] | Non
         return None
     invalid = recognizer.invalidate_result if invalidates or own else None
 
-    def check(found: str, score: float) -> float:
-        valid = recognizer.validate_result(found)
+    def check(value: str, score: float) -> float:
+        valid = recognizer.validate_result(value)
         if valid is not None:
             score = EntityRecognizer.MAX_SCORE if valid else EntityRecognizer.MIN_SCORE
-        return EntityRecognizer.MIN_SCORE if invalid is not None and invalid(found) else score
+        return EntityRecognizer.MIN_SCORE if invalid is not None and invalid(value) else score
 
     return check
 
@@ -165,13 +165,13 @@ def settled(hits: Sequence[PatternHit], text: str) -> list[PatternHit]:
     by_recognizer: dict[int, list[PatternHit]] = {}
     for hit in hits:
         by_recognizer.setdefault(id(hit.recognizer), []).append(hit)
-    kept: list[PatternHit] = []
+    remaining: list[PatternHit] = []
     for own in by_recognizer.values():
         if isinstance(own[0].recognizer, NarrowingRecognizer):
-            kept += _narrowed(own, own[0].recognizer, text)
+            remaining += _narrowed(own, own[0].recognizer, text)
         else:
-            kept += without_duplicates(own)
-    return kept
+            remaining += without_duplicates(own)
+    return remaining
 
 
 def _narrowed(
@@ -194,7 +194,7 @@ def without_duplicates(hits: Sequence[PatternHit]) -> list[PatternHit]:
     its own type with the same score or a better one."""
     if len(hits) < 2:
         return [hit for hit in hits if hit.score != 0]
-    kept: list[PatternHit] = []
+    remaining: list[PatternHit] = []
     open_: list[PatternHit] = []
     for hit in sorted(hits, key=_by_place):
         if hit.score == 0:
@@ -203,9 +203,9 @@ def without_duplicates(hits: Sequence[PatternHit]) -> list[PatternHit]:
             open_ = []
         open_ = [other for other in open_ if other.end >= hit.start]
         if not any(o.end >= hit.end and o.score >= hit.score for o in open_):
-            kept.append(hit)
+            remaining.append(hit)
             open_.append(hit)
-    return kept
+    return remaining
 
 
 def _by_place(hit: PatternHit) -> tuple[str, int, int, float]:

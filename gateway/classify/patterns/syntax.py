@@ -272,8 +272,8 @@ def _member(item: Any) -> str:
 def char_sets(node: Node) -> Iterator[CharSet]:
     """All that it consumes or looks at, to either side."""
     match node:
-        case Chars(found):
-            yield found
+        case Chars(chars):
+            yield chars
         case Seq(parts) | Alt(parts):
             for part in parts:
                 yield from char_sets(part)
@@ -286,8 +286,8 @@ def char_sets(node: Node) -> Iterator[CharSet]:
 def consumed(node: Node) -> Iterator[CharSet]:
     """All that it can step over, in a match or looking ahead."""
     match node:
-        case Chars(found):
-            yield found
+        case Chars(chars):
+            yield chars
         case Seq(parts) | Alt(parts):
             for part in parts:
                 yield from consumed(part)
@@ -297,17 +297,17 @@ def consumed(node: Node) -> Iterator[CharSet]:
             yield from consumed(inner)
 
 
-def least_of(node: Node, counts: Callable[[CharSet], bool]) -> int:
+def least_count(node: Node, counts: Callable[[CharSet], bool]) -> int:
     """How many characters of one sort every match holds."""
     match node:
-        case Chars(found):
-            return int(counts(found))
+        case Chars(chars):
+            return int(counts(chars))
         case Seq(parts):
-            return sum(least_of(part, counts) for part in parts)
+            return sum(least_count(part, counts) for part in parts)
         case Alt(branches):
-            return min(least_of(branch, counts) for branch in branches)
+            return min(least_count(branch, counts) for branch in branches)
         case Repeat(inner, least):
-            return least * least_of(inner, counts) if least else 0
+            return least * least_count(inner, counts) if least else 0
     return 0
 
 
@@ -316,11 +316,13 @@ def extent(node: Node) -> MatchExtent:
         case Chars():
             return MatchExtent(1, 1, 1)
         case Seq(parts):
-            return _extent_of_sequence(parts)
+            return _sequence_extent(parts)
         case Alt(branches):
-            found = [extent(b) for b in branches]
+            extents = [extent(b) for b in branches]
             return MatchExtent(
-                min(e.least for e in found), max(e.most for e in found), max(e.reach for e in found)
+                min(e.least for e in extents),
+                max(e.most for e in extents),
+                max(e.reach for e in extents),
             )
         case Repeat(inner, least, most):
             one = extent(inner)
@@ -335,10 +337,10 @@ def extent(node: Node) -> MatchExtent:
             return MatchExtent(0, 0, 0)
 
 
-def _extent_of_sequence(parts: Sequence[Node]) -> MatchExtent:
+def _sequence_extent(parts: Sequence[Node]) -> MatchExtent:
     least, most, reach = 0, 0.0, 0.0
     for part in parts:
-        found = extent(part)
-        reach = max(reach, most + found.reach)
-        least, most = least + found.least, most + found.most
+        part_extent = extent(part)
+        reach = max(reach, most + part_extent.reach)
+        least, most = least + part_extent.least, most + part_extent.most
     return MatchExtent(least, most, reach)

@@ -27,7 +27,7 @@ class Verdicts(Protocol):
 
     async def classify(self, request: InferenceRequest) -> Classification: ...
     async def complete(
-        self, request: InferenceRequest, found: Classification
+        self, request: InferenceRequest, classification: Classification
     ) -> Classification: ...
 
 

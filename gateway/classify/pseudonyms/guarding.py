@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from gateway.classify.pseudonyms import PseudonymDoubt
-from gateway.classify.pseudonyms.documents import said
+from gateway.classify.pseudonyms.documents import answer_texts
 from gateway.classify.pseudonyms.ledger import SurrogateLedger, compact
 from gateway.classify.pseudonyms.remnants import PERSON
 from gateway.classify.text import normalise
@@ -30,7 +30,7 @@ class ScrubbedRequest:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise PseudonymDoubt("failed")
-        texts = list(said(call.document, request.model))
+        texts = list(answer_texts(call.document, request.model))
         if _is_left(texts, ledger):
             raise PseudonymDoubt("left_over")
         self._request = request

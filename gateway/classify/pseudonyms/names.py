@@ -57,7 +57,7 @@ def name_parts(name: str) -> list[re.Match[str]]:
     return parts if len(parts) <= _MAX_PARTS else []
 
 
-def words_of_part(part: str) -> Iterator[NameWord]:
+def part_words(part: str) -> Iterator[NameWord]:
     """The words that tell of one part of a name."""
     for spelling in _spellings(part):
         how = _how(spelling)
@@ -70,7 +70,7 @@ def words_of_part(part: str) -> Iterator[NameWord]:
             yield NameWord(plain := spelled_plainly(piece), part, _how(plain))
 
 
-def pairs_of(parts: list[str]) -> Iterator[tuple[str, str, str, str]]:
+def name_pairs(parts: list[str]) -> Iterator[tuple[str, str, str, str]]:
     """Two parts of one name that may stand in one word, such as a login: the words in plain
     spelling, and the parts as they were written. The first may be an initial."""
     plains = [(spelled_plainly(part), part) for part in parts]

@@ -32,7 +32,7 @@ class DigitGroup:
     end: int
 
 
-def digits_of(text: str) -> str:
+def only_digits(text: str) -> str:
     return "".join(c for c in text if c in "0123456789")
 
 
@@ -76,7 +76,7 @@ def looks_like_a_year(digits: str) -> bool:
 
 def phone_forms(number: str) -> tuple[str, ...]:
     """The digits of a telephone number as it is dialled from abroad, with 00 and from at home."""
-    digits = digits_of(number)
+    digits = only_digits(number)
     if not ("+" in number or digits.startswith("00")):
         bare = digits.removeprefix("0")
         return tuple(dict.fromkeys((digits, bare)))
@@ -100,9 +100,9 @@ def country_code(digits: str) -> str:
     return ""
 
 
-def forms_of(type_: str, number: str) -> tuple[str, ...]:
+def number_forms(type_: str, number: str) -> tuple[str, ...]:
     """All strings of digits that are the number."""
-    return phone_forms(number) if type_ == "PHONE_NUMBER" else (digits_of(number),)
+    return phone_forms(number) if type_ == "PHONE_NUMBER" else (only_digits(number),)
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class CallNumbers:
     wholes: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> CallNumbers:
+    def from_values(cls, values: Mapping[str, str]) -> CallNumbers:
         """`values`: original -> type."""
         made = cls()
         for number, type_ in values.items():
@@ -125,11 +125,11 @@ class CallNumbers:
 
     def _add(self, type_: str, number: str) -> None:
         key = (type_, number)
-        for form in forms_of(type_, number):
+        for form in number_forms(type_, number):
             self.wholes.setdefault(form, key)
             for at in range(len(form) - WINDOW + 1):
                 self.windows.setdefault(form[at : at + WINDOW], []).append(key)
-        digits = digits_of(number)
+        digits = only_digits(number)
         if len(digits) > WINDOW:
             self.tails.setdefault(digits[-TAIL:], key)
         if type_ in LAST_TELLS:
@@ -141,7 +141,7 @@ class CallNumbers:
             return self.wholes[digits]
         if len(digits) >= WINDOW:
             for key in self.windows.get(digits[:WINDOW], ()):
-                if any(digits in form for form in forms_of(*key)):
+                if any(digits in form for form in number_forms(*key)):
                     return key
             return None
         if len(digits) == TAIL:

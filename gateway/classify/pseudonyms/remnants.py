@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 
 from gateway.classify.pseudonyms import numerals
 from gateway.classify.pseudonyms.addresses import address_words, compounds, postcodes
-from gateway.classify.pseudonyms.mailboxes import box_of, words_of_box
+from gateway.classify.pseudonyms.mailboxes import mailbox, mailbox_words
 from gateway.classify.pseudonyms.names import (
     NameWord,
     WordMatch,
     is_ending,
+    name_pairs,
     name_parts,
-    pairs_of,
+    part_words,
     softened,
     with_initial,
-    words_of_part,
 )
 from gateway.classify.pseudonyms.spelling import APOSTROPHES, Plain, plain
 from gateway.classify.pseudonyms.vocabulary import is_common, is_dictionary_word
@@ -79,7 +79,7 @@ class Remnants:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         """`values`: original -> type."""
-        self.numbers = numerals.CallNumbers.of(values)
+        self.numbers = numerals.CallNumbers.from_values(values)
         self._words: dict[tuple[str, WordMatch, bool], tuple[NameWord, str]] = {}
         self._compounds: dict[str, str] = {}  # Lindenstr, in plain spelling -> Linden
         self._literal: dict[str, tuple[str, str]] = {}  # in plain spelling -> type and original
@@ -97,21 +97,21 @@ class Remnants:
         """Remnants that do not overlap, in order."""
         spelled = plain(text)
         tokens = list(_tokens(text, spelled))
-        found = [
+        remnants = [
             *self._alone(text, spelled, tokens),
             *self._within_words(spelled, tokens),
             *self._in_one_word(spelled),
             *self._literally(spelled),
             *self._digits(spelled),
         ]
-        return list(_apart(found))
+        return list(_apart(remnants))
 
     def cover(self, text: str, spare: int) -> bool:
         """Whether all letters and digits of a text are remnants, but for so many."""
-        found = self.find(text)
+        remnants = self.find(text)
         bare = sum(map(str.isalnum, text))
-        covered = sum(sum(map(str.isalnum, text[r.start : r.end])) for r in found)
-        return bool(found) and bare - covered <= spare
+        covered = sum(sum(map(str.isalnum, text[r.start : r.end])) for r in remnants)
+        return bool(remnants) and bare - covered <= spare
 
     def are_within(self, text: str) -> bool:
         """Whether anything is left, also where it could not be replaced."""
@@ -132,17 +132,17 @@ class Remnants:
 
     def _add_name(self, parts: list[str]) -> None:
         for part in parts:
-            for word in words_of_part(part):
+            for word in part_words(part):
                 self._add(word, PERSON)
                 if (dative := softened(word.text)) and word.how is WordMatch.WITHIN_WORDS:
                     self._add(NameWord(dative, part, WordMatch.ALONE), PERSON)
-        self._pairs += pairs_of(parts)
+        self._pairs += name_pairs(parts)
         if (short := with_initial(parts)) is not None:
             self._literal.setdefault(plain(short).text, (PERSON, short))
 
     def _add_address(self, address: str) -> None:
         for word in address_words(address):
-            self._add(NameWord(plain(word).text, word, _how_of_place(word)), ADDRESS)
+            self._add(NameWord(plain(word).text, word, _place_match(word)), ADDRESS)
         for name, compound in compounds(address):
             self._compounds.setdefault(plain(compound).text, name)
         for code in postcodes(address):
@@ -150,8 +150,8 @@ class Remnants:
                 self._literal.setdefault(plain(written).text, (ADDRESS, written))
 
     def _add_box(self, email: str) -> None:
-        box = box_of(email)
-        words = words_of_box(box)
+        box = mailbox(email)
+        words = mailbox_words(box)
         if words:
             self._literal.setdefault(plain(box).text, (EMAIL, email))
         for name in words:
@@ -247,7 +247,7 @@ def _opened(text: str, start: int, end: int) -> int:
     return int(before == "+" or (before == "(" and ")" in text[start:end]))
 
 
-def _how_of_place(word: str) -> WordMatch:
+def _place_match(word: str) -> WordMatch:
     spelled = plain(word).text
     if is_common(spelled) or is_dictionary_word(spelled):
         return WordMatch.AS_WRITTEN
@@ -282,10 +282,10 @@ def _joined(text: str, spelled: Plain, at: int) -> bool:
     """Whether a word begins within letters in a row: camelCase, or behind an apostrophe."""
     if spelled.starts is None or spelled.ends is None:
         return text[at].isupper() and text[at - 1].islower()
-    before, here = spelled.starts[at - 1], spelled.starts[at]
-    if any(c in APOSTROPHES for c in text[spelled.ends[at - 1] : here]):
+    before, start = spelled.starts[at - 1], spelled.starts[at]
+    if any(c in APOSTROPHES for c in text[spelled.ends[at - 1] : start]):
         return True
-    return text[here].isupper() and text[before].islower()
+    return text[start].isupper() and text[before].islower()
 
 
 def _places(text: str, needle: str) -> Iterator[int]:
@@ -295,10 +295,10 @@ def _places(text: str, needle: str) -> Iterator[int]:
         at = text.find(needle, at + 1)
 
 
-def _apart(found: Iterable[Remnant]) -> Iterator[Remnant]:
+def _apart(remnants: Iterable[Remnant]) -> Iterator[Remnant]:
     """From left to right; of those that begin together the longest."""
     end = 0
-    for remnant in sorted(found, key=lambda r: (r.start, -r.end)):
+    for remnant in sorted(remnants, key=lambda r: (r.start, -r.end)):
         if remnant.start >= end:
             end = remnant.end
             yield remnant

@@ -81,7 +81,7 @@ def invented(random: Random) -> str:
     return "".join(random.choice(syllables) for syllables in SYLLABLES)
 
 
-def of_value(original: str, surrogate: str) -> Surrogate:
+def value_surrogate(original: str, surrogate: str) -> Surrogate:
     """The value as it is, without its separators, and as URLs and some JSON writers put it."""
     forms = {surrogate: original}
     compact = _SEPARATORS.sub("", surrogate)
@@ -101,7 +101,7 @@ def _email(original: str, random: Random) -> Surrogate | None:
     if not _EMAIL.fullmatch(original):
         return None
     box = f"{random.choice(MAILBOXES)}{random.randrange(100, 1000)}"
-    made = of_value(original, f"{box}@{random.choice(_ENDINGS)}")
+    made = value_surrogate(original, f"{box}@{random.choice(_ENDINGS)}")
     return Surrogate(made.text, (*made.forms, (box, original.partition("@")[0])))
 
 
@@ -109,17 +109,17 @@ def _phone(original: str, random: Random) -> Surrogate | None:
     digits = _digits(original)
     if not _PHONE.fullmatch(original) or not 7 <= len(digits) <= 15:
         return None
-    made = of_value(original, _other_phone(original, digits, random))
+    made = value_surrogate(original, _other_phone(original, digits, random))
     dialled = zip(phone_forms(made.text), phone_forms(original), strict=False)
     return Surrogate(made.text, tuple({**dict(made.forms), **dict(dialled)}.items()))
 
 
 def _other_phone(original: str, digits: str, random: Random) -> str:
-    abroad = "+" in original or original.startswith("00")
-    dialled = digits.removeprefix("00") if abroad else digits
-    surrogate = _drama(dialled, random) if abroad else _domestic(digits, random)
+    international = "+" in original or original.startswith("00")
+    dialled = digits.removeprefix("00") if international else digits
+    surrogate = _drama(dialled, random) if international else _domestic(digits, random)
     if len(surrogate) != len(dialled):
-        head = country_code(dialled) if abroad else "0"[: digits.startswith("0")]
+        head = country_code(dialled) if international else "0"[: digits.startswith("0")]
         surrogate = _unassigned(head, len(dialled), random)
     return in_layout(original, "00" + surrogate if dialled != digits else surrogate)
 
@@ -170,7 +170,7 @@ def _card(original: str, random: Random) -> Surrogate | None:
 
 def _with_last(original: str, surrogate: str) -> Surrogate:
     """Also by the four digits at the end, as people call a card."""
-    made = of_value(original, surrogate)
+    made = value_surrogate(original, surrogate)
     last = (_digits(surrogate)[-LAST:], _digits(original)[-LAST:])
     return Surrogate(made.text, (*made.forms, last))
 
@@ -190,16 +190,14 @@ def _iban(original: str, random: Random) -> Surrogate | None:
     plain = _SEPARATORS.sub("", original).upper()
     country, account = (
         plain[:2],
-        "".join(
-            _bank_of_zeros(c) if at < 4 else _alike(c, random) for at, c in enumerate(plain[4:])
-        ),
+        "".join(_zero_bank(c) if at < 4 else _alike(c, random) for at, c in enumerate(plain[4:])),
     )
     as_number = "".join(str(int(c, 36)) for c in f"{account}{country}00")
     made = f"{country}{98 - int(as_number) % 97:02}{account}"  # ISO 13616, ISO 7064 MOD 97-10
     return _with_last(original, in_layout(original, made))
 
 
-def _bank_of_zeros(c: str) -> str:
+def _zero_bank(c: str) -> str:
     return "0" if c.isdigit() else "X"
 
 
@@ -237,14 +235,14 @@ def _health_service(original: str, random: Random) -> Surrogate | None:
         body = "999" + _random_digits(6, random)
         check = 11 - sum((10 - at) * int(c) for at, c in enumerate(body)) % 11
         if check != 10:
-            return of_value(original, in_layout(original, body + str(check % 11)))
+            return value_surrogate(original, in_layout(original, body + str(check % 11)))
 
 
 def _insurance(original: str, random: Random) -> Surrogate | None:
     if not _NINO.fullmatch(original):
         return None
     made = f"QQ{_random_digits(6, random)}{original[-1].upper()}"
-    return of_value(original, in_layout(original, made[: len(original.replace(" ", ""))]))
+    return value_surrogate(original, in_layout(original, made[: len(original.replace(" ", ""))]))
 
 
 def unlabelled(type_: str, original: str) -> tuple[str, str]:

@@ -197,9 +197,9 @@ class ScanPool:
         try:
             async with asyncio.timeout_at(ends_s):
                 budget_s = ends_s - ambient.loop_s()
-                found = await worker.scan(texts, budget_s, restricts)
+                findings = await worker.scan(texts, budget_s, restricts)
             fit = True
-            return found
+            return findings
         except TooMany:
             fit = True
             raise

@@ -51,7 +51,7 @@ def chosen(repository: Path, names: list[str]) -> list[Path]:
     return [repository / name for name in names]
 
 
-def told(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def reporting(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """A command whose failures are told in a line: exit 2 for what was given, else 1."""
 
     @functools.wraps(run)

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gateway.cli import console
-from gateway.cli.models import add_repository, chosen, told
+from gateway.cli.models import add_repository, chosen, reporting
 from gateway.endpoints.triton import TritonServerError
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models import declaration, profiling
@@ -40,7 +40,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--dry-run", action="store_true", help="write no profile.json")
     parser.add_argument("--json", action="store_true", help="the profile as JSON")
     add_repository(parser)
-    parser.set_defaults(run=told(execute))
+    parser.set_defaults(run=reporting(execute))
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -95,8 +95,8 @@ async def _served(directory: Path) -> AsyncIterator[TritonServer]:
 
 
 def _runs(server: TritonServer | None, model: Declaration) -> run.Runs:
-    told = () if server is None else (p for p in server.provided if p.model == model.name)
-    return next((run.Runs(p.provider, p.graph, p.threads) for p in told), run.Runs())
+    passes = () if server is None else (p for p in server.provided if p.model == model.name)
+    return next((run.Runs(p.provider, p.graph, p.threads) for p in passes), run.Runs())
 
 
 def show(profile: ModelProfile) -> None:

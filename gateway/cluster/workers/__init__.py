@@ -32,5 +32,5 @@ class WorkerPlace:
     def words(self) -> dict[str, Any]:
         return asdict(self)
 
-    def socket_of(self, number: int) -> Path:
+    def socket_path(self, number: int) -> Path:
         return Path(self.home) / f"worker-{number}.sock"

@@ -15,7 +15,7 @@ Words = dict[str, Any]
 _FIRST_WORD_S = 30.0  # the parent tells of all before it starts a worker's second line
 
 
-def words_of(server: TritonServer) -> Words:
+def pack_server(server: TritonServer) -> Words:
     """What the parent tells of one."""
     ports = server.ports
     return {
@@ -54,7 +54,7 @@ class ParentSupervisor:
     def __init__(self, ask: Callable[[Words], None]) -> None:
         self._ask = ask
         self._servers: dict[str, ParentServer] = {}
-        self._told = asyncio.Event()
+        self._updated = asyncio.Event()
         self.moved: Callable[[str], None] = lambda name: None
         self.heard: Callable[[str], int] = lambda name: 0
 
@@ -71,9 +71,9 @@ class ParentSupervisor:
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Returns once the parent has told of its servers. Raises TimeoutError."""
         async with asyncio.timeout(_FIRST_WORD_S):
-            await self._told.wait()
+            await self._updated.wait()
 
-    def said(self, servers: Mapping[str, Words]) -> None:
+    def on_servers(self, servers: Mapping[str, Words]) -> None:
         """By the parent: all that it has."""
         for name, words in servers.items():
             known = self._servers.get(name)
@@ -84,7 +84,7 @@ class ParentSupervisor:
             known.be(words)
             if before != known.state:
                 self.moved(name)
-        self._told.set()
+        self._updated.set()
 
     def answers(self) -> dict[str, int]:
         """How many answers each has given: such a server is not silent, whatever it says."""

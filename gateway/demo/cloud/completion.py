@@ -44,21 +44,21 @@ class SamplingParameters:
     stops: tuple[str, ...]
 
 
-def wanted(asked: JsonDocument, *limits: str) -> SamplingParameters:
-    given = [limit for name in limits if (limit := asked.get(name, int)) is not None]
+def wanted(body: JsonDocument, *limits: str) -> SamplingParameters:
+    given = [limit for name in limits if (limit := body.get(name, int)) is not None]
     max_tokens = given[0] if given else _DEFAULT_TOKENS
     if not 1 <= max_tokens <= _MOST_TOKENS:
         raise InvalidRequest(f"'{limits[0]}' must be in 1..{_MOST_TOKENS}", param=limits[0])
-    choices = asked.get("n", int, 1)
+    choices = body.get("n", int, 1)
     if not 1 <= choices <= _MOST_CHOICES:
         raise InvalidRequest(f"'n' must be in 1..{_MOST_CHOICES}", param="n")
-    stop = asked.fields.get("stop")
-    stops = [stop] if isinstance(stop, str) else asked.get("stop", list, [])
+    stop = body.fields.get("stop")
+    stops = [stop] if isinstance(stop, str) else body.get("stop", list, [])
     return SamplingParameters(
-        model=asked.need("model", str),
+        model=body.need("model", str),
         max_tokens=max_tokens,
         choices=choices,
-        seed=asked.get("seed", int),
+        seed=body.get("seed", int),
         stops=tuple(item for item in stops if isinstance(item, str) and item),
     )
 
@@ -76,15 +76,15 @@ class CompletionWriter:
             raise UnservedModel(name)
         return model
 
-    async def choices(self, prompt: str, asked: SamplingParameters) -> list[Choice]:
-        model = await self.model(asked.model)
+    async def choices(self, prompt: str, sampling: SamplingParameters) -> list[Choice]:
+        model = await self.model(sampling.model)
         # As the model does on the premises: without a seed the same prompt gets the same text.
-        seed = asked.seed if asked.seed is not None else zlib.crc32(prompt.encode())
+        seed = sampling.seed if sampling.seed is not None else zlib.crc32(prompt.encode())
         drawn = []
-        for number in range(asked.choices):
-            pieces = await self._models.generate(model, prompt, asked.max_tokens, seed + number)
-            reason = "length" if len(pieces) >= asked.max_tokens else "stop"
-            drawn.append(_stopped(pieces, reason, asked.stops))
+        for number in range(sampling.choices):
+            pieces = await self._models.generate(model, prompt, sampling.max_tokens, seed + number)
+            reason = "length" if len(pieces) >= sampling.max_tokens else "stop"
+            drawn.append(_stopped(pieces, reason, sampling.stops))
         return drawn
 
     def usage(self, prompt: str, choices: Sequence[Choice]) -> "TokenUsage":
@@ -120,13 +120,13 @@ def _stopped(pieces: list[str], reason: str, stops: Sequence[str]) -> Choice:
     ends = [at for stop in stops if (at := text.find(stop)) >= 0]
     if not ends:
         return Choice(tuple(pieces), reason)
-    left, kept = min(ends), []
+    left, choices = min(ends), []
     for piece in pieces:
         if left <= 0:
             break
-        kept.append(piece[:left])
+        choices.append(piece[:left])
         left -= len(piece)
-    return Choice(tuple(kept), "stop")
+    return Choice(tuple(choices), "stop")
 
 
 def logprob(token: str) -> float:

@@ -114,8 +114,10 @@ def _written(
         "num_input_tokens": np.array([len(prompt.split())], dtype=np.uint32),
         "num_output_tokens": np.array([tokens], dtype=np.uint32),
     }
-    asked = {name: array for name, array in extra.items() if _scalar(inputs, f"return_{name}", 0)}
-    return outputs | asked
+    parameters = {
+        name: array for name, array in extra.items() if _scalar(inputs, f"return_{name}", 0)
+    }
+    return outputs | parameters
 
 
 def _scalar(inputs: Mapping[str, Array], name: str, default: Any) -> Any:

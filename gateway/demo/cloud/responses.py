@@ -67,9 +67,9 @@ class Responses:
 
     async def __call__(self, request: Request) -> Response:
         body = await document(request)
-        asked = wanted(body, "max_output_tokens")
+        sampling = wanted(body, "max_output_tokens")
         prompt = _prompt(body)
-        (choice,) = await self._writer.choices(prompt, dataclasses.replace(asked, choices=1))
+        (choice,) = await self._writer.choices(prompt, dataclasses.replace(sampling, choices=1))
         draft = Draft(f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}", int(time.time()), body)
         if body.get("stream", bool, False):
             await self._conditions.serve()
@@ -114,14 +114,14 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _prompt(body: JsonDocument) -> str:
-    said = [body.get("instructions", str, "")]
+    texts = [body.get("instructions", str, "")]
     given = body.fields.get("input")
     if isinstance(given, str):
-        return "\n".join(filter(None, [*said, given]))
+        return "\n".join(filter(None, [*texts, given]))
     for item in body.items("input"):
         content = item.fields.get("content")
         if isinstance(content, str):
-            said.append(content)
+            texts.append(content)
         elif content is not None:
-            said += [part.get("text", str, "") for part in item.items("content")]
-    return "\n".join(filter(None, said))
+            texts += [part.get("text", str, "") for part in item.items("content")]
+    return "\n".join(filter(None, texts))

@@ -77,10 +77,10 @@ def encodings(needle: str) -> Iterator[tuple[str, bytes]]:
         forms[f"base64_{shift}"] = inside
         forms[f"base64url_{shift}"] = inside.replace(b"+", b"-").replace(b"/", b"_")
         forms[f"base64_json_{shift}"] = inside.replace(b"/", b"\\/")
-    seen: set[bytes] = set()
+    encoded: set[bytes] = set()
     for name, form in forms.items():
-        if form and form not in seen:
-            seen.add(form)
+        if form and form not in encoded:
+            encoded.add(form)
             yield name, form
 
 

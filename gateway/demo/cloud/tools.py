@@ -20,10 +20,10 @@ class ToolCall:
     finish_reason: str
 
 
-def forced(asked: JsonDocument) -> ToolCall | None:
+def forced(body: JsonDocument) -> ToolCall | None:
     """`tool_choice: required` takes the first tool; a named one is called and ends with `stop`."""
-    tools = [JsonDocument(tool.need("function", dict), "function.") for tool in _tools(asked)]
-    choice = asked.fields.get("tool_choice")
+    tools = [JsonDocument(tool.need("function", dict), "function.") for tool in _tools(body)]
+    choice = body.fields.get("tool_choice")
     if not tools and choice not in (None, "none"):
         raise InvalidRequest(
             "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
@@ -39,8 +39,8 @@ def forced(asked: JsonDocument) -> ToolCall | None:
     return None
 
 
-def _tools(asked: JsonDocument) -> list[JsonDocument]:
-    return asked.items("tools") if asked.fields.get("tools") is not None else []
+def _tools(body: JsonDocument) -> list[JsonDocument]:
+    return body.items("tools") if body.fields.get("tools") is not None else []
 
 
 def _call(tool: JsonDocument, finish_reason: str) -> ToolCall:

@@ -16,7 +16,7 @@ from gateway.demo.cloud.grpc_door import GrpcDoor
 from gateway.demo.cloud.inference import Inference
 from gateway.demo.cloud.provider import LABEL
 from gateway.demo.cloud.settings import OutageMode
-from gateway.demo.cloud.v2_messages import inputs_of, response_of
+from gateway.demo.cloud.v2_messages import make_response, read_inputs
 
 SERVICE = "/inference.GRPCInferenceService/"
 _NOT_A_MESSAGE = b"\xff\xff\xff\xff"
@@ -150,13 +150,13 @@ class V2Grpc(_Handler):
     async def _answers(self, request: Any) -> AsyncIterator[Any]:
         try:
             model = await self._models.model(request.model_name, request.model_version)
-            inputs = inputs_of(model, request)
+            inputs = read_inputs(model, request)
             if not model.decoupled:
                 outputs = await self._models.infer(model, inputs)
-                yield _event(response_of(model, request, outputs))
+                yield _event(make_response(model, request, outputs))
                 return
             async for outputs in self._models.stream(model, inputs):
-                response = response_of(model, request, outputs)
+                response = make_response(model, request, outputs)
                 response.parameters["triton_final_response"].bool_param = False
                 yield _event(response)
             if request.parameters["triton_enable_empty_final_response"].bool_param:
@@ -198,8 +198,8 @@ class V2Grpc(_Handler):
 
     async def _model_infer(self, request: Any) -> Any:
         model = await self._models.model(request.model_name, request.model_version)
-        outputs = await self._models.infer(model, inputs_of(model, request))
-        return response_of(model, request, outputs)
+        outputs = await self._models.infer(model, read_inputs(model, request))
+        return make_response(model, request, outputs)
 
 
 def server(handler: V2Grpc) -> Any:

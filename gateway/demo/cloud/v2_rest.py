@@ -133,8 +133,8 @@ def _wanted(model: SimulatedModel, head: JsonDocument) -> tuple[WantedOutput, ..
         name = output.need("name", str)
         if name not in known:
             raise InvalidRequest(f"unexpected inference output '{name}' for model '{model.name}'")
-        asked = JsonDocument(output.get("parameters", dict, {}))
-        wanted.append(WantedOutput(name, asked.get("binary_data", bool, all_binary)))
+        body = JsonDocument(output.get("parameters", dict, {}))
+        wanted.append(WantedOutput(name, body.get("binary_data", bool, all_binary)))
     return tuple(wanted)
 
 

@@ -46,7 +46,7 @@ _SEED = 20261130
 _ONE_S = 5.0  # for an answer
 _MODEL_S = 10.0  # for all of a model's
 _FREE = 8  # of an axis that nothing bounds
-_FREE_OF_SEVERAL = 32  # as of a picture's
+_FREE_DIMS = 32  # as of a picture's
 _MOST_BYTES = 16 << 20  # of a batch
 _PASSING = (UpstreamBusy, UpstreamUnreachable, UpstreamSilent, ModelDead)
 """What says nothing of the rows: the server is to be tried again."""
@@ -84,11 +84,11 @@ class RowTrials:
         if before is not None and before.version == version:  # guard: E4.version-retrial minus 2
             return before.verdict
         try:
-            found = await self._tried(place, declared, served, inputs, largest)
+            verdict = await self._tried(place, declared, served, inputs, largest)
         except TooSlow as exc:  # a server that starts anew is tried anew
             return RowVerdict(Rows.UNTRIED, str(exc))
-        place.rows[key] = TriedRows(version, found)
-        return found
+        place.rows[key] = TriedRows(version, verdict)
+        return verdict
 
     async def _tried(
         self,
@@ -116,7 +116,7 @@ class RowTrials:
         largest = min(largest, _MOST_BYTES // size)
         run = _Run(place, declared.name, served, {i.name: i.datatype for i in inputs}, self)
         return await run.driven(
-            row_trial.trial(rows_of(inputs), row_trial.concatenated, largest, run.tolerances)
+            row_trial.trial(trial_rows(inputs), row_trial.concatenated, largest, run.tolerances)
         )
 
     def request(self, model: str, inputs: tuple[Tensor, ...], timeout_s: float) -> InferenceRequest:
@@ -195,11 +195,11 @@ class _Run:
         outputs = decode_response(frame).outputs
         for tensor in outputs:
             if tensor.datatype == "BF16":
-                self.tolerances[tensor.name] = row_trial.TOLERANCE_OF_16_BITS["BF16"]
+                self.tolerances[tensor.name] = row_trial.HALF_PRECISION_TOLERANCE["BF16"]
         return {tensor.name: decoded(tensor) for tensor in outputs}
 
 
-def rows_of(inputs: Sequence[Input]) -> list[Batch]:
+def trial_rows(inputs: Sequence[Input]) -> list[Batch]:
     generator = np.random.default_rng(_SEED)
     return [
         {
@@ -244,9 +244,7 @@ def _numpy(datatype: str) -> np.dtype[Any]:
 
 def _sizes(given: Input) -> tuple[int, ...]:
     free = sum(size < 0 for size in given.dims)
-    return tuple(
-        (_FREE if free == 1 else _FREE_OF_SEVERAL) if size < 0 else size for size in given.dims
-    )
+    return tuple((_FREE if free == 1 else _FREE_DIMS) if size < 0 else size for size in given.dims)
 
 
 def _row_bytes(inputs: Sequence[Input]) -> int:

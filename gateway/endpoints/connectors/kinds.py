@@ -12,9 +12,9 @@ from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
-from gateway.endpoints.connectors.openai.connector import REST_S, OpenAiConnector, origin_of
+from gateway.endpoints.connectors.openai.connector import REST_S, OpenAiConnector, endpoint_origin
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Tls
-from gateway.protocols.tls import FreshTlsContext, TlsFiles, of_client
+from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
 
 
 class EmbeddedPorts(Protocol):
@@ -72,7 +72,7 @@ def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
 
 def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
     wire = ConnectionPool(
-        origin_of(settings.url or "", _tls(settings)),
+        endpoint_origin(settings.url or "", _tls(settings)),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
         max_body_bytes=most_bytes,
@@ -101,8 +101,8 @@ def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTa
 
 def _headers(settings: EndpointSettings) -> dict[str, str]:
     """What goes with every call: the endpoint's credential and its configured headers."""
-    told = dict(bearer(_secret(settings.api_key)))
-    return told | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
+    headers = dict(bearer(_secret(settings.api_key)))
+    return headers | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
 
 
 def _secret(value: SecretStr | None) -> str | None:
@@ -116,4 +116,4 @@ def _files(settings: EndpointSettings) -> TlsFiles:
 def _tls(settings: EndpointSettings) -> Tls | None:
     """None: the usual authorities, and no certificate of ours."""
     files = _files(settings)
-    return FreshTlsContext(files, of_client) if files.paths else None
+    return FreshTlsContext(files, client_context) if files.paths else None

@@ -81,11 +81,11 @@ class CanaryRunner:
         while True:
             late_s = self._clock() - due_s
             if place.up and late_s < _LAG_S:
-                self._look(group, name, place)
+                self._check(group, name, place)
             due_s = self._clock() + _TICK_S
             await asyncio.sleep(_TICK_S)
 
-    def _look(self, group: asyncio.TaskGroup, name: str, place: EndpointState) -> None:
+    def _check(self, group: asyncio.TaskGroup, name: str, place: EndpointState) -> None:
         for model in self._models(name):
             lane = self._fleet.lane(name, model)
             known = self._known.setdefault((name, model), _Known())
@@ -128,7 +128,7 @@ class CanaryRunner:
         answer, took_s = await self._canary(name, model, patience_s)
         if answer is CanaryResult.LATE and took_s > patience_s + _LAG_S:
             return  # this process was late itself
-        self._do(name, model, lane.health.told(answer, took_s, lane.times))
+        self._do(name, model, lane.health.observe(answer, took_s, lane.times))
 
     def _patience_s(self, lane: ModelState) -> float:
         """A canary that decides for restricted calls too may wait as long as they would."""

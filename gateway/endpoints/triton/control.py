@@ -31,12 +31,14 @@ class TritonControl:
 
     def publish(self, home: Path) -> None:
         """For the owner of the directory alone; new in one piece."""
-        beside = home / f".{_FILE}"
-        # guard: R4.key-permissions -> with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT |
+        temporary = home / f".{_FILE}"
+        # guard: R4.key-permissions -> with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT |
         #   os.O_TRUNC, 420), 'w') as file:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w"
+        ) as file:
             json.dump(asdict(self), file)
-        beside.replace(home / _FILE)
+        temporary.replace(home / _FILE)
 
 
 def headers(key: str) -> dict[str, str]:
@@ -63,15 +65,17 @@ def running(repository: Path) -> list[TritonControl]:
     """Of the living servers over a repository, of this user or of the repository's owner."""
     repository = repository.resolve()
     trusted = {os.getuid(), repository.stat().st_uid}
-    found = []
+    running_ = []
     for home in sorted(Path(tempfile.gettempdir()).glob(f"{ServerDirectory.PREFIX}*")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             if home.lstat().st_uid in trusted and _lives(home):  # guard: R4.gateway-gone minus 2
-                told = json.loads((home / _FILE).read_text())
-                paths = tuple(told["repositories"])
+                document = json.loads((home / _FILE).read_text())
+                paths = tuple(document["repositories"])
                 if str(repository) in paths:
-                    found.append(TritonControl(int(told["http_port"]), str(told["key"]), paths))
-    return found
+                    running_.append(
+                        TritonControl(int(document["http_port"]), str(document["key"]), paths)
+                    )
+    return running_
 
 
 def _lives(home: Path) -> bool:

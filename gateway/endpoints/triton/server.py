@@ -74,7 +74,7 @@ class TritonOptions:
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
     restart_grace_s: float = 1.0  # a gray server has little left to finish
-    look_s: float = 15.0  # between two looks at what its models run on
+    poll_s: float = 15.0  # between two looks at what its models run on
     silent_s: float = 10.0  # without any answer for so long it is restarted
     backoff_first_s: float = 0.5
     backoff_cap_s: float = 30.0
@@ -142,7 +142,7 @@ class TritonServer:
         self._restarts = 0
         self._unavailable: Mapping[str, str] = MappingProxyType({})
         self._provided: tuple[Provided, ...] = ()
-        self._gpu_is_here = Path("/dev/nvidiactl").exists()
+        self._has_gpu = Path("/dev/nvidiactl").exists()
         self._home: ServerDirectory | None = None
         self._command: list[str] = []
         self._environment: dict[str, str] = {}
@@ -218,7 +218,7 @@ class TritonServer:
             raise
         self._supervisor = asyncio.create_task(self._supervise(), name="triton-supervisor")
         self._listener = asyncio.create_task(self._listen(), name="triton-listener")
-        self._onlooker = asyncio.create_task(self._look(), name="triton-onlooker")
+        self._onlooker = asyncio.create_task(self._poll(), name="triton-onlooker")
         return self._ports
 
     async def restart(self, reason: str) -> None:
@@ -301,7 +301,7 @@ class TritonServer:
         ]
         if not options.complete_configs:
             command += ["--disable-auto-complete-config"]
-        if not self._gpu_is_here:
+        if not self._has_gpu:
             # Looking for GPUs that are not there costs warnings in every log.
             command += ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]
         if options.reload:
@@ -330,18 +330,18 @@ class TritonServer:
             await process.end(0.0)
             raise
         process.log.serving = True  # the log said so already; calls must not depend on its words
-        self._told_how().publish(self._home.path)
+        self._control().publish(self._home.path)
         for model, reason in self._unavailable.items():
             logger.error("Triton serves without the model %s: %s", model, reason.split("\n")[0])
         self._enter(ServerState.UP)
 
-    def _told_how(self) -> control.TritonControl:
+    def _control(self) -> control.TritonControl:
         repositories = tuple(str(path.resolve()) for path in self._options.repositories)
         return control.TritonControl(self._ports.http, self._key, repositories)
 
     async def _until_listening(self, process: TritonProcess, client: httpx.AsyncClient) -> None:
         """Triton listens after the last model was loaded, or has failed to."""
-        total, told = self._models_expected(), -1
+        total, reported = self._models_expected(), -1
         # Its own word first: on a port that was taken, it would be another server that answers.
         while process.log.listeners < len(fields(TritonPorts)) or not await self._answers(client):
             if process.exited.done():
@@ -349,8 +349,8 @@ class TritonServer:
                     f"Triton ended with status {process.exited.result()} before it listened; "
                     "its log says why"
                 )
-            if self._on_loading is not None and len(process.loaded) != told:
-                told = len(process.loaded)
+            if self._on_loading is not None and len(process.loaded) != reported:
+                reported = len(process.loaded)
                 self._on_loading(Loading(tuple(process.loaded), total))
             await asyncio.wait({process.exited}, timeout=_POLL_S)
         if self._on_loading is not None:
@@ -381,12 +381,12 @@ class TritonServer:
 
     async def _ask_providers(self, client: httpx.AsyncClient) -> None:
         try:
-            told = await client.get(f"http://{_LOOPBACK}:{self._ports.metrics}/metrics")
+            answer = await client.get(f"http://{_LOOPBACK}:{self._ports.metrics}/metrics")
         except httpx.TransportError:
             return  # its metrics are no reason to doubt the server; the next look may be answered
-        before, self._provided = set(self._provided), providers.read(told.text)
+        before, self._provided = set(self._provided), providers.read(answer.text)
         for one in (p for p in self._provided if p not in before):
-            in_vain = one.provider == providers.ON_CPU and self._gpu_is_here
+            in_vain = one.provider == providers.ON_CPU and self._has_gpu
             logger.log(
                 logging.WARNING if in_vain else logging.INFO,
                 "%s %s runs %s on %s, %d threads%s",
@@ -414,7 +414,7 @@ class TritonServer:
             if self._state is ServerState.UP:
                 logger.error("Triton ended by itself with status %s", code)
                 await self._back_off(backoff.pause_s(ambient.monotonic_s() - up_since))
-            while not await self._came_back():
+            while not await self._recovered():
                 await self._back_off(backoff.pause_s(0.0))
 
     async def _listen(self) -> None:
@@ -426,15 +426,15 @@ class TritonServer:
                     self._on_silent()
                 await self.restart(f"it has answered nothing for {self._options.silent_s:g} s")
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Models are loaded anew while it runs."""
         async with self._client() as client:
             while True:
-                await asyncio.sleep(self._options.look_s)
+                await asyncio.sleep(self._options.poll_s)
                 if self._state is ServerState.UP:
                     await self._ask_providers(client)
 
-    async def _came_back(self) -> bool:
+    async def _recovered(self) -> bool:
         self._restarts += 1
         try:
             await self._start_process()

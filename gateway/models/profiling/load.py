@@ -64,11 +64,12 @@ class LoadTarget:
         self._ask = self._streamed if streamed else self._unary
 
     async def executed(self) -> Executed:
-        asked = service_pb2.ModelStatisticsRequest(name=self._model).SerializeToString()
-        raw = await self._statistics(asked, timeout=_PATIENCE_S)
-        found = service_pb2.ModelStatisticsResponse.FromString(raw).model_stats
+        request = service_pb2.ModelStatisticsRequest(name=self._model).SerializeToString()
+        raw = await self._statistics(request, timeout=_PATIENCE_S)
+        statistics = service_pb2.ModelStatisticsResponse.FromString(raw).model_stats
         return Executed(
-            sum(one.inference_count for one in found), sum(one.execution_count for one in found)
+            sum(one.inference_count for one in statistics),
+            sum(one.execution_count for one in statistics),
         )
 
     async def measure(self, requests: Sequence[bytes], callers: int, seconds: float) -> Measured:

@@ -36,8 +36,8 @@ def _batches(axes: Axes, profile: ModelProfile) -> None:
         rows, [p.p50_s * _MS for p in profile.batches], "o", color=_TIME, label="measured, median"
     )
     fit = [(profile.fixed_s + profile.per_row_s * n) * _MS for n in rows]
-    told = f"{profile.fixed_s * _MS:.3g} + {profile.per_row_s * _MS:.3g} x rows"
-    axes.plot(rows, fit, "-", color=_FIT, linewidth=1, label=told)
+    formula = f"{profile.fixed_s * _MS:.3g} + {profile.per_row_s * _MS:.3g} x rows"
+    axes.plot(rows, fit, "-", color=_FIT, linewidth=1, label=formula)
     _scaled(axes, "rows of a call", "ms for the call", rows)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")

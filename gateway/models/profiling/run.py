@@ -50,7 +50,7 @@ async def profiled(
         for n in crowds:
             loads[n].append(await target.measure(samples[1], n, plan.seconds))
             progress()
-    points = tuple(_batch_point(n, found) for n, found in batches.items())
+    points = tuple(_batch_point(n, measured) for n, measured in batches.items())
     fixed_s, per_row_s, error = fitted(points)
     return ModelProfile(
         model=declaration.name,
@@ -63,7 +63,7 @@ async def profiled(
         per_row_s=round(per_row_s, 7),
         error=round(error, 4),
         batches=points,
-        loads=tuple(_load_point(n, found) for n, found in loads.items()),
+        loads=tuple(_load_point(n, measured) for n, measured in loads.items()),
     )
 
 
@@ -83,16 +83,16 @@ def _doubling(most: int) -> Iterator[int]:
     yield most
 
 
-def _batch_point(rows: int, found: list[Measured]) -> BatchPoint:
-    p50_s = median(one.quantile_s(0.5) for one in found)
+def _batch_point(rows: int, measured: list[Measured]) -> BatchPoint:
+    p50_s = median(one.quantile_s(0.5) for one in measured)
     return BatchPoint(rows, round(p50_s, 7), round(rows / p50_s, 1))
 
 
-def _load_point(callers: int, found: list[Measured]) -> LoadPoint:
+def _load_point(callers: int, measured: list[Measured]) -> LoadPoint:
     return LoadPoint(
         callers,
-        round(median(one.calls_per_s for one in found), 1),
-        round(median(one.quantile_s(0.5) for one in found), 7),
-        round(median(one.quantile_s(0.99) for one in found), 7),
-        round(median(one.executed for one in found), 2),
+        round(median(one.calls_per_s for one in measured), 1),
+        round(median(one.quantile_s(0.5) for one in measured), 7),
+        round(median(one.quantile_s(0.99) for one in measured), 7),
+        round(median(one.executed for one in measured), 2),
     )

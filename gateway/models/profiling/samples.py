@@ -56,8 +56,8 @@ def _request(declaration: Declaration, rows: int, words: int, rng: random.Random
             continue
         sizes = _sizes(declaration, tensor)
         shape = [rows, *sizes] if declaration.batch is not None else sizes
-        said = message.inputs.add(name=name, datatype=tensor.datatype.value)
-        said.shape.extend(shape)
+        tensor_message = message.inputs.add(name=name, datatype=tensor.datatype.value)
+        tensor_message.shape.extend(shape)
         values = [_values(declaration, name, sizes, words, rng) for _ in range(rows)]
         message.raw_input_contents.append(b"".join(_packed(name, tensor, one) for one in values))
     written: bytes = message.SerializeToString()

@@ -60,9 +60,9 @@ def wrong(declaration: Declaration, outputs: Sequence[Tensor], rows: int) -> str
     for name, declared in declaration.outputs.items():
         if name not in there:
             return f"it does not answer the output {name}"
-        said = _unlike(name, declared, there[name], rows)
-        if said:
-            return said
+        problem = _unlike(name, declared, there[name], rows)
+        if problem:
+            return problem
     expected = declaration.canary.outputs if declaration.canary else {}
     for name, output in expected.items():
         values = _decoded(there[name]).reshape(max(rows, 1), -1)

@@ -42,20 +42,20 @@ class Source:
     pause: Callable[[float], None] = time.sleep
 
 
-def manifest_of(source: Source, model: str, version: int) -> Manifest:
+def fetch_manifest(source: Source, model: str, version: int) -> Manifest:
     raw = _small(source, model, version, MANIFEST, manifests.MOST_BYTES)
     if source.public_key is not None:  # guard: R3.manifest-signature
         signing.check(raw, _signature(source, model, version), source.public_key)
-    found = manifests.parse(raw, model, version)
-    if found.size > source.most_bytes:  # guard: R1.version-size
+    manifest = manifests.parse(raw, model, version)
+    if manifest.size > source.most_bytes:  # guard: R1.version-size
         raise UnfitVersion(
-            f"{model} version {version} has {found.size} bytes, more than the {source.most_bytes} "
-            "that this registry may send (max_bytes)"
+            f"{model} version {version} has {manifest.size} bytes, more than the "
+            f"{source.most_bytes} that this registry may send (max_bytes)"
         )
-    return found
+    return manifest
 
 
-def declaration_of(source: Source, manifest: Manifest) -> bytes:
+def fetch_declaration(source: Source, manifest: Manifest) -> bytes:
     raw = _small(
         source, manifest.model, manifest.version, DECLARATION, manifests.MOST_DECLARATION_BYTES
     )

@@ -43,7 +43,7 @@ def _rows_apart(file: str, session: Any, declaration: Declaration) -> None:
     """Whether it may batch callers' rows, where the model here does."""
     from gateway.models import batching  # ONNX Runtime, slow to import, and only looked at here
 
-    if not batching.is_asked_for(declaration):
+    if not batching.is_requested(declaration):
         return
 
     def run(feed: Batch) -> Batch | None:
@@ -55,8 +55,8 @@ def _rows_apart(file: str, session: Any, declaration: Declaration) -> None:
 
     assert declaration.graph is not None
     verdict = batching.tried(declaration, run, declaration.graph.precision)
-    if (said := batching.refusal(declaration, verdict)) is not None:
-        raise UnfitVersion(f"{file}: {said}")
+    if (problem := batching.refusal(declaration, verdict)) is not None:
+        raise UnfitVersion(f"{file}: {problem}")
 
 
 def _opened(path: Path) -> Any:

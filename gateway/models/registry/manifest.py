@@ -61,11 +61,11 @@ class Manifest:
         return _canonical(document)
 
 
-def of_directory(
+def from_directory(
     model: str, version: int, directory: Path, declaration: bytes, at_s: float
 ) -> Manifest:
     """Of a version as it lies in a repository. Raises Unfit for what no manifest may name."""
-    files = {path: content_of(directory / path) for path in found(directory)}
+    files = {path: read_content(directory / path) for path in stray_files(directory)}
     _check_paths(list(files))
     if not files:
         raise UnfitVersion(f"{directory} has no files: there is nothing to push")
@@ -74,7 +74,7 @@ def of_directory(
     return Manifest(model, version, created, whole, files)
 
 
-def found(directory: Path) -> Iterator[str]:
+def stray_files(directory: Path) -> Iterator[str]:
     """The paths of the files below a directory. Raises Unfit for what is neither file nor
     directory: a link leads out of what is checked."""
     for path in sorted(directory.rglob("*")):
@@ -87,7 +87,7 @@ def found(directory: Path) -> Iterator[str]:
             yield inside.as_posix()
 
 
-def content_of(path: Path, sent: Callable[[int], None] = lambda size: None) -> Content:
+def read_content(path: Path, sent: Callable[[int], None] = lambda size: None) -> Content:
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -99,11 +99,11 @@ def content_of(path: Path, sent: Callable[[int], None] = lambda size: None) -> C
 
 def differences(manifest: Manifest, directory: Path) -> list[str]:
     """What of a directory is not what the manifest says; each a few words."""
-    there = set(found(directory))
+    there = set(stray_files(directory))
     wrong = [f"{path} is missing" for path in sorted(manifest.files.keys() - there)]
     wrong += [f"{path} is not in the manifest" for path in sorted(there - manifest.files.keys())]
     for path in sorted(there & manifest.files.keys()):
-        if content_of(directory / path) != manifest.files[path]:
+        if read_content(directory / path) != manifest.files[path]:
             wrong.append(f"{path} differs")
     return wrong
 

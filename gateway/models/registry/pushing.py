@@ -56,7 +56,7 @@ def push(work: Push, registry: ModelRegistry) -> Pushed:
     text = _declaration(model)
     if not directory.is_dir():
         raise RegistryError(f"{directory} is not there; `spillway models ls` lists what is")
-    manifest = manifests.of_directory(work.model, version, directory, text, work.wall_s())
+    manifest = manifests.from_directory(work.model, version, directory, text, work.wall_s())
     graph.check(directory, declarations.load(model / declarations.FILE))
     raw = manifest.encoded()
     manifests.parse(raw, work.model, version)  # what nobody could pull is not pushed

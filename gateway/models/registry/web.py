@@ -89,13 +89,13 @@ class WebOrigin:
     def json(self, method: str, path: str, most: int = 8 << 20, **more: Any) -> dict[str, Any]:
         raw = self.small(method, path, most, **more)
         try:
-            found = httpx.Response(200, content=raw).json()
+            document = httpx.Response(200, content=raw).json()
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            document = None
+        if not isinstance(document, dict):
             page = " but a web page: a login, or a proxy in between" if b"<" in raw[:200] else ""
             raise UnfitVersion(f"{self.host} answered no JSON{page}; check the registry's URL")
-        return found
+        return document
 
     @contextmanager
     def answer(
@@ -184,12 +184,12 @@ def retried(work: Callable[[], _T], pause: Callable[[float], None]) -> _T:
 
 
 def bounded(pieces: Iterator[bytes], most: int, what: str) -> bytes:
-    found = bytearray()
+    data = bytearray()
     for piece in pieces:
-        found += piece
-        if len(found) > most:
+        data += piece
+        if len(data) > most:
             raise UnfitVersion(f"{what} is larger than the {most} bytes that it may have")
-    return bytes(found)
+    return bytes(data)
 
 
 def _unreachable(host: str, exc: Exception) -> RegistryUnreachable:

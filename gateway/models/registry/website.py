@@ -20,14 +20,14 @@ class WebsiteRegistry:
 
     def versions(self, model: str) -> list[int]:
         try:
-            found = self._site.json("GET", f"/{model}/{INDEX}").get("versions")
+            versions = self._site.json("GET", f"/{model}/{INDEX}").get("versions")
         except NotThere:
             return []
-        if not isinstance(found, list) or not all(type(v) is int and v > 0 for v in found):
+        if not isinstance(versions, list) or not all(type(v) is int and v > 0 for v in versions):
             raise UnfitVersion(
                 f"{self._site.host}: {model}/{INDEX} does not list versions; push again"
             )
-        return sorted(set(found))
+        return sorted(set(versions))
 
     def alias(self, model: str, alias: str) -> int:
         raise NotThere("a web server has no aliases; name the version's number")

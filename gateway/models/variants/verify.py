@@ -25,9 +25,9 @@ from gateway.models.samples import Cutter, Sample, canary_row, data_set, random_
 from gateway.models.sessions import Feed, Level, Outputs, Session
 from gateway.models.variants import evidence
 from gateway.models.variants.engines import ENGINE_SUFFIXES, Loaded
-from gateway.models.variants.engines.kinds import runner_of
+from gateway.models.variants.engines.kinds import load_runner
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 REAL_BATCHES = 6
 GOLDEN_VALUES = 16
@@ -103,7 +103,7 @@ class VariantVerification:
 
 
 def verify(
-    directory: Path, declared: Declaration, tell: Tell, update: bool = False
+    directory: Path, declared: Declaration, report: Report, update: bool = False
 ) -> VariantVerification:
     """Raises WrongModel for a graph that is no graph."""
     if declared.graph is None:
@@ -112,7 +112,7 @@ def verify(
     differences = graph.disagreements(graph.signature(graph.read(at)), declared)
     if differences:
         return VariantVerification(declared.name, wrong=differences)
-    tell(f"{declared.name}: the reference")
+    report(f"{declared.name}: the reference")
     reference = Reference(directory, declared)
     if update:
         _write_golden(directory, declared, reference.session)
@@ -121,12 +121,12 @@ def verify(
     checked = []
     served = dict(batching.served(directory, declared))
     for name, file, precision in _variants(directory, declared):
-        tell(f"{declared.name}: {name}")
-        found = reference.check(name, file, precision)
-        checked.append(found)
-        if found.rows is not None and file in served:
-            said = batching.refusal(declared, found.rows)
-            wrong += [] if said is None else [f"{name}: {said}"]
+        report(f"{declared.name}: {name}")
+        check = reference.check(name, file, precision)
+        checked.append(check)
+        if check.rows is not None and file in served:
+            refusal = batching.refusal(declared, check.rows)
+            wrong += [] if refusal is None else [f"{name}: {refusal}"]
     verified = VariantVerification(declared.name, checked, wrong)
     _remember(at.parent, verified)
     return verified
@@ -153,7 +153,7 @@ def _variants(directory: Path, declared: Declaration) -> Iterator[tuple[str, Pat
         for suffix in ENGINE_SUFFIXES:
             engine = versions.engine(directory, declared, precision, suffix)
             others.append((f"{precision.value} engine ({suffix[1:]})", engine, precision))
-    yield from (found for found in others if found[1].exists())
+    yield from (variant for variant in others if variant[1].exists())
 
 
 class Reference:
@@ -197,7 +197,7 @@ class Reference:
 
 def _loaded(file: Path, precision: Precision) -> Loaded:
     if file.suffix in ENGINE_SUFFIXES:
-        return runner_of(file)
+        return load_runner(file)
     if precision is Precision.BF16:
         return Loaded(why_not="ONNX Runtime has no bf16 on the processor")
     return Loaded(Session(file).run)
@@ -207,10 +207,12 @@ def _distance(off: Deviation) -> float:
     return off.distance
 
 
-def _furthest(found: Outputs, wanted: Outputs, declared: Declaration, sample: Sample) -> Deviation:
+def _furthest(
+    outputs: Outputs, wanted: Outputs, declared: Declaration, sample: Sample
+) -> Deviation:
     worst = Deviation()
     for name in declared.graph_outputs:
-        one, other = (np.asarray(side[name], np.float64) for side in (found, wanted))
+        one, other = (np.asarray(side[name], np.float64) for side in (outputs, wanted))
         if one.shape != other.shape:
             return Deviation(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
         scale = max(float(np.abs(other).max(initial=0.0)), _TINY)
@@ -241,22 +243,22 @@ def _golden_samples(directory: Path, declared: Declaration) -> Iterator[Sample]:
     yield next(random_batches(declared, declared.verify.seed))
 
 
-def _told(outputs: Outputs, declared: Declaration) -> dict[str, Any]:
-    found = {}
+def _output_facts(outputs: Outputs, declared: Declaration) -> dict[str, Any]:
+    facts = {}
     for name in declared.graph_outputs:
         values = np.asarray(outputs[name], np.float64)
-        found[name] = {
+        facts[name] = {
             "shape": list(values.shape),
             "first": [float(f"{v:.6g}") for v in values.ravel()[:GOLDEN_VALUES]],
             "largest": float(f"{np.abs(values).max(initial=0.0):.6g}"),
         }
-    return found
+    return facts
 
 
 def _write_golden(directory: Path, declared: Declaration, reference: Session) -> None:
     held = {
         "samples": {
-            sample.name: _told(reference.run(sample.feed), declared)
+            sample.name: _output_facts(reference.run(sample.feed), declared)
             for sample in _golden_samples(directory, declared)
         }
     }
@@ -269,16 +271,16 @@ def _against_golden(directory: Path, declared: Declaration, reference: Session) 
     path = directory / declared.verify.golden
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
-        held = {name: dict(told) for name, told in samples.items()}
+        held = {name: dict(sample) for name, sample in samples.items()}
     except FileNotFoundError:
         return [f"{path}: is not there; look at the outputs, then write it with --update"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return [f"{path}: is no golden file; write it anew with --update"]
     wrong = []
     for sample in _golden_samples(directory, declared):
-        now = _told(reference.run(sample.feed), declared)
-        for name, told in now.items():
-            if not _alike(held.get(sample.name, {}).get(name), told):  # guard: V2.changed-weights
+        now = _output_facts(reference.run(sample.feed), declared)
+        for name, fresh in now.items():
+            if not _alike(held.get(sample.name, {}).get(name), fresh):  # guard: V2.changed-weights
                 wrong.append(
                     f"{path}: output {name} of {sample.name} is not what it was when the golden "
                     "file was written; if the weights were meant to change, use --update"
@@ -314,14 +316,14 @@ def _alike(before: Any, now: Mapping[str, Any]) -> bool:
     return bool(same and np.isclose(before["largest"], now["largest"], rtol=0, atol=atol))
 
 
-def _remember(version: Path, found: VariantVerification) -> None:
+def _remember(version: Path, verification: VariantVerification) -> None:
     """For `spillway models ls`; one that cannot be written is nobody's failure."""
     measured: dict[str, dict[str, Any]] = {}
-    for checked in found.variants:
+    for checked in verification.variants:
         if checked.file is not None and checked.skipped is None:
             before = measured.get(checked.file.name, {"verified": True})["verified"]
             measured[checked.file.name] = {
-                "verified": bool(before and checked.ok and not found.wrong),
+                "verified": bool(before and checked.ok and not verification.wrong),
                 "distance": float(f"{checked.off.distance:.3g}"),
             }
             if checked.rows is not None:

@@ -47,7 +47,7 @@ class DecisionInputs:
     """What the live decision is made on."""
 
     request: InferenceRequest
-    found: Classification
+    classification: Classification
     states: tuple[EndpointSnapshot, ...]
     at_s: float
 
@@ -120,33 +120,33 @@ class ShadowedCall:
     """One live call. Its account holds it, and tells it how the call ended."""
 
     def __init__(
-        self, tallies: Mapping[str, ShadowTally], asked: Callable[[ShadowedCall], None],
+        self, tallies: Mapping[str, ShadowTally], ask: Callable[[ShadowedCall], None],
         left: Callable[[ShadowedCall], None],
     ) -> None:  # fmt: skip
-        """`asked` lets the shadows decide that have not yet; `left` takes the call from them."""
+        """`ask` lets the shadows decide that have not yet; `left` takes the call from them."""
         self._tallies = tallies
-        self._asked = asked
+        self._policies = ask
         self._left = left
         self.placings = {name: ShadowPlacement() for name in tallies}
-        self.seen: DecisionInputs | None = None  # until the shadows have been asked
+        self.inputs: DecisionInputs | None = None  # until the shadows have been asked
         self._restricted = False
         self._prices: dict[str, float] = {}
         self._live: _Live | None = None
 
-    def sees(self, seen: DecisionInputs) -> None:
+    def sees(self, inputs: DecisionInputs) -> None:
         """Again when it is decided on anew: what came of the first time holds no longer, unless it
         is being served on the premises, where anything may be."""
-        self.seen = seen
-        self._restricted = seen.found.restricted
-        self._prices = {s.endpoint.name: s.price_usd for s in seen.states}
+        self.inputs = inputs
+        self._restricted = inputs.classification.restricted
+        self._prices = {s.endpoint.name: s.price_usd for s in inputs.states}
         for name, placing in self.placings.items():
-            if not served_here(placing):
+            if not served_onprem(placing):
                 self.placings[name] = ShadowPlacement()
 
-    def told(self, restricted: bool) -> dict[str, dict[str, str | None]]:
+    def decisions(self, restricted: bool) -> dict[str, dict[str, str | None]]:
         """For the record: where each shadow has the call by now, and why."""
-        if self.seen is not None:
-            self._asked(self)
+        if self.inputs is not None:
+            self._policies(self)
         if self._other(restricted):
             return {}
         return {
@@ -163,8 +163,8 @@ class ShadowedCall:
         restricted: bool,
     ) -> None:
         """`tried`: an endpoint was sent the call. `late`: after its budget."""
-        if self.seen is not None:
-            self._asked(self)
+        if self.inputs is not None:
+            self._policies(self)
         # guard: O4.departed-call minus 1
         if outcome is Outcome.CANCELLED or self._other(restricted):
             self._left(self)
@@ -191,5 +191,5 @@ class ShadowedCall:
         return restricted and not self._restricted  # guard: O4.restricted-silence -> return False
 
 
-def served_here(placing: ShadowPlacement) -> bool:
+def served_onprem(placing: ShadowPlacement) -> bool:
     return placing.final and placing.zone == Zone.ONPREM.value

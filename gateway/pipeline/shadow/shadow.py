@@ -22,7 +22,7 @@ from gateway.pipeline.shadow.comparison import (
     ShadowedCall,
     ShadowPlacement,
     ShadowTally,
-    served_here,
+    served_onprem,
 )
 from gateway.pipeline.shadow.world import ShadowWorld
 from gateway.scheduling.calls import QueuedCall, Refuse, Release, SpillNow
@@ -42,7 +42,7 @@ _RESUMED: Final = 0.5  # of a minute's share: what there is again when it goes o
 class Facts:
     """What holds for every shadow that is asked about a call."""
 
-    seen: DecisionInputs
+    inputs: DecisionInputs
     key: Key
     size: CallSize
     around: QueueConditions
@@ -84,7 +84,7 @@ class Shadow:
         self._clock = clock
         self._allowed = Bucket(share * _MINUTE_S, clock())
         self._paused = False
-        self._told_of_errors = False
+        self._reported_errors = False
         self._open: dict[int | str, _Open] = {}
         self._world = self._new_world()
 
@@ -101,7 +101,7 @@ class Shadow:
         if not self._goes_on():
             shadowed.placings[self.name] = ShadowPlacement("", SKIPPED)
             self.tally.skips()
-        elif not served_here(shadowed.placings[self.name]):
+        elif not served_onprem(shadowed.placings[self.name]):
             self._safely(shadowed, lambda: self._decide(shadowed, facts()))
 
     def run(self) -> bool:
@@ -130,7 +130,7 @@ class Shadow:
     # How it decides
 
     def _decide(self, shadowed: ShadowedCall, facts: Facts) -> bool:
-        seen, placing = facts.seen, shadowed.placings[self.name]
+        inputs, placing = facts.inputs, shadowed.placings[self.name]
         if self._world.outdated:
             self._start_anew(SKIPPED)
         try:
@@ -139,17 +139,17 @@ class Shadow:
             self._place(shadowed, placing, REFUSED, refused.reason, 1.0)
             return True
         if decision.attempts[0].zone is Zone.CLOUD:
-            first, left_s = decision.attempts[0], seen.request.deadline.remaining_s()
-            tail = self._figures.tail(first.name, seen.request.model, facts.size.work)
-            self._world.elsewhere.enters(first.name, seen.at_s + tail.quantile_s(0.5))
-            placing.usd = _prices(seen.states)[first.name]
+            first, left_s = decision.attempts[0], inputs.request.deadline.remaining_s()
+            tail = self._figures.tail(first.name, inputs.request.model, facts.size.work)
+            self._world.elsewhere.enters(first.name, inputs.at_s + tail.quantile_s(0.5))
+            placing.usd = _prices(inputs.states)[first.name]
             self._place(shadowed, placing, Zone.CLOUD.value, decision.reason, tail.late(left_s))
             return True
         placing.zone, placing.reason = Zone.ONPREM.value, decision.reason
         call, clouds = self._call(facts, decision)
         one = _Open(shadowed, placing, facts.key, call, clouds, facts.capacity)
         self._open[call.id] = one
-        self._world.time.at(seen.at_s, partial(self._enters, one, facts.around))
+        self._world.time.at(inputs.at_s, partial(self._enters, one, facts.around))
         return True
 
     def _enters(self, one: _Open, around: QueueConditions, now_s: float) -> None:
@@ -176,18 +176,18 @@ class Shadow:
 
     def _policy_says(self, facts: Facts) -> Decision:
         """Over the live snapshot, but for what its own calls leave of the cloud."""
-        seen = facts.seen
-        room = self._world.elsewhere.room(facts.capacity, seen.at_s)
-        states = [_with_room(state, room) for state in seen.states]
-        return self._rules.policy.decide(seen.request, seen.found, states)
+        inputs = facts.inputs
+        room = self._world.elsewhere.room(facts.capacity, inputs.at_s)
+        states = [_with_room(state, room) for state in inputs.states]
+        return self._rules.policy.decide(inputs.request, inputs.classification, states)
 
     def _call(self, facts: Facts, decision: Decision) -> tuple[QueuedCall, dict[str, float]]:
-        seen = facts.seen
-        prices = _prices(seen.states)
+        inputs = facts.inputs
+        prices = _prices(inputs.states)
         names = [e.name for e in decision.attempts if e.zone is Zone.CLOUD]
         clouds = {name: prices[name] for name in names}
-        call = self._figures.told(
-            seen.request, facts.size, seen.found.restricted,
+        call = self._figures.reported(
+            inputs.request, facts.size, inputs.classification.restricted,
             [CloudCandidate(name, usd) for name, usd in clouds.items()], self._rules.weights,
             slow_ones(decision),
         )  # fmt: skip
@@ -242,8 +242,8 @@ class Shadow:
         # guard: O4.shadow-error Exception -> ZeroDivisionError
         except Exception as exc:  # no call may be lost to a policy that is only tried
             self.tally.failed()
-            if not self._told_of_errors:
-                self._told_of_errors = True
+            if not self._reported_errors:
+                self._reported_errors = True
                 log.error("shadow %s failed; it begins anew", self.name, exc_info=exc)
             if shadowed is not None:
                 shadowed.placings[self.name] = ShadowPlacement("", FAILED)

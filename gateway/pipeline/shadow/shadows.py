@@ -45,7 +45,7 @@ class Shadows:
     def see(
         self,
         request: InferenceRequest,
-        found: Classification,
+        classification: Classification,
         states: Sequence[EndpointSnapshot],
         account: CallAccount,
     ) -> None:
@@ -55,27 +55,32 @@ class Shadows:
             shadowed = account.shadowed = ShadowedCall(self._tallies, self._ask, self._forget)
         else:
             self._forget(shadowed)  # guard: O4.restricted-redecision -> return
-        shadowed.sees(DecisionInputs(request, found, tuple(states), self._clock()))
+        shadowed.sees(DecisionInputs(request, classification, tuple(states), self._clock()))
         # guard: O4.live-first -> self._ask(shadowed)
         asyncio.get_running_loop().call_soon(self._ask, shadowed)
 
     def foresee(
-        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointSnapshot]
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        states: Sequence[EndpointSnapshot],
     ) -> dict[str, dict[str, str | None]]:
         """What each would make of a call at once; nothing of it is kept."""
-        facts = self._facts_of(DecisionInputs(request, found, tuple(states), self._clock()))
-        told: dict[str, dict[str, str | None]] = {}
+        facts = self._lazy_facts(
+            DecisionInputs(request, classification, tuple(states), self._clock())
+        )
+        decisions: dict[str, dict[str, str | None]] = {}
         for shadow in self._shadows:
             shadow.run()
             placing = shadow.foresee(facts)
-            told[shadow.name] = {"zone": placing.zone or None, "reason": placing.reason}
-        return told
+            decisions[shadow.name] = {"zone": placing.zone or None, "reason": placing.reason}
+        return decisions
 
     def _ask(self, shadowed: ShadowedCall) -> None:
-        seen, shadowed.seen = shadowed.seen, None
-        if seen is None:
+        inputs, shadowed.inputs = shadowed.inputs, None
+        if inputs is None:
             return
-        facts = self._facts_of(seen)
+        facts = self._lazy_facts(inputs)
         caught_up = True
         for shadow in self._shadows:
             shadow.decide(shadowed, facts)
@@ -83,31 +88,31 @@ class Shadows:
         if not caught_up:
             self._go_on_later()
 
-    def _facts_of(self, seen: DecisionInputs) -> Callable[[], Facts]:
+    def _lazy_facts(self, inputs: DecisionInputs) -> Callable[[], Facts]:
         """Found out once, by the first shadow that needs them."""
         known: Facts | None = None
 
         def facts() -> Facts:
             nonlocal known
             if known is None:
-                known = self._facts(seen)
+                known = self._facts(inputs)
             return known
 
         return facts
 
-    def _facts(self, seen: DecisionInputs) -> Facts:
-        request, sight = seen.request, self._sight
-        servers = sight.group_of(request)
+    def _facts(self, inputs: DecisionInputs) -> Facts:
+        request, sight = inputs.request, self._sight
+        servers = sight.server_group(request)
         return Facts(
-            seen=seen,
+            inputs=inputs,
             key=(request.model, servers),
             size=sight.groups.size(request),
             around=sight.around(request.model, servers),
-            capacity=sight.capacity_abroad(request.model),
+            capacity=sight.cloud_capacity(request.model),
         )
 
     def _forget(self, shadowed: ShadowedCall) -> None:
-        shadowed.seen = None
+        shadowed.inputs = None
         for shadow in self._shadows:
             shadow.forget(shadowed)
 

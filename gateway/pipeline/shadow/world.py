@@ -79,10 +79,10 @@ class ShadowWorld:
 
     def waiting(self) -> dict[str, int]:
         """Calls in the queues, by model."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for (model, _), queue in self._queues.items():
-            found[model] = found.get(model, 0) + queue.scheduling.waiting
-        return found
+            counts[model] = counts.get(model, 0) + queue.scheduling.waiting
+        return counts
 
     def enter(
         self,
@@ -125,13 +125,13 @@ class ShadowWorld:
         queue.capacity = capacity
         for server in queue.servers.values():
             server.batches.renew()
-        self._look(queue, around.servers, now_s)
+        self._refresh(queue, around.servers, now_s)
         return queue
 
     def _new(self, key: Key, now_s: float) -> _ShadowQueue:
         _, names = key
         layout = self._figures.layout(key)
-        models = {name: Borrowed(self._figures.batches_of(key, name)) for name in names}
+        models = {name: Borrowed(self._figures.batch_model(key, name)) for name in names}
         gpus = {name: self._gpu(name) for name in layout.shared}
         scheduling = self._new_scheduler(models, layout.rows, not layout.alone, gpus)
         for name, instances in layout.instances.items():
@@ -143,13 +143,13 @@ class ShadowWorld:
         return queue
 
     def _gpu(self, server: str) -> BorrowedGpu:
-        found = self._gpus.get(server)
-        if found is None:
+        gpu = self._gpus.get(server)
+        if gpu is None:
             live = LiveGpu(server, self._figures.takes_turns)
-            found = self._gpus[server] = BorrowedGpu(live=live)
-        return found
+            gpu = self._gpus[server] = BorrowedGpu(live=live)
+        return gpu
 
-    def _look(self, queue: _ShadowQueue, servers: Iterable[ServerNow], now_s: float) -> None:
+    def _refresh(self, queue: _ShadowQueue, servers: Iterable[ServerNow], now_s: float) -> None:
         scheduling = queue.scheduling
         for server in servers:
             known = queue.known.get(server.name)
@@ -159,8 +159,8 @@ class ShadowWorld:
             if known is None or known.most != server.most:
                 self._happens(queue, partial(scheduling.limit, server.name, server.most), now_s)
             if known is None or known.up != server.up:
-                tell = scheduling.server_up if server.up else scheduling.server_down
-                self._happens(queue, partial(tell, server.name), now_s)
+                notify = scheduling.server_up if server.up else scheduling.server_down
+                self._happens(queue, partial(notify, server.name), now_s)
 
     def _happens(
         self, queue: _ShadowQueue, event: Callable[[float], list[Action]], now_s: float

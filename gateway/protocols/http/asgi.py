@@ -34,10 +34,10 @@ async def serve(app: ASGIApp, exchange: HttpExchange) -> None:
         if not message.get("more_body", False):
             exchange.reply_fields(started["status"], started["headers"], b"".join(body))
 
-    await app(scope_of(exchange), receive, send)
+    await app(make_scope(exchange), receive, send)
 
 
-def scope_of(exchange: HttpExchange) -> Scope:
+def make_scope(exchange: HttpExchange) -> Scope:
     head = exchange.head
     return {
         "type": "http",

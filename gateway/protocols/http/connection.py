@@ -221,11 +221,11 @@ class HttpConnection(asyncio.Protocol):
             for piece in self._framing.pieces(data):
                 self._feed(piece)
         except (httptools.HttpParserError, NotStrict):
-            told = "the request is not HTTP/1.1 as RFC 9112 has it"
-            self._refuse(400, told, reason="malformed_head")
+            reason = "the request is not HTTP/1.1 as RFC 9112 has it"
+            self._refuse(400, reason, reason="malformed_head")
         if self._framing_bytes > _MOST_BYTES:
-            told = f"the head or the trailers have more than {MAX_HEAD_BYTES} bytes"
-            self._refuse(431, told, reason="head_too_large")
+            reason = f"the head or the trailers have more than {MAX_HEAD_BYTES} bytes"
+            self._refuse(431, reason, reason="head_too_large")
         elif self._discards:
             return
         elif not self._awaits_head:
@@ -292,7 +292,7 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._framing_bytes = 0
         if self._receiving is not None:
-            self._receiving.came(body)
+            self._receiving.receive(body)
 
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade():
@@ -301,7 +301,7 @@ class HttpConnection(asyncio.Protocol):
         self._framing_bytes = 0
         exchange, self._receiving = self._receiving, None
         if exchange is not None:
-            exchange.came_whole()
+            exchange.receive_end()
         if self._discards:
             self._transport.close()
 
@@ -343,8 +343,8 @@ class HttpConnection(asyncio.Protocol):
     def _give_up(self) -> None:
         self._patience = None
         if self._is_next():
-            told = f"the head did not arrive within {self._head_s:g} s"
-            self._refuse(408, told, reason="head_too_slow")
+            reason = f"the head did not arrive within {self._head_s:g} s"
+            self._refuse(408, reason, reason="head_too_slow")
         else:  # an earlier call is still being served
             self._wait_for_head()
 

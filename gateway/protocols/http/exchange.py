@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import BodiesFull, BodyTooLarge
 from gateway.core.held_bytes import BodyShare
-from gateway.core.types import Sink, flow_of, in_chunk
+from gateway.core.types import Sink, in_chunk, stream_flow
 from gateway.protocols.http import ClientLeft
 from gateway.protocols.http.head import Field, HttpHead
 from gateway.protocols.pieces import PieceBuffer
@@ -169,7 +169,7 @@ class HttpExchange:
         await incoming.waiter
         incoming.waiter = None
 
-    def came(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Told by the connection."""
         incoming = self._incoming
         if self.ended or incoming is None or incoming.refused:
@@ -183,7 +183,7 @@ class HttpExchange:
         elif incoming.held_bytes > _HELD_BYTES:
             self._line.hold()
 
-    def came_whole(self) -> None:
+    def receive_end(self) -> None:
         """Told by the connection."""
         self.complete = True
         self._wake()
@@ -277,7 +277,7 @@ class HttpExchange:
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
             line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
-            flow = flow_of(content)
+            flow = stream_flow(content)
             put = line.put_chunk if chunked else line.put
             sink = Sink(put, line.put if chunked else lambda chunk: put(in_chunk(chunk)))
             async for chunk in content:

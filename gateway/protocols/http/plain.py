@@ -19,7 +19,7 @@ _FIELD = re.compile(r"\r\n([A-Za-z0-9_-]+): ?(?! )([\x20-\x7e]*)(?<! )(?=\r\n|\Z
 _HOST = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 _LENGTH = re.compile(rb"(?i:\r\ncontent-length): ?([0-9]+)(?=\r\n|\Z)")
 _END = b"\r\n\r\n"
-_OF_CONNECTIONS = frozenset({"connection", "transfer-encoding", "upgrade", "proxy-connection"})
+_CONNECTION_FIELDS = frozenset({"connection", "transfer-encoding", "upgrade", "proxy-connection"})
 
 
 class PlainHead(HttpHead):
@@ -79,7 +79,7 @@ def _plain(raw: bytes, size: int) -> HttpHead | None:
         or any(fields[2::3])  # what is left between the fields, and behind the last
         or not len(names) == len(headers) <= MAX_HEADERS
         or headers.pop("content-length", None) != str(size)
-        or (not _OF_CONNECTIONS.isdisjoint(headers) and not _only_stays(headers))
+        or (not _CONNECTION_FIELDS.isdisjoint(headers) and not _only_stays(headers))
         or not _HOST.fullmatch(headers.get("host", ""))
     ):
         return None
@@ -89,4 +89,4 @@ def _plain(raw: bytes, size: int) -> HttpHead | None:
 def _only_stays(headers: Mapping[str, str]) -> bool:
     """Whether all that is said of the connection is that it stays, as it would anyway."""
     stays = headers.get("connection", "").lower() == "keep-alive"
-    return stays and len(_OF_CONNECTIONS.intersection(headers)) == 1
+    return stays and len(_CONNECTION_FIELDS.intersection(headers)) == 1

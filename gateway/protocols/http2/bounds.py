@@ -26,11 +26,11 @@ SMALL_BYTES: Final = SETTINGS_BYTES
 
 STEPS_AT_ONCE: Final = 2048
 """Frames of data taken before the loop gets to serve others; each of about a microsecond or two."""
-STEPS_OF_HEAD: Final = 128
+HEAD_STEPS: Final = 128
 """A header block counts as so many, since a call begins with it."""
-STEPS_OF_CONTROL: Final = 4
+CONTROL_STEPS: Final = 4
 """A frame that is answered counts as so many."""
-OCTETS_OF_STEP: Final = 8
+STEP_OCTETS: Final = 8
 """So many octets of a header block count as one more."""
 
 _EXACT: Final = frozenset(

@@ -33,7 +33,7 @@ class Http2Call(Stream):
 
     length: int | None = None  # that the answer says it has
     answering = False  # its header fields have come
-    came_bytes = 0  # of the answer, all together
+    received_bytes = 0  # of the answer, all together
 
     def __init__(self, answer: Any, held: AnswerShare | None, max_bytes: int) -> None:
         """`max_bytes` is of one message."""
@@ -102,7 +102,7 @@ class StreamedCall(Http2Call):
     ) -> None:
         super().__init__(answer, held, max_bytes)
         self._client = client
-        self._came = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def next(self) -> bytes | None:
         """None behind the last. Raises Status: at once for want of room, else behind what came
@@ -118,8 +118,8 @@ class StreamedCall(Http2Call):
                 self._check_end()
                 return None
             self._client.make_room(self)
-            self._came.clear()
-            await self._came.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
         compressed, length = read_prefix(pieces.cut(PREFIX_BYTES))
         if compressed:
             self._client.give_up_on(self, _compressed())
@@ -141,11 +141,11 @@ class StreamedCall(Http2Call):
         self.woken()
 
     def whole(self) -> bytes:
-        self._came.set()
+        self._arrived.set()
         return b""
 
     def woken(self) -> None:
-        self._came.set()
+        self._arrived.set()
 
     def ended(self) -> None:
         """What has come stays until it is taken; unless it was given up."""

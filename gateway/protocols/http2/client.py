@@ -18,8 +18,8 @@ from gateway.protocols.http2.bounds import (
 from gateway.protocols.http2.calls import Http2Call, StreamedCall
 from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.hpack import Decoder, Field
-from gateway.protocols.http2.message import GrpcStatusError, code_of, is_grpc, words_of
-from gateway.protocols.http2.request import OF_HTTP_1
+from gateway.protocols.http2.message import GrpcStatusError, code_name, decode_message, is_grpc
+from gateway.protocols.http2.request import CONNECTION_FIELDS
 from gateway.protocols.http2.sender import Fields
 
 QUIET_S: Final = 30.0  # with calls on it, before the server is asked whether it is there
@@ -38,7 +38,7 @@ _GREETING = (
     )
     + frames.window_update(0, CONNECTION_WINDOW - frames.USUAL_WINDOW)
 )
-_OF_HTTP = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
+_CODES_BY_HTTP_STATUS = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
     400: "INTERNAL",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -48,7 +48,7 @@ _OF_HTTP = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
     503: "UNAVAILABLE",
     504: "UNAVAILABLE",
 }
-_OF_RESET = {
+_CODES_BY_RESET = {
     Code.REFUSED_STREAM: "UNAVAILABLE",
     Code.CANCEL: "CANCELLED",
     Code.ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
@@ -75,9 +75,9 @@ class AnswerHead:
         http, kind, last = b"", b"", b""
         for name, value in fields:
             if name == b"grpc-status":
-                self.status = code_of(value)
+                self.status = code_name(value)
             elif name == b"grpc-message":
-                self.details = words_of(value)
+                self.details = decode_message(value)
             elif name == b":status" and not last:
                 self.http = http = value
             elif name == b"content-type":
@@ -90,7 +90,7 @@ class AnswerHead:
         if http[:1] == b"1":  # an interim answer; the real one follows
             return
         if http and self.status is None and (http != b"200" or not is_grpc(kind)):
-            code = _OF_HTTP.get(int(http), "UNKNOWN") if http.isdigit() else "UNKNOWN"
+            code = _CODES_BY_HTTP_STATUS.get(int(http), "UNKNOWN") if http.isdigit() else "UNKNOWN"
             words = http.decode("ascii", "replace")
             self.refused = GrpcStatusError(
                 code, f"the answer is not gRPC's; its HTTP status is {words}"
@@ -101,7 +101,7 @@ def _may_answer(name: bytes) -> bool:
     """Whether a field may stand in an answer, and again where it did before."""
     if not name or name[0] == 0x3A or name != name.lower() or name == b"content-length":
         return False
-    return name not in OF_HTTP_1
+    return name not in CONNECTION_FIELDS
 
 
 class Http2Client(Http2Connection):
@@ -259,7 +259,7 @@ class Http2Client(Http2Connection):
     def _on_data(self, call: Http2Call, data: bytes, ended: bool) -> None:
         pieces = call.pieces
         pieces.add(data)
-        call.came_bytes += len(data)
+        call.received_bytes += len(data)
         # What is smaller neither counts nor is too large.
         large = pieces.size > UNCOUNTED_BYTES or pieces.size > self._most_bytes
         if large and (why := call.refused()) is not None:
@@ -270,7 +270,7 @@ class Http2Client(Http2Connection):
             call.woken()
 
     def _on_reset(self, call: Http2Call, code: int) -> None:
-        status = _OF_RESET.get(Code(code), "INTERNAL") if code in _CODES else "INTERNAL"
+        status = _CODES_BY_RESET.get(Code(code), "INTERNAL") if code in _CODES else "INTERNAL"
         call.fail(GrpcStatusError(status, f"Received RST_STREAM with error code {code}"))
         self._ended(call)
 
@@ -306,7 +306,7 @@ class Http2Client(Http2Connection):
             return
         if not ended:
             self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
-        elif call.length not in (None, call.came_bytes):  # guard: A8.answer-length
+        elif call.length not in (None, call.received_bytes):  # guard: A8.answer-length
             self._close(call, "INTERNAL", "the answer is not as long as it says", ended)
         else:
             try:

@@ -20,11 +20,11 @@ from gateway.protocols.http2.bounds import (
     BLOCK_BYTES,
     BLOCK_FRAMES,
     CONNECTION_WINDOW,
-    OCTETS_OF_STEP,
+    CONTROL_STEPS,
+    HEAD_STEPS,
     SMALL_BYTES,
+    STEP_OCTETS,
     STEPS_AT_ONCE,
-    STEPS_OF_CONTROL,
-    STEPS_OF_HEAD,
     STREAM_WINDOW,
     check_size,
 )
@@ -40,9 +40,9 @@ from gateway.protocols.pieces import PieceBuffer
 
 _UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more answers
 _LINGER_S: Final = 1.0
-_TELLS_OF_STREAM: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
+_STREAM_UPDATE_BYTES: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
 _DISCARDED_BYTES: Final = 1 << 14  # of streams that have ended, which count as a frame without call
-_WINDOWS_OF_CONTROL: Final = 8  # of streams that SETTINGS change, which count as one more
+_CONTROL_WINDOWS: Final = 8  # of streams that SETTINGS change, which count as one more
 _NOTHING: Final = -1  # may come: the connection has ended
 _PADDED: Final = frames.PADDED
 _WHOLE_HEAD: Final = frames.END_HEADERS
@@ -65,10 +65,10 @@ class Http2Connection(FrameSender):
         self._received = 0  # of it, since the peer was told of more
         self._rests = False  # reading: what has come is taken when others have had their turn
         self._block = PieceBuffer()  # of a header block that is not whole
-        self._block_of = self._block_flags = self._block_frames = 0
+        self._block_stream = self._block_flags = self._block_frames = 0
         self._greeted = False  # the peer's first SETTINGS have come
         self._controls_since_s = 0.0
-        self._came = False  # anything, since somebody looked
+        self._has_received = False  # anything, since somebody looked
         self._probing = False
         self._quiet_s = self._pong_s = 0.0
         self._looks: asyncio.TimerHandle | None = None
@@ -108,7 +108,7 @@ class Http2Connection(FrameSender):
     def data_received(self, data: bytes) -> None:
         if self._lost:
             return
-        self._came = True
+        self._has_received = True
         pieces = self._pieces
         if pieces.size:
             pieces.add(data)
@@ -169,11 +169,11 @@ class Http2Connection(FrameSender):
     def _watch(self, quiet_s: float, pong_s: float) -> None:
         """From now on: a peer of which nothing comes for so long is asked whether it is there."""
         self._quiet_s, self._pong_s = quiet_s, pong_s
-        self._looks = self._loop.call_later(quiet_s, self._look)
+        self._looks = self._loop.call_later(quiet_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         wait_s = self._quiet_s
-        if not self._came and self._awaits():
+        if not self._has_received and self._awaits():
             if self._probing:
                 self.give_up(Code.NO_ERROR, "the other end does not answer")
                 self._transport.abort()
@@ -183,8 +183,8 @@ class Http2Connection(FrameSender):
             self._probing = True
         else:
             self._probing = False
-        self._came = False
-        self._looks = self._loop.call_later(wait_s, self._look)
+        self._has_received = False
+        self._looks = self._loop.call_later(wait_s, self._check)
 
     def _awaits(self) -> bool:
         """Whether it matters that the peer is there."""
@@ -216,7 +216,7 @@ class Http2Connection(FrameSender):
                 return
             payload = data[begins:behind]
             if kind == _HEADERS and flags & _IN_PIECES == _WHOLE_HEAD and stream:
-                steps -= STEPS_OF_HEAD + size // OCTETS_OF_STEP
+                steps -= HEAD_STEPS + size // STEP_OCTETS
                 try:
                     self._on_head(stream, payload, flags & _END_STREAM != 0)
                 except BadStream as exc:
@@ -228,7 +228,7 @@ class Http2Connection(FrameSender):
                 steps -= 1
                 self._take_data(flags, stream, payload)
             else:
-                steps -= STEPS_OF_CONTROL + size // OCTETS_OF_STEP
+                steps -= CONTROL_STEPS + size // STEP_OCTETS
                 self._take(kind, flags, stream, payload)
             if steps <= 0 and at < end and not self._lost:  # guard: A8.yield-turn
                 wanted = 0
@@ -246,7 +246,7 @@ class Http2Connection(FrameSender):
         if not self._greeted:
             if kind != frames.SETTINGS:
                 raise Http2Error(Code.PROTOCOL_ERROR, "no SETTINGS come first")
-        elif kind != frames.CONTINUATION or stream != self._block_of:
+        elif kind != frames.CONTINUATION or stream != self._block_stream:
             raise Http2Error(Code.PROTOCOL_ERROR, "a header block is broken off")
         return True
 
@@ -283,11 +283,11 @@ class Http2Connection(FrameSender):
         self._received = received = self._received + size
         if received + received >= self._room:
             self._make_room_for_all()
-        found = self._streams.get(stream)
+        call = self._streams.get(stream)
         data = frames.unpadded(flags, payload) if flags & _PADDED else payload
         ended = flags & _END_STREAM != 0
-        if found is None or found.discards:
-            self._discard(stream, found, size, ended)
+        if call is None or call.discards:
+            self._discard(stream, call, size, ended)
             return
         if data or ended:
             # guard: A8.flood-credit -> self._controls -= CONTROLS_PER_FRAME
@@ -295,25 +295,25 @@ class Http2Connection(FrameSender):
                 self._controls -= CONTROLS_PER_FRAME
         else:
             self._count()
-        found.received = received = found.received + size
-        if received >= _TELLS_OF_STREAM:
+        call.received = received = call.received + size
+        if received >= _STREAM_UPDATE_BYTES:
             if received > STREAM_WINDOW:  # guard: A8.window-bound
-                self._reset(found, Code.FLOW_CONTROL_ERROR)
+                self._reset(call, Code.FLOW_CONTROL_ERROR)
                 return
-            if not ended and not found.held:
-                self._make_room(found)
-        self._on_data(found, data, ended)
+            if not ended and not call.held:
+                self._make_room(call)
+        self._on_data(call, data, ended)
 
-    def _discard(self, stream: int, found: Any, size: int, ended: bool) -> None:
+    def _discard(self, stream: int, call: Any, size: int, ended: bool) -> None:
         """Frames of a stream that has ended may still be under way (section 5.1). They get their
         room in the connection back, as they must, and so they are counted: without end they would
         be a way to make us work."""
-        if found is None:
+        if call is None:
             self._check_closed(stream)
         self._controls += size // _DISCARDED_BYTES  # guard: A8.ended-stream-data
         self._count()  # guard: A8.ended-stream-data
-        if found is not None:
-            self._on_discarded(found, ended)
+        if call is not None:
+            self._on_discarded(call, ended)
 
     def _make_room(self, stream: Stream) -> None:
         self._transport.write(frames.window_update(stream.id, stream.received))
@@ -337,17 +337,17 @@ class Http2Connection(FrameSender):
         if flags & frames.END_HEADERS:
             self._head(stream, payload, flags)
         else:
-            self._block_of, self._block_flags = stream, flags
+            self._block_stream, self._block_flags = stream, flags
             self._only = frames.CONTINUATION
             self._hold(payload)
 
     def _take_continuation(self, flags: int, payload: bytes) -> None:
-        if not self._block_of:
+        if not self._block_stream:
             raise Http2Error(Code.PROTOCOL_ERROR, "a CONTINUATION of nothing")
         self._hold(payload)
         if flags & frames.END_HEADERS:
-            block, stream = self._block.take(), self._block_of
-            self._block_of = self._block_frames = 0
+            block, stream = self._block.take(), self._block_stream
+            self._block_stream = self._block_frames = 0
             self._only = None
             self._head(stream, block, self._block_flags)
 
@@ -365,9 +365,9 @@ class Http2Connection(FrameSender):
             self._refuse(stream, exc)
 
     def _refuse(self, stream: int, exc: BadStream) -> None:
-        if (found := self._streams.get(stream)) is not None:
+        if (call := self._streams.get(stream)) is not None:
             self._transport.write(frames.reset(stream, exc.code))
-            self._on_bad(found, exc)
+            self._on_bad(call, exc)
 
     def _on_bad(self, stream: Any, exc: BadStream) -> None:
         self._on_reset(stream, exc.code)
@@ -375,11 +375,11 @@ class Http2Connection(FrameSender):
     def _take_reset(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise Http2Error(Code.FRAME_SIZE_ERROR, "a RST_STREAM of another form")
-        found = self._streams.get(stream)
-        if found is None:
+        call = self._streams.get(stream)
+        if call is None:
             self._check_closed(stream)
         else:
-            self._on_reset(found, frames.number(payload))
+            self._on_reset(call, frames.number(payload))
 
     def _take_ping(self, flags: int, payload: bytes) -> None:
         if len(payload) != 8:
@@ -413,7 +413,7 @@ class Http2Connection(FrameSender):
             more, self._peer_window = value - self._peer_window, value
             if more:
                 # guard: A8.settings-windows
-                self._controls += len(self._streams) // _WINDOWS_OF_CONTROL
+                self._controls += len(self._streams) // _CONTROL_WINDOWS
                 for stream in self._streams.values():
                     self._widen(stream, more)
         elif name == frames.MAX_FRAME_SIZE:
@@ -434,14 +434,14 @@ class Http2Connection(FrameSender):
             self._window += more
             if not more or self._window > frames.MOST_WINDOW:
                 raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is none")
-        elif (found := self._streams.get(stream)) is None:
+        elif (call := self._streams.get(stream)) is None:
             if not self._was_open(stream):
                 raise _never_opened()
             return
         elif not more:
-            self._reset(found, Code.PROTOCOL_ERROR)
+            self._reset(call, Code.PROTOCOL_ERROR)
         else:
-            self._widen(found, more)
+            self._widen(call, more)
         if self._unsent:
             self._send_more()
 

@@ -21,8 +21,8 @@ from gateway.protocols.http2.hpack import Field, literal
 from gateway.protocols.http2.message import (
     PREFIX_BYTES,
     GrpcStatusError,
-    number_of,
-    told_of,
+    code_number,
+    encode_message,
     too_large,
 )
 from gateway.protocols.http2.request import Http2RequestHead
@@ -85,7 +85,7 @@ class Http2ConnectionPort(Protocol):
     running: set[Http2Exchange]
     peer_names: Mapping[str, tuple[bytes, ...]]
 
-    def head_of(
+    def parse_head(
         self,
         exchange: Http2Exchange,
         fields: tuple[Field, ...],
@@ -136,7 +136,7 @@ class Http2Exchange(Stream):
     async def next(self) -> bytes | None:
         """The next message, with its prefix; None behind the last. Raises Status for one that is
         too large, or not whole."""
-        while (found := self._cut()) is None:
+        while (message := self._cut()) is None:
             if self.complete:
                 if self.pieces.size:
                     raise GrpcStatusError("INTERNAL", "the request ends within a message")
@@ -152,7 +152,7 @@ class Http2Exchange(Stream):
         if self._given > _MESSAGES_AT_ONCE:  # guard: A8.message-yield
             self._given = 0
             await asyncio.sleep(0)
-        return found
+        return message
 
     async def heard_out(self, patience_s: float) -> None:
         """Until all of the request has come, or so long: who is told of an end while it sends may
@@ -170,7 +170,7 @@ class Http2Exchange(Stream):
         before = b""
         if not self.answering:
             self.answering = True
-            before = self.connection.head_of(self, ANSWER)
+            before = self.connection.parse_head(self, ANSWER)
         self.connection.send(self, before, message)
         while self.unsent is not None and self.open:
             self._room_free = self.connection.loop.create_future()
@@ -201,7 +201,7 @@ class Http2Exchange(Stream):
         if self.open:
             self.open = False
             fields = ((b":status", b"%d" % status),)
-            self.connection.write(self.connection.head_of(self, fields, ends=True))
+            self.connection.write(self.connection.parse_head(self, fields, ends=True))
             self.connection.answered(self)
 
     def end(self, begins: tuple[Field, ...], own: bytes) -> None:
@@ -212,7 +212,7 @@ class Http2Exchange(Stream):
         connection = self.connection
         self.open = False
         if not self.answering:
-            connection.write(connection.head_of(self, (*ANSWER, *begins), own, ends=True))
+            connection.write(connection.parse_head(self, (*ANSWER, *begins), own, ends=True))
         elif self.unsent is not None:
             self.tail, self.ends = (begins, own), True
         else:
@@ -226,7 +226,7 @@ class Http2Exchange(Stream):
 
     # What its connection tells
 
-    def came(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         self.pieces.add(data)
         self._wake()
 
@@ -255,7 +255,7 @@ class Http2Exchange(Stream):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def came_whole(self) -> None:
+    def receive_end(self) -> None:
         self.complete = True
         self._wake()
 
@@ -297,6 +297,8 @@ class Http2Exchange(Stream):
             self.connection.served(self)
 
 
-def status_of(code: str, words: str, own: bytes = b"") -> Fields:
+def status_fields(code: str, words: str, own: bytes = b"") -> Fields:
     """Trailers that say how a call failed, with a block of others."""
-    return ((b"grpc-status", number_of(code)),), literal(b"grpc-message", told_of(words)) + own
+    return ((b"grpc-status", code_number(code)),), literal(
+        b"grpc-message", encode_message(words)
+    ) + own

@@ -88,8 +88,8 @@ def goaway(last: int, code: Code) -> bytes:
 
 
 def number(payload: bytes, at: int = 0) -> int:
-    found: int = _NUMBER.unpack_from(payload, at)[0]
-    return found
+    number: int = _NUMBER.unpack_from(payload, at)[0]
+    return number
 
 
 def unpadded(flags: int, payload: bytes) -> bytes:

@@ -56,9 +56,9 @@ class Decoder(Generic[T]):
 
     def decode(self, block: bytes) -> T:
         """Raises Broken: behind a block that cannot be read, no other can."""
-        found = self.known.get(block)
-        if found is not None:
-            return found
+        decoded = self.known.get(block)
+        if decoded is not None:
+            return decoded
         self._changed = False
         try:
             fields = self._fields(block)
@@ -68,14 +68,14 @@ class Decoder(Generic[T]):
             self.known.clear()  # guard: A8.block-cache
             self._known_bytes = 0
             return self._read(fields)
-        found = self._read(fields)
+        decoded = self._read(fields)
         if len(block) <= _LONGEST_KNOWN and self._left >= 0:
             self._known_bytes += self._max_list_bytes - self._left
             if len(self.known) >= _MOST_KNOWN or self._known_bytes > _MOST_KNOWN_BYTES:
                 self.known.clear()
                 self._known_bytes = self._max_list_bytes - self._left
-            self.known[block] = found
-        return found
+            self.known[block] = decoded
+        return decoded
 
     def _fields(self, block: bytes) -> list[Field] | None:
         fields: list[Field] = []
@@ -148,7 +148,9 @@ class Encoder:
     def __init__(self, table_bytes: int = TABLE_BYTES) -> None:
         """`table_bytes`: what the peer's table may have."""
         self._room = min(table_bytes, TABLE_BYTES)
-        self._resized = _integer_of(self._room, 0x1F, 0x20) if table_bytes < TABLE_BYTES else b""
+        self._resized = (
+            _encode_integer(self._room, 0x1F, 0x20) if table_bytes < TABLE_BYTES else b""
+        )
         self._entered: dict[Field, int] = {}  # fields in the table, by their turn
         self.blocks: dict[tuple[Field, ...], bytes] = {}  # what `begin` gives at once
 
@@ -175,13 +177,13 @@ class Encoder:
         if at is None and field in self._entered:
             at = _STATIC_FIELDS + 1 + len(self._entered) - self._entered[field]
         if at is not None:
-            return _integer_of(at, 0x7F, 0x80)
+            return _encode_integer(at, 0x7F, 0x80)
         size = len(field[0]) + len(field[1]) + FIELD_BYTES
         if size > self._room:
             return literal(*field)
         self._room -= size
         self._entered[field] = len(self._entered) + 1
-        return b"\x40" + _string_of(field[0]) + _string_of(field[1])
+        return b"\x40" + _encode_string(field[0]) + _encode_string(field[1])
 
 
 def literal(name: bytes, value: bytes) -> bytes:
@@ -189,24 +191,24 @@ def literal(name: bytes, value: bytes) -> bytes:
     size = len(value)
     if size < 0x7F and len(name) < 0x7F:
         return b"\x00%c%b%c%b" % (len(name), name, size, value)
-    return b"\x00" + _string_of(name) + _string_of(value)
+    return b"\x00" + _encode_string(name) + _encode_string(value)
 
 
-def _string_of(text: bytes) -> bytes:
-    return _integer_of(len(text), 0x7F, 0) + text
+def _encode_string(text: bytes) -> bytes:
+    return _encode_integer(len(text), 0x7F, 0) + text
 
 
-def _integer_of(number: int, mask: int, flags: int) -> bytes:
+def _encode_integer(number: int, mask: int, flags: int) -> bytes:
     """Section 5.1: in the low bits of an octet that has these flags, and as many more as needed."""
     if number < mask:
         return bytes((flags | number,))
-    found = bytearray((flags | mask,))
+    encoded = bytearray((flags | mask,))
     number -= mask
     while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:

@@ -63,21 +63,21 @@ def too_large(size: int, most: int) -> str:
     return f"Received message larger than max ({size} vs. {most})"
 
 
-def number_of(code: str) -> bytes:
+def code_number(code: str) -> bytes:
     return b"%d" % STATUSES.index(code)
 
 
-def code_of(number: bytes) -> str:
+def code_name(number: bytes) -> str:
     """UNKNOWN for what nobody knows."""
-    found = int(number) if number.isdigit() and len(number) < 3 else -1
-    return STATUSES[found] if 0 <= found < len(STATUSES) else "UNKNOWN"
+    number_ = int(number) if number.isdigit() and len(number) < 3 else -1
+    return STATUSES[number_] if 0 <= number_ < len(STATUSES) else "UNKNOWN"
 
 
-def words_of(told: bytes) -> str:
-    return unquote_to_bytes(told).decode("utf-8", "replace")
+def decode_message(raw: bytes) -> str:
+    return unquote_to_bytes(raw).decode("utf-8", "replace")
 
 
-def told_of(words: str) -> bytes:
+def encode_message(words: str) -> bytes:
     """As `grpc-message` has it: UTF-8 with percent signs for what is no printable ASCII."""
     return quote(words, safe=_PLAIN, errors="replace").encode()
 

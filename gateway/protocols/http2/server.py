@@ -21,7 +21,7 @@ from gateway.protocols.http2.bounds import (
     STREAM_WINDOW,
 )
 from gateway.protocols.http2.connection import Http2Connection
-from gateway.protocols.http2.exchange import ANSWER, Http2Exchange, Http2ServerPort, status_of
+from gateway.protocols.http2.exchange import ANSWER, Http2Exchange, Http2ServerPort, status_fields
 from gateway.protocols.http2.hpack import Decoder, Field
 from gateway.protocols.http2.message import PREFIX_BYTES, too_large
 from gateway.protocols.http2.request import Http2RequestHead
@@ -61,7 +61,7 @@ class Http2Server(Http2Connection):
 
     # What its exchanges ask
 
-    def head_of(
+    def parse_head(
         self,
         exchange: Http2Exchange,
         fields: tuple[Field, ...],
@@ -167,7 +167,7 @@ class Http2Server(Http2Connection):
             frames.MAX_HEADER_LIST_SIZE: HEAD_LIST_BYTES,
         }
         self._transport.write(frames.settings(ours))
-        self._looks = self._loop.call_later(GREETS_S, self._look_first)
+        self._looks = self._loop.call_later(GREETS_S, self._check_preface)
 
     def data_received(self, data: bytes) -> None:
         if self._preface is not None and not self._lost:
@@ -187,7 +187,7 @@ class Http2Server(Http2Connection):
         super().connection_lost(exc)
         self.host.closed(self)
 
-    def _look_first(self) -> None:
+    def _check_preface(self) -> None:
         if self._greeted:
             self._watch(QUIET_S, PONG_S)
         else:
@@ -254,7 +254,7 @@ class Http2Server(Http2Connection):
                 raise BadStream(Code.PROTOCOL_ERROR, "no data where there should be some")
             self._complete(exchange)
         elif self._arrivals is None:
-            self._arrivals = self._loop.call_later(ARRIVALS_S, self._look_for_late)
+            self._arrivals = self._loop.call_later(ARRIVALS_S, self._end_late)
 
     def _admits(self, exchange: Http2Exchange, calls: int) -> bool:
         """The first call with a good credential gets the connection its room; without one a caller
@@ -270,7 +270,7 @@ class Http2Server(Http2Connection):
             return False
         return True
 
-    def _look_for_late(self) -> None:
+    def _end_late(self) -> None:
         """Messages that take too long to come are waited for no longer."""
         self._arrivals = None
         now_s, waits = self._now_s(), False
@@ -281,7 +281,7 @@ class Http2Server(Http2Connection):
                 )
             waits = waits or not exchange.complete
         if waits and not self._lost:
-            self._arrivals = self._loop.call_later(ARRIVALS_S, self._look_for_late)
+            self._arrivals = self._loop.call_later(ARRIVALS_S, self._end_late)
 
     def _on_trailers(self, stream: int, head: Http2RequestHead, ended: bool) -> None:
         exchange = self._streams.get(stream)
@@ -321,14 +321,14 @@ class Http2Server(Http2Connection):
             exchange.refuse(BodiesFull())
             return
         self._held_bytes += size
-        exchange.came(data)
+        exchange.receive(data)
         if exchange.task is None:
             most = exchange.serving.max_bytes
             begins = pieces.first(PREFIX_BYTES)
             declared = frames.number(begins, 1) if len(begins) == PREFIX_BYTES else 0
             if pieces.size > most + PREFIX_BYTES or declared > most:  # guard: A8.message-size
                 words = too_large(max(declared, pieces.size - PREFIX_BYTES), most)
-                exchange.end(*status_of("RESOURCE_EXHAUSTED", words))
+                exchange.end(*status_fields("RESOURCE_EXHAUSTED", words))
                 return
         if self._held_bytes > self._most_held_bytes:  # guard: A8.partial-requests
             words = "too much of requests that have not come whole; send fewer at once"
@@ -341,7 +341,7 @@ class Http2Server(Http2Connection):
         if exchange.complete:
             self._reset(exchange, Code.STREAM_CLOSED)
         elif ended:
-            exchange.came_whole()
+            exchange.receive_end()
 
     def _complete(self, exchange: Http2Exchange) -> None:
         if exchange.task is None:
@@ -355,7 +355,7 @@ class Http2Server(Http2Connection):
                 exchange.large, exchange.pieces = exchange.pieces, PieceBuffer()
             exchange.begin()
         else:
-            exchange.came_whole()
+            exchange.receive_end()
 
     def _on_reset(self, exchange: Http2Exchange, code: int) -> None:
         if self._streams.pop(exchange.id, None) is not None:
@@ -394,4 +394,4 @@ def _names_in(certificate: Mapping[str, Any]) -> dict[str, tuple[bytes, ...]]:
     """Of a checked certificate, as gRPC names them."""
     names = certificate.get("subjectAltName", ())
     kinds = (("peer_dns", "DNS"), ("peer_uri", "URI"))
-    return {key: tuple(n.encode() for kind, n in names if kind == of) for key, of in kinds}
+    return {key: tuple(n.encode() for kind, n in names if kind == kind_) for key, kind_ in kinds}

@@ -61,7 +61,7 @@ class HttpClientConnection(asyncio.Protocol):
         self._hand_on: Take | None = None
         self._usual: Usual | None = None  # while it flows, and nothing of a chunk is open
         self.expected: Usual | None = None  # what the next event may be, when it begins a chunk
-        self.came_s = 0.0  # when it last flowed, and was read
+        self.received_s = 0.0  # when it last flowed, and was read
         self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
@@ -71,7 +71,7 @@ class HttpClientConnection(asyncio.Protocol):
         self._lost = self._paused = False
         self._resting = True  # nobody waits for what comes
         self._untouched = False  # a whole answer is to come, and nothing of it has
-        self.kept = False  # it has served before
+        self.reused = False  # it has served before
         self.idle_since = -math.inf  # for ever, once it cannot serve any more
         self._fresh()
 
@@ -99,7 +99,7 @@ class HttpClientConnection(asyncio.Protocol):
             self._go_on()
             self._fresh()
             self._resting = True
-        self.kept = True
+        self.reused = True
         self.idle_since = self._now_s()
         return True
 
@@ -193,11 +193,11 @@ class HttpClientConnection(asyncio.Protocol):
     def taken(self) -> bytes:
         """What has come and was not taken yet."""
         chunks = self._chunks
-        found = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self._held_bytes = 0
         self._go_on()
-        return found
+        return data
 
     async def flow(self, take: Take, hand_on: Take) -> None:
         """Hand what each read has of the body to `take` as it comes, or to `hand_on` the whole
@@ -207,7 +207,7 @@ class HttpClientConnection(asyncio.Protocol):
             return
         self._take, self._hand_on = take, hand_on
         self._usual = self.expected if self._between else None
-        self.came_s = self._now_s()
+        self.received_s = self._now_s()
         try:
             await self.more()
         finally:  # both have the call, and this connection may be kept
@@ -291,7 +291,7 @@ class HttpClientConnection(asyncio.Protocol):
         elif chunks:
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
-            self.came_s = self._now_s()
+            self.received_s = self._now_s()
             if take(body) and not self._done and self._failure is None:
                 self._usual = self.expected if self._between else None
                 return

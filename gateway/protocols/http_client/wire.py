@@ -30,7 +30,7 @@ from gateway.protocols.http_client.connection import (
     Usual,
 )
 from gateway.protocols.http_client.idle import IdleConnections
-from gateway.protocols.tls import TlsFiles, of_client
+from gateway.protocols.tls import TlsFiles, client_context
 
 T = TypeVar("T")
 Header = tuple[bytes, bytes]
@@ -60,7 +60,7 @@ class Origin:
     certified: str = ""
 
     @classmethod
-    def of(cls, url: str, tls: Tls | None = None) -> Origin:
+    def from_url(cls, url: str, tls: Tls | None = None) -> Origin:
         """Raises ValueError for a URL with credentials, a query or another scheme."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -82,7 +82,7 @@ class Origin:
 
 def trusting(ca_file: str | None = None) -> ssl.SSLContext:
     """TLS that checks names and certificates, against `ca_file` alone where one is given."""
-    return of_client(TlsFiles("ca_file", ca_file=None if ca_file is None else Path(ca_file)))
+    return client_context(TlsFiles("ca_file", ca_file=None if ca_file is None else Path(ca_file)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class WireAnswer:
     body: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, connection: HttpClientConnection) -> WireAnswer:
+    def from_connection(cls, connection: HttpClientConnection) -> WireAnswer:
         return cls(connection.status, connection.headers, connection.body)
 
 
@@ -179,9 +179,9 @@ class WireStream:
             self._connection.expected = usual
 
     @property
-    def came_s(self) -> float:
+    def received_s(self) -> float:
         """When something was last taken of what flows, by `ambient.clock`."""
-        return self._connection.came_s if self._connection is not None else 0.0
+        return self._connection.received_s if self._connection is not None else 0.0
 
     async def aclose(self) -> None:
         self.close()
@@ -218,7 +218,7 @@ class ConnectionPool:
 
     async def fetch(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireAnswer:
         """The whole answer, whatever its status."""
-        return await self.read(request, deadline, WireAnswer.of)
+        return await self.read(request, deadline, WireAnswer.from_connection)
 
     async def read(
         self,
@@ -293,12 +293,12 @@ class ConnectionPool:
                 # guard: A9.threaded-read not streamed and connection.is_large -> connection.join()
                 #   and False
                 if not streamed and connection.is_large:
-                    found = await asyncio.to_thread(_read_aside, connection, read)
+                    answer = await asyncio.to_thread(_read_aside, connection, read)
                     self._leave(connection, alone)
-                    return found
+                    return answer
             except ConnectionLost as exc:
                 self._drop(connection)
-                if not (connection.kept and exc.silent and repeatable):
+                if not (connection.reused and exc.silent and repeatable):
                     raise UpstreamUnreachable(exc.why) from None
                 again = True  # once: the next connection is a new one
             except BaseException:
@@ -329,8 +329,8 @@ class ConnectionPool:
             self._room -= 1
         else:
             await self._turn(deadline)
-            if not again and (kept := self._idle.take(may_open=False)) is not None:
-                return kept
+            if not again and (connection := self._idle.take(may_open=False)) is not None:
+                return connection
         return await self._connect(deadline)
 
     async def _turn(self, deadline: Deadline) -> None:

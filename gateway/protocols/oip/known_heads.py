@@ -28,14 +28,14 @@ class _BinaryHead:
         end = head_bytes
         for tensor in call.inputs:
             begin, end = end, end + len(tensor.data)
-            told = (tensor.name, tensor.datatype, tensor.shape, begin, end, tensor.parameters)
-            self.inputs.append(told)
+            key = (tensor.name, tensor.datatype, tensor.shape, begin, end, tensor.parameters)
+            self.inputs.append(key)
         self.body_bytes = end
 
     def read(self, body: bytes, version: str) -> TensorCall:
         inputs = [
-            Tensor(name, datatype, shape, body[begin:end], asked)
-            for name, datatype, shape, begin, end, asked in self.inputs
+            Tensor(name, datatype, shape, body[begin:end], parameters)
+            for name, datatype, shape, begin, end, parameters in self.inputs
         ]
         return TensorCall(tuple(inputs), self.outputs, self.parameters, "", version)
 
@@ -60,7 +60,7 @@ class KnownHeads:
         if known is not None and known.body_bytes == len(body):
             return known.read(body, version)
         call = rest.decode_request(body, header_length, max_depth, version, bounds)
-        if known is None and _may_be_kept(call):
+        if known is None and _is_cacheable(call):
             head = _BinaryHead(call, header_length)
             if head.body_bytes == len(body):  # or the elements of some stand in the JSON
                 if len(self._known) >= _MOST:
@@ -69,15 +69,15 @@ class KnownHeads:
         return call
 
 
-def _may_be_kept(call: TensorCall) -> bool:
+def _is_cacheable(call: TensorCall) -> bool:
     tensors: Iterable[Tensor | RequestedOutput] = (*call.inputs, *call.outputs)
-    asked = [call.parameters, *[tensor.parameters for tensor in tensors]]
-    names = [tensor.name for tensor in tensors] + [name for each in asked for name in each]
+    parameters = [call.parameters, *[tensor.parameters for tensor in tensors]]
+    names = [tensor.name for tensor in tensors] + [name for each in parameters for name in each]
     return (
         not call.id
         and all(tensor.data and DATATYPES[tensor.datatype].size for tensor in call.inputs)
         and all(map(is_identifier, names))
-        and not any(_is_free(value) for each in asked for value in each.values())
+        and not any(_is_free(value) for each in parameters for value in each.values())
     )
 
 

@@ -55,7 +55,7 @@ class Demand:
         self._stretch = WaitStretch(np.ones(_CLASSES), [1.0] * _CLASSES)
         self._drawn_s = -math.inf
 
-    def class_of(self, density: float) -> int:
+    def density_class(self, density: float) -> int:
         """Which of the classes a call belongs to that is worth so much per second of GPU."""
         if density <= 0.0:
             return 0
@@ -90,9 +90,9 @@ class Demand:
                 self._stretch = _unreserved(margin)
                 return self._stretch
             up_to = np.cumsum(self._offered) * fade
-            asked_for = float(up_to[-1])
-            scarce = min(max((asked_for - 1.0) / _SCARCE, 0.0), 1.0)
-            above = asked_for - up_to
+            requested = float(up_to[-1])
+            scarce = min(max((requested - 1.0) / _SCARCE, 0.0), 1.0)
+            above = requested - up_to
             above *= reserve * scarce
             many = margin / (1.0 - np.minimum(above, _MOST))
             self._stretch = WaitStretch(many, many.tolist())

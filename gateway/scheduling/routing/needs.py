@@ -244,10 +244,10 @@ def _message(message: Any, where: str) -> Iterator[CapabilityNeed]:
 
 
 def _completions(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
-    prompts, n, best_of = document.get("prompt"), document.get("n"), document.get("best_of")
+    prompts, n, best = document.get("prompt"), document.get("n"), document.get("best_of")
     if _tokens(prompts):
         yield CapabilityNeed("token_ids", "prompt")
-    if best_of is not None and best_of != 1 and best_of != n:
+    if best is not None and best != 1 and best != n:
         yield CapabilityNeed("ranking", "best_of")
     several = len(prompts) if isinstance(prompts, list) else 1
     if (type(n) is int and several * n > MOST_CHOICES) or (n is None and several > MOST_CHOICES):

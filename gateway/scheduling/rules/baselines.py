@@ -82,10 +82,10 @@ def when_cheaper(call: QueuedCall, backlog: Backlog) -> bool:
     assert call.cloud is not None
     left_s = call.deadline_s - backlog.now_s
     cloud = call.price + call.penalty * call.cloud.late(left_s)
-    here = call.price * backlog.backlog_s / (_DEAR * backlog.full_batch_s)
+    onprem_cost = call.price * backlog.backlog_s / (_DEAR * backlog.full_batch_s)
     if backlog.onprem_s * _MARGIN > left_s:
-        here += call.penalty
-    return cloud < here
+        onprem_cost += call.penalty
+    return cloud < onprem_cost
 
 
 def when_the_bucket_is_full(call: QueuedCall, backlog: Backlog) -> bool:
@@ -203,7 +203,7 @@ class OnArrival:
         return self._servers.in_flight(name)
 
     def model(self, name: str) -> BatchModel:
-        return self._servers.model_of(name)
+        return self._servers.server_model(name)
 
     def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         return self._backlog(size, deadline_s, now_s).onprem_s

@@ -65,14 +65,14 @@ class Guarded:
 
     def report(self, now_s: float) -> dict[str, object]:
         """For /status: whether a rule decides, why, and for how long at the least."""
-        told: dict[str, object] = {"safe_mode": self.replaced, "failures": self._failures}
+        document: dict[str, object] = {"safe_mode": self.replaced, "failures": self._failures}
         if self._failures:
-            told["last_error"] = self._error
+            document["last_error"] = self._error
         if self.replaced:
-            told["for_s"] = round(now_s - self._since_s, 3)
+            document["for_s"] = round(now_s - self._since_s, 3)
             if self._again is not None:
-                told["back_in_s"] = round(max(0.0, self._since_s + self._dwell_s - now_s), 3)
-        return told
+                document["back_in_s"] = round(max(0.0, self._since_s + self._dwell_s - now_s), 3)
+        return document
 
     @property
     def deciding(self) -> Scheduling:
@@ -177,11 +177,11 @@ class Guarded:
             self._waiting.pop(call_id, None)
 
     def _happens(
-        self, event: Callable[[T, float], list[Action]], of: T, now_s: float
+        self, event: Callable[[T, float], list[Action]], argument: T, now_s: float
     ) -> list[Action]:
         """The event, and what is decided at it noted in the books."""
         if self._scheduler is None:
-            actions = event(of, now_s)
+            actions = event(argument, now_s)
             # guard: S9.dwell-return -> if self._again is not None and False:
             # guard: S9.dwell-wait minus 2
             if self._again is not None and now_s - self._since_s >= self._dwell_s:
@@ -190,7 +190,7 @@ class Guarded:
                 return [*actions, *self._resume(self._again, now_s)]
         else:
             try:
-                actions = event(of, now_s)
+                actions = event(argument, now_s)
                 if not actions:
                     return actions
                 first = actions[0]

@@ -132,7 +132,7 @@ class ByPriority:
         return self._servers.in_flight(name)
 
     def model(self, name: str) -> BatchModel:
-        return self._servers.model_of(name)
+        return self._servers.server_model(name)
 
     # The rule
 

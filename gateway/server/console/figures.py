@@ -26,10 +26,10 @@ def flow(seconds: Iterable[SecondCounts], now_s: float, started_s: float) -> dic
         if second.at_s > since:
             counts.update(second.paths)
     over_s = min(FLOW_S, max(1.0, now_s - started_s))
-    source_of = _sources(counts)
+    find_source = _sources(counts)
     paths: Counter[tuple[str, ...]] = Counter()
     for path, calls in counts.items():
-        paths[source_of(path), *path[2:]] += calls
+        paths[find_source(path), *path[2:]] += calls
     return {
         "window_s": round(over_s, 1),
         "paths": [
@@ -90,11 +90,11 @@ def latency(recent: Sequence[CallFigures], now_s: float) -> dict[str, Any]:
 
 def _quantiles(values: list[float]) -> dict[str, Any]:
     values.sort()
-    found = {
+    quantiles = {
         name: None if not values else _ms(values[min(len(values) - 1, int(q * len(values)))])
         for name, q in _QUANTILES.items()
     }
-    return {"n": len(values), **found}
+    return {"n": len(values), **quantiles}
 
 
 def _histogram(values_s: Iterable[float]) -> list[int]:
@@ -108,8 +108,8 @@ def _histogram(values_s: Iterable[float]) -> list[int]:
 def tight_budget_s(recent: Iterable[CallFigures], model: str) -> float | None:
     """The latency budget that one in ten clear calls of a model stays under: with those spilling
     begins."""
-    found = sorted(f.budget_s for f in recent if f.model == model and f.sensitivity == "clear")
-    return found[len(found) // 10] if found else None
+    budgets_s = sorted(f.budget_s for f in recent if f.model == model and f.sensitivity == "clear")
+    return budgets_s[len(budgets_s) // 10] if budgets_s else None
 
 
 def _ms(seconds: float) -> float:

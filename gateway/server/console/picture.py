@@ -27,7 +27,7 @@ _AVERAGE = CallSize(work=1.0, rows=1)  # call
 _MEASURE_S = 1.0  # percentiles are sorted for anew
 
 
-async def told_nobody(name: str, drained: bool) -> None:
+async def ignore_drained(name: str, drained: bool) -> None:
     """There is no other worker."""
 
 
@@ -47,7 +47,7 @@ class ConsoleSources:
     policy: Callable[[], str]
     version: str
     clock: Clock
-    tell_drained: Callable[[str, bool], Awaitable[None]] = told_nobody
+    announce_drained: Callable[[str, bool], Awaitable[None]] = ignore_drained
     """The other workers of this gateway, that an endpoint is drained, or no longer."""
     worker: int = 1
     shares: Shares = field(default_factory=alone)
@@ -67,9 +67,9 @@ class Picture:
     def sections(self) -> dict[str, Section]:
         """Each part that can change by itself."""
         sight, shares = self._sight, self._sight.shares.shares
-        now_s, seen = sight.clock(), sight.decisions.look()
+        now_s, decisions = sight.clock(), sight.decisions.snapshot()
         self._measure(now_s)
-        seconds = [*seen.seconds, *(s for share in shares for s in share.seconds.values())]
+        seconds = [*decisions.seconds, *(s for share in shares for s in share.seconds.values())]
         part = self.part()
         return {
             "gateway": {
@@ -82,8 +82,8 @@ class Picture:
             "flow": figures.flow(seconds, now_s, self._started_s),
             "timeline": figures.timeline(seconds, now_s),
             "latency": self._latency,
-            "counts": together.counts(seen.counts, shares),
-            "alarm": together.alarm(self._alarm(), seen.counts, shares),
+            "counts": together.counts(decisions.counts, shares),
+            "alarm": together.alarm(self._alarm(), decisions.counts, shares),
             "spend": sight.spend.standing().document(),
             "switch": self._switch(),
         }
@@ -109,11 +109,11 @@ class Picture:
             self._latency = figures.latency(self._recent, now_s)
 
     def _alarm(self) -> Section:
-        seen = self._sight.decisions
-        latest = seen.latest_alarm
+        decisions = self._sight.decisions
+        latest = decisions.latest_alarm
         return {
-            "restricted_in_cloud": seen.restricted_in_cloud,
-            "stopped_at_door": seen.stopped_at_door,
+            "restricted_in_cloud": decisions.restricted_in_cloud,
+            "stopped_at_door": decisions.stopped_at_door,
             "latest": None if latest is None else decision_id(self._sight.worker, latest),
         }
 
@@ -157,7 +157,7 @@ def _endpoint(name: str, place: EndpointState) -> Section:
         "name": name,
         "zone": place.settings.zone.value,
         "kind": place.settings.kind,
-        "state": state_of(place.up, place.drained, place.in_flight, place.lanes),
+        "state": state_name(place.up, place.drained, place.in_flight, place.lanes),
         "up": place.up,
         "drained": place.drained,
         "in_flight": place.in_flight,
@@ -166,7 +166,7 @@ def _endpoint(name: str, place: EndpointState) -> Section:
     }
 
 
-def state_of(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, ModelState]) -> str:
+def state_name(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, ModelState]) -> str:
     """One word for the worst that is known of it."""
     if drained:
         return "draining" if in_flight else "drained"

@@ -13,7 +13,7 @@ from gateway.accounting.pricing import usd
 from gateway.accounting.spill import SpillBudgets
 from gateway.core.deadline import Clock
 
-_ASKED_EVERY_S = 10.0
+_REFRESH_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ class LedgerSpend:
         self._budgets = budgets
         self._saved_today, self._spawn, self._clock = saved_today, spawn, clock
         self._saved: Saved | None = None
-        self._asked_s = -math.inf
+        self._refreshed_s = -math.inf
 
     def standing(self) -> PeriodSpend:
         now_s = self._clock()
-        if now_s - self._asked_s >= _ASKED_EVERY_S:
-            self._asked_s = now_s
-            self._spawn(self._look())
+        if now_s - self._refreshed_s >= _REFRESH_S:
+            self._refreshed_s = now_s
+            self._spawn(self._refresh())
         return _standing(self._budgets, "the last 24 hours", self._saved, "ledger")
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         try:
             self._saved = await self._saved_today()
         except (LedgerError, LedgerDown):

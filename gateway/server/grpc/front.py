@@ -21,7 +21,7 @@ from tritonclient.grpc import service_pb2
 from gateway.core.errors import Draining, GatewayError, NotOffered
 from gateway.core.types import OneFrame
 from gateway.protocols.http2.exchange import Http2Exchange
-from gateway.protocols.http2.exchange import status_of as http2_status_of
+from gateway.protocols.http2.exchange import status_fields as status_fields
 from gateway.protocols.http2.hpack import literal
 from gateway.protocols.http2.request import Http2RequestHead
 from gateway.protocols.http2.sender import Fields
@@ -35,12 +35,12 @@ from gateway.server.grpc.calls import (
     answer_bytes,
     answered,
     answered_by,
+    authenticate,
     bounded,
-    caller_of,
+    error_status,
     infer_request,
     only_answer,
-    opening_of,
-    status_of,
+    read_metadata,
     too_late,
 )
 from gateway.server.grpc.inspection import Inspections
@@ -98,7 +98,7 @@ class InferenceService(_GenericHandler):
         services, opening = self._services, exchange.head.known
         if opening is None or opening.services is not services or opening.caller is None:
             context = Context(exchange, None)
-            caller = caller_of(opening_of(context, services), context, services)
+            caller = authenticate(read_metadata(context, services), context, services)
             exchange.admitted = services, caller
         else:
             caller = opening.caller
@@ -114,9 +114,9 @@ class InferenceService(_GenericHandler):
     def refusal(self, exchange: Http2Exchange, error: GatewayError) -> Fields:
         services = self._services
         head = GrpcCallHead(Context(exchange, None), services)
-        code, words, pairs = status_of(head.arrival, error, services)
+        code, words, pairs = error_status(head.arrival, error, services)
         own = b"".join([literal(n.encode(), v.encode("ascii", "replace")) for n, v in pairs])
-        return http2_status_of(code.name, words, own)
+        return status_fields(code.name, words, own)
 
     @staticmethod
     def _refusal(services: Services, name: str) -> Any:
@@ -156,7 +156,7 @@ class InferenceService(_GenericHandler):
             head.caller(self._services)
             session = StreamSession(lambda: self._services, head)
         except GatewayError as error:
-            await context.abort(*status_of(head.arrival, error, self._services))
+            await context.abort(*error_status(head.arrival, error, self._services))
             return
         self._sessions.add(session)
         try:
@@ -165,9 +165,9 @@ class InferenceService(_GenericHandler):
             self._sessions.discard(session)
         if session.drained:
             stopping = Draining("the gateway is shutting down")
-            await context.abort(*status_of(head.arrival, stopping, self._services))
-        told = intake.placement_headers(head.arrival, session.placement)
-        context.set_trailing_metadata(tuple(told.items()))
+            await context.abort(*error_status(head.arrival, stopping, self._services))
+        headers = intake.placement_headers(head.arrival, session.placement)
+        context.set_trailing_metadata(tuple(headers.items()))
 
 
 ONPREM_SERVICE: Final = "spillway.onprem"
@@ -192,12 +192,12 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         return health_pb2.HealthCheckResponse(status=self._status(request.service))
 
     async def Watch(self, request: Any, context: Context) -> None:
-        told: int | None = None
+        previous: int | None = None
         while True:
             last = self._draining.is_set()
-            if (status := self._status(request.service)) != told:
+            if (status := self._status(request.service)) != previous:
                 await context.write(health_pb2.HealthCheckResponse(status=status))
-                told = status
+                previous = status
             if last:
                 return
             with suppress(TimeoutError):

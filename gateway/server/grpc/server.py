@@ -20,7 +20,7 @@ from gateway.core import ambient, timeouts
 from gateway.core.deferred_error import released
 from gateway.core.errors import BodiesFull, BodyTooLarge, GatewayError
 from gateway.core.held_bytes import AnswerShare, BodyShare, HeldBytes
-from gateway.protocols.http2.exchange import OK, Http2Exchange, Serving, status_of
+from gateway.protocols.http2.exchange import OK, Http2Exchange, Serving, status_fields
 from gateway.protocols.http2.hpack import literal
 from gateway.protocols.http2.message import (
     PREFIX_BYTES,
@@ -65,14 +65,14 @@ class Aborted(Exception):
 class Context:
     """Of one call, for its service."""
 
-    __slots__ = ("_exchange", "_serialize", "_told", "_trailers", "head", "held")
+    __slots__ = ("_details", "_exchange", "_serialize", "_trailers", "head", "held")
 
     def __init__(self, exchange: Http2Exchange, serialize: Any) -> None:
         self._exchange = exchange
         self.head = exchange.head
         self._serialize = serialize
         self._trailers: Pairs = ()
-        self._told: Fields | None = None
+        self._details: Fields | None = None
         self.held: AnswerShare | None = None  # of the answer, until the caller has taken it
 
     def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
@@ -95,9 +95,9 @@ class Context:
     def set_trailing_metadata(self, pairs: Pairs) -> None:
         self._trailers = pairs
 
-    def answered_by(self, told: Fields) -> None:
+    def answered_by(self, fields: Fields) -> None:
         """The trailers of a call that is answered, as they go over the wire."""
-        self._told = told
+        self._details = fields
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailers: Pairs = ()) -> None:
         self._trailers = trailers or self._trailers
@@ -114,7 +114,7 @@ class Context:
 
     def tail(self) -> Fields:
         """Behind an answer."""
-        return self._told or (OK, self.trailers())
+        return self._details or (OK, self.trailers())
 
 
 class HeadAdmission(Protocol):
@@ -265,11 +265,11 @@ class GrpcServer:
                     await run(handler, exchange, context)
         except Aborted as exc:
             await exchange.heard_out(_HEARS_OUT_S)
-            exchange.end(*status_of(exc.code.name, exc.words, context.trailers()))
+            exchange.end(*status_fields(exc.code.name, exc.words, context.trailers()))
         except TimeoutError:
-            exchange.end(*status_of("DEADLINE_EXCEEDED", _LATE))
+            exchange.end(*status_fields("DEADLINE_EXCEEDED", _LATE))
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
-            self._fail(exchange, context, _cause_of(exc))
+            self._fail(exchange, context, _cause(exc))
             released(exc)  # guard: A10.group-failure
         finally:
             if context.held is not None:
@@ -277,28 +277,30 @@ class GrpcServer:
 
     def _fail(self, exchange: Http2Exchange, context: Context, exc: Exception) -> None:
         if isinstance(exc, GrpcStatusError):
-            exchange.end(*status_of(exc.code, exc.details, context.trailers()))
+            exchange.end(*status_fields(exc.code, exc.details, context.trailers()))
         elif isinstance(exc, BodiesFull):
             exchange.end(*self.refusal(exchange, exc))
         else:
             _log.error("a call failed in the gateway: %s", type(exc).__name__)
-            exchange.end(*status_of("INTERNAL", "the gateway failed to serve this call"))
+            exchange.end(*status_fields("INTERNAL", "the gateway failed to serve this call"))
 
     async def _one(self, handler: Any, exchange: Http2Exchange, context: Context) -> None:
         """One message, one answer."""
         read, write = handler.request_deserializer, handler.response_serializer
-        asked = await self._large(exchange) if exchange.large else self._plain(exchange)
-        if asked is not None and len(asked) < _LARGE_BYTES:
+        message = await self._large(exchange) if exchange.large else self._plain(exchange)
+        if message is not None and len(message) < _LARGE_BYTES:
             exchange.message = b""
-            answer = await handler.unary_unary(asked if read is None else read(asked), context)
+            answer = await handler.unary_unary(message if read is None else read(message), context)
         else:
             share = BodyShare(self.held, exchange.caller)
             try:
-                if asked is None:
-                    asked = await self._unpacked(exchange.message, exchange, share)
+                if message is None:
+                    message = await self._unpacked(exchange.message, exchange, share)
                 exchange.message = b""
                 await asyncio.sleep(0)
-                answer = await handler.unary_unary(asked if read is None else read(asked), context)
+                answer = await handler.unary_unary(
+                    message if read is None else read(message), context
+                )
             finally:
                 share.close()
         exchange.answer(answer if write is None else write(answer), context.tail())
@@ -311,22 +313,22 @@ class GrpcServer:
         shares: deque[BodyShare] = deque()
         try:
             if handler.request_streaming:
-                asked: Any = self._messages(exchange, read, shares)
+                messages: Any = self._messages(exchange, read, shares)
             else:
-                asked = await self._large(exchange) if exchange.large else self._plain(exchange)
-                if asked is None:
+                messages = await self._large(exchange) if exchange.large else self._plain(exchange)
+                if messages is None:
                     shares.append(BodyShare(self.held, exchange.caller))
-                    asked = await self._unpacked(exchange.message, exchange, shares[0])
+                    messages = await self._unpacked(exchange.message, exchange, shares[0])
                 exchange.message = b""
                 if read is not None:
-                    asked = read(asked)
+                    messages = read(messages)
             method = handler.stream_stream or handler.unary_stream
-            found = method(asked, context)
-            if hasattr(found, "__aiter__"):
-                async for message in found:
+            answer = method(messages, context)
+            if hasattr(answer, "__aiter__"):
+                async for message in answer:
                     await context.write(message)
             else:
-                await found
+                await answer
         finally:
             for share in shares:
                 share.close()
@@ -397,7 +399,7 @@ class GrpcServer:
 _CODINGS = ("gzip", "deflate")
 
 
-def _cause_of(exc: Exception) -> Exception:
+def _cause(exc: Exception) -> Exception:
     """Of a group that has but one: what reads a stream's messages is a task among others."""
     while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
         exc = exc.exceptions[0]
@@ -416,12 +418,12 @@ async def _refused(exchange: Http2Exchange) -> None:
         return
     words = head.refused or "received metadata size exceeds limit"
     code = "RESOURCE_EXHAUSTED" if head.too_large else "INVALID_ARGUMENT"
-    exchange.end(*status_of(code, words))
+    exchange.end(*status_fields(code, words))
 
 
 async def _unknown(exchange: Http2Exchange) -> None:
     await exchange.heard_out(_HEARS_OUT_S)
-    exchange.end(*status_of("UNIMPLEMENTED", "Method not found!"))
+    exchange.end(*status_fields("UNIMPLEMENTED", "Method not found!"))
 
 
 _NOT_GRPC, _REFUSED, _UNKNOWN = (

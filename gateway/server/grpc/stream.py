@@ -64,7 +64,7 @@ class StreamSession:
         self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._unsent: asyncio.Queue[_Unsent | None] = asyncio.Queue(_MAX_UNSENT)
         self._unsettled: dict[_Call, None] = {}  # in the order in which they came
-        self._last_of: dict[_Key, asyncio.Event] = {}
+        self._last_by_key: dict[_Key, asyncio.Event] = {}
         self._reading: asyncio.Task[None] | None = None
         self.placement: Placement | None = None  # of the last call
         self.drained = False
@@ -160,10 +160,10 @@ class StreamSession:
         call = _Call(
             given,
             earlier=tuple(other.settled for other in self._unsettled),
-            after=None if key is None else self._last_of.get(key),
+            after=None if key is None else self._last_by_key.get(key),
         )
         if key is not None:
-            self._last_of[key] = call.ended
+            self._last_by_key[key] = call.ended
         self._unsettled[call] = None
         return call
 
@@ -192,8 +192,8 @@ class StreamSession:
             await self._put_error(call, unexpected(exc))
         finally:
             key = _sequence(request)
-            if key is not None and self._last_of.get(key) is call.ended:
-                del self._last_of[key]
+            if key is not None and self._last_by_key.get(key) is call.ended:
+                del self._last_by_key[key]
             self._leave(call)
             self._room.release()
             if request.held is not None:
@@ -238,7 +238,7 @@ class StreamSession:
 
     async def _put_error(self, call: _Call, error: GatewayError) -> None:
         call.in_order = call.in_order is not False
-        self._services().error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
+        self._services().on_error(WireProtocol.KSERVE_GRPC.value, error.reason)
         response = error.response if isinstance(error, ModelFailed) else None
         if response is None:
             response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()
@@ -266,8 +266,8 @@ class _Unsent:
 def _sequence(request: InferenceRequest | None) -> _Key | None:
     if request is None or not isinstance(request.payload, TensorCall):
         return None
-    found = request.payload.sequence
-    return None if found is None else (request.model, found)
+    sequence = request.payload.sequence
+    return None if sequence is None else (request.model, sequence)
 
 
 def _is_final(response: bytes) -> bool:

@@ -57,7 +57,7 @@ class Watched:
         """What is told, by what was done and to what."""
         before = len(self.log.lines)
         self.clock_s += 1.0
-        await self.noticed.look()
+        await self.noticed.poll()
         return [(line["action"], line["on"]) for line in self.log.lines[before:]]
 
 

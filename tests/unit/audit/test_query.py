@@ -9,7 +9,7 @@ import pytest
 
 from gateway.accounting.audit import AuditError
 from gateway.accounting.audit.calls import calls
-from gateway.accounting.audit.query import CallFilter, TimeRange, found, moment, quarter
+from gateway.accounting.audit.query import CallFilter, TimeRange, matching_calls, moment, quarter
 from tests.unit.audit import rig
 from tests.unit.audit.rig import JULY_S, call, in_cloud, put, written
 
@@ -53,7 +53,7 @@ def audit(tmp_path: Path) -> Path:
 def test_calls_are_found_by_what_is_asked(
     audit: Path, wanted: dict[str, Any], ids: list[int]
 ) -> None:
-    told = found([audit], CallFilter(**wanted))
+    told = matching_calls([audit], CallFilter(**wanted))
     assert sorted(c.id for c in told) == [f"call-{number}" for number in ids]
 
 
@@ -71,8 +71,8 @@ def test_two_calls_of_one_id_are_two_calls() -> None:
 
 def test_several_gateways_are_asked_together(audit: Path, tmp_path: Path) -> None:
     other = rig.audit(tmp_path / "other", calls=3)
-    assert len(list(found([audit, other], CallFilter()))) == 9
-    assert len({c.origin for c in found([audit, other], CallFilter())}) == 2
+    assert len(list(matching_calls([audit, other], CallFilter()))) == 9
+    assert len({c.origin for c in matching_calls([audit, other], CallFilter())}) == 2
 
 
 @pytest.mark.parametrize(

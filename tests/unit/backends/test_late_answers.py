@@ -159,7 +159,7 @@ async def test_a_connection_with_bytes_that_nobody_has_read_is_not_used_again() 
     for _ in range(TRIALS):
         with thread_server() as server:
             wire = ConnectionPool(
-                Origin.of(f"http://127.0.0.1:{server.port}"), connect_timeout_s=5.0
+                Origin.from_url(f"http://127.0.0.1:{server.port}"), connect_timeout_s=5.0
             )
             assert await fetch(wire) == b"right"
             server.due.set()

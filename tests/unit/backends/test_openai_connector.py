@@ -40,7 +40,7 @@ from gateway.endpoints.connectors.openai.connector import (
     AnswerBounds,
     EventStream,
     OpenAiConnector,
-    origin_of,
+    endpoint_origin,
 )
 from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.protocols.http_client.wire import ConnectionPool
@@ -151,7 +151,7 @@ def connector(
     bounds: AnswerBounds | None = None,
     max_body_bytes: int = 1 << 20,
 ) -> OpenAiConnector:
-    origin = origin_of(f"http://127.0.0.1:{provider.port}{path}")
+    origin = endpoint_origin(f"http://127.0.0.1:{provider.port}{path}")
     wire = ConnectionPool(origin, connect_timeout_s=1.0, max_body_bytes=max_body_bytes)
     return OpenAiConnector(wire, headers=headers, bounds=bounds)
 
@@ -196,7 +196,7 @@ class Passing:
     """Reads again what passes; who takes it has enough now and then."""
 
     def __init__(self, seen: list[Frame], in_threes: bool = True) -> None:
-        self.seen, self.came_s = seen, 0.0
+        self.seen, self.received_s = seen, 0.0
         self._in_threes = in_threes
 
     def events(self, events: bytes, count: int) -> bool:
@@ -205,7 +205,7 @@ class Passing:
         while (event := parser.next()) is not None:
             self.seen.append(event)
         assert len(self.seen) - before == count
-        self.came_s = time.monotonic()
+        self.received_s = time.monotonic()
         return not self._in_threes or len(self.seen) % 3 > 0
 
     def chunk(self, chunk: bytes) -> bool:

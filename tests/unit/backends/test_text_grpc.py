@@ -71,8 +71,8 @@ def test_tensorrt_llm_gets_a_tensor_for_each() -> None:
 
 
 def test_a_response_without_outputs_only_ends_a_stream() -> None:
-    assert GeneratedPiece.of(GrpcMessage(b"")) is None
-    piece = GeneratedPiece.of(GrpcMessage(text_response("é", "stop", 2)))
+    assert GeneratedPiece.from_message(GrpcMessage(b"")) is None
+    piece = GeneratedPiece.from_message(GrpcMessage(text_response("é", "stop", 2)))
     assert piece == GeneratedPiece("é", "stop", 3, 2)
 
 

@@ -82,7 +82,7 @@ async def serving(
     async with listening(play, tls) as server:
         url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}"
         limits = {"connect_timeout_s": 2.0, "max_connections": 4, **options}
-        wire = ConnectionPool(Origin.of(url, trust), **limits)  # type: ignore[arg-type]
+        wire = ConnectionPool(Origin.from_url(url, trust), **limits)  # type: ignore[arg-type]
         try:
             yield server, wire
         finally:

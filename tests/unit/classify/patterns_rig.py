@@ -225,7 +225,7 @@ def registry_of(*recognizers: EntityRecognizer) -> RecognizerRegistry:
 @functools.cache
 def patterns_over(presidio: AnalyzerEngine) -> PatternEngine:
     """Built; kept on disk for the next run of the tests."""
-    engine = PatternEngine(presidio, BlobStore.of_user())
+    engine = PatternEngine(presidio, BlobStore.for_user())
     assert engine.wait(800)
     assert engine.gated
     return engine

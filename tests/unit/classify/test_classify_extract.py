@@ -16,7 +16,7 @@ from gateway.classify.text.collect import (
     Unscannable,
     plain_texts,
 )
-from gateway.classify.text.extract import texts_of
+from gateway.classify.text.extract import extract_texts
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Operation
 
@@ -82,7 +82,7 @@ def as_the_walk_reads(document: dict[str, Any]) -> TextCollector:
 @given(CHATS)
 def test_the_usual_chat_is_read_as_the_walk_reads_it(document: dict[str, Any]) -> None:
     walked = as_the_walk_reads(document)
-    said = extract_module._said(document)
+    said = extract_module._message_texts(document)
     if said is None:
         return
     collected = TextCollector(1 << 20)
@@ -110,7 +110,7 @@ def test_texts_that_need_no_closer_look(said: list[str], plain: list[str] | None
 def test_more_messages_than_may_be_looked_at() -> None:
     def read(messages: int) -> list[str]:
         turns = [{"role": "user", "content": "x"}] * messages
-        return texts_of(DocumentCall(Operation.CHAT, {"messages": turns}), MODEL, 1 << 24)
+        return extract_texts(DocumentCall(Operation.CHAT, {"messages": turns}), MODEL, 1 << 24)
 
     most = MAX_NODES // 5 - 1  # a message is five values
     assert len(read(most)) == most
@@ -121,7 +121,7 @@ def test_more_messages_than_may_be_looked_at() -> None:
 def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
     turns = [{"role": "user", "content": "hello"}, {"content": "hi", "role": "assistant"}]
     usual = {"model": "chat", "messages": turns, "max_tokens": 100, "stream": False, "stop": None}
-    assert extract_module._said(usual) == ["chat", "user", "hello", "hi", "assistant"]
+    assert extract_module._message_texts(usual) == ["chat", "user", "hello", "hi", "assistant"]
     others: list[dict[str, Any]] = [
         {"top_k": 4},  # a field that is no word of the protocol
         {"seed": 10**6},
@@ -136,7 +136,7 @@ def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
         {"messages": [*turns, "x"]},
     ]
     for other in others:
-        assert extract_module._said(usual | other) is None, other
+        assert extract_module._message_texts(usual | other) is None, other
 
 
 def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
@@ -154,6 +154,6 @@ def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
 )
 def test_a_call_may_hold_so_many_bytes_and_no_more(document: dict[str, Any]) -> None:
     call = DocumentCall(Operation.CHAT, document)
-    assert texts_of(call, MODEL, 100)
+    assert extract_texts(call, MODEL, 100)
     with pytest.raises(Unscannable, match="over_cap"):
-        texts_of(call, MODEL, 99)
+        extract_texts(call, MODEL, 99)

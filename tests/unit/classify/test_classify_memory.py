@@ -25,7 +25,7 @@ from gateway.classify.conversations.memory import (
 )
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import OVERLAP
-from gateway.classify.text.extract import texts_of
+from gateway.classify.text.extract import extract_texts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Finding, Operation
@@ -242,7 +242,7 @@ def say(*texts: str) -> DocumentCall:
 
 
 def extracted(call: DocumentCall) -> list[str]:
-    return texts_of(call, CatalogModel("chat", "generate", ("gpu",)), 1 << 20)
+    return extract_texts(call, CatalogModel("chat", "generate", ("gpu",)), 1 << 20)
 
 
 def test_a_value_over_two_turns_is_read_although_both_halves_are_known() -> None:
@@ -285,7 +285,7 @@ def test_however_a_conversation_grows_every_neighbourhood_was_read() -> None:
 
 # Scanning what is not known
 
-PROFILE = Profile.of(ClassifySettings(restrict=("US_SSN",)))
+PROFILE = Profile.from_settings(ClassifySettings(restrict=("US_SSN",)))
 
 
 class Answers:

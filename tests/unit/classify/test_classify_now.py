@@ -52,7 +52,7 @@ class WatchedGate(ArmedGate):
     """Keeps in which texts its first database was searched."""
 
     def __init__(self) -> None:
-        super().__init__(BlobStore.of_user())
+        super().__init__(BlobStore.for_user())
         self.asked: list[bytes] = []
 
     def _use(self, gate: Gate, canaries: Sequence[tuple[str, str]]) -> None:
@@ -154,7 +154,7 @@ def test_a_value_that_proves_itself_restricts_at_once(
 def test_the_same_proof_counts_for_the_models_of_other_settings(rig: Rig, kit: Any) -> None:
     """Every gateway classifies with one that was made of another, which alone is started."""
     models = Catalog(models={"chat": CatalogModel("chat", "generate", ("gpu",))})
-    made = rig.classifier.of_models(models)
+    made = rig.classifier.for_catalog(models)
     found = made.classify_now(kit.make_request(said("card 4111 1111 1111 1111")))
     assert found is not None
     assert dict(found.entities) == {"CREDIT_CARD": 1}

@@ -10,7 +10,7 @@ import pytest
 import regex
 
 from gateway.classify.patterns import expressions
-from gateway.classify.patterns.expressions import kept
+from gateway.classify.patterns.expressions import caching
 from gateway.classify.patterns.store import BlobStore
 
 CASES: tuple[tuple[str, int], ...] = (
@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def compiled(store: BlobStore, of: bytes = b"a start") -> list[Any]:
-    with kept(store, of):
+    with caching(store, of):
         return [regex.compile(text, flags) for text, flags in CASES]
 
 
@@ -62,7 +62,7 @@ def test_the_second_start_compiles_nothing_and_finds_the_same(
 
 def test_the_same_text_with_other_flags_is_another_expression(store: BlobStore) -> None:
     compiled(store)
-    with kept(store, b"a start"):
+    with caching(store, b"a start"):
         assert regex.compile("naïve|straße", 0).search(TEXT) is None
         found = regex.compile(CASES[1][0], 0)
     assert found.search(TEXT) is None
@@ -72,14 +72,14 @@ def test_the_same_text_with_other_flags_is_another_expression(store: BlobStore) 
 def test_a_start_with_more_expressions_keeps_those_too(store: BlobStore, asked: list[str]) -> None:
     compiled(store)
     for _ in range(2):
-        with kept(store, b"a start"):
+        with caching(store, b"a start"):
             regex.compile(r"\bmore\b")
     assert asked.count(r"\bmore\b") == 1
 
 
 def test_what_names_its_lists_or_is_no_text_is_compiled_by_itself(store: BlobStore) -> None:
     for word in ("one", "two"):
-        with kept(store, b"a start"):
+        with caching(store, b"a start"):
             assert regex.compile(r"\L<words>", words=[word]).fullmatch(word)
             assert regex.compile(rb"bytes").fullmatch(b"bytes")
             assert regex.compile(regex.compile("again")).fullmatch("again")
@@ -87,14 +87,14 @@ def test_what_names_its_lists_or_is_no_text_is_compiled_by_itself(store: BlobSto
 
 def test_an_expression_that_is_wrong_is_told_each_time(store: BlobStore) -> None:
     for _ in range(2):
-        with pytest.raises(regex.error), kept(store, b"a start"):
+        with pytest.raises(regex.error), caching(store, b"a start"):
             regex.compile("(")
 
 
 def test_a_start_that_fails_keeps_nothing_and_leaves_the_compiler_as_it_was(
     store: BlobStore,
 ) -> None:
-    with pytest.raises(regex.error), kept(store, b"a start"):
+    with pytest.raises(regex.error), caching(store, b"a start"):
         regex.compile("(")
     assert regex.compile is compiler
     assert store.directory is not None

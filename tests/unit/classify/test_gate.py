@@ -18,7 +18,7 @@ from gateway.classify import ScannerUnfit, canaries
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.gate.database import scan_all
 from gateway.classify.gate.needs import UNKNOWN, ExpressionNeed, Needs
-from gateway.classify.gate.recognized import needs_of
+from gateway.classify.gate.recognized import recognizer_needs
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
@@ -30,7 +30,7 @@ THRESHOLD = 0.35
 @pytest.fixture(scope="session")
 def gate(scanner: PresidioScanner) -> ArmedGate:
     """Of everything that restricts by default; compiled once and then kept in the user's cache."""
-    return armed(scanner.needs(), BlobStore.of_user())
+    return armed(scanner.needs(), BlobStore.for_user())
 
 
 def armed(needs: Needs, store: BlobStore, samples: Sequence[tuple[str, str]] = ()) -> ArmedGate:
@@ -87,7 +87,7 @@ def test_marks_around_the_lines_of_a_number_do_not_hide_it(mark: str, gate: Arme
 
 
 def test_a_recognizer_of_an_unknown_kind_makes_the_gate_fire_always(tmp_path: Path) -> None:
-    needs = needs_of([Oracle()], TYPES, THRESHOLD)
+    needs = recognizer_needs([Oracle()], TYPES, THRESHOLD)
     assert needs.unknown == ("Oracle",)
     assert not armed(needs, BlobStore(tmp_path)).clear("nothing")
 
@@ -136,23 +136,23 @@ def test_a_gate_that_misses_a_sample_once_calls_are_served_is_refused_and_not_ke
 def test_what_a_pattern_needs(
     recognizer: PatternRecognizer, needs: tuple[ExpressionNeed, ...]
 ) -> None:
-    assert needs_of([recognizer], TYPES, THRESHOLD) == Needs(needs)
+    assert recognizer_needs([recognizer], TYPES, THRESHOLD) == Needs(needs)
 
 
 def test_recognizers_of_types_that_do_not_restrict_need_nothing() -> None:
-    assert needs_of([Oracle()], frozenset({"OTHER"}), THRESHOLD) == Needs()
+    assert recognizer_needs([Oracle()], frozenset({"OTHER"}), THRESHOLD) == Needs()
 
 
 def test_telephones_of_other_regions_are_unknown() -> None:
     sought = frozenset({"PHONE_NUMBER"})
-    assert needs_of([PhoneRecognizer()], sought, THRESHOLD).phones
+    assert recognizer_needs([PhoneRecognizer()], sought, THRESHOLD).phones
     other = PhoneRecognizer(supported_regions=["FR", "AT"])
-    assert needs_of([other], sought, THRESHOLD).unknown
+    assert recognizer_needs([other], sought, THRESHOLD).unknown
 
 
 def test_needs_survive_the_way_from_the_scanner() -> None:
     needs = Needs((ExpressionNeed("A", "x", 2, ("w",)),), True, ("b",))
-    assert Needs.of(json.loads(json.dumps(needs.packed()))) == needs
+    assert Needs.unpack(json.loads(json.dumps(needs.packed()))) == needs
 
 
 # Nothing that the scanner finds passes.

@@ -9,7 +9,7 @@ import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.classify.patterns.finder import _LOOK, _between_stops
+from gateway.classify.patterns.finder import _LOOKBEHIND, _between_stops
 from gateway.classify.patterns.syntax import MatchExtent
 
 STOPS = b" ."
@@ -31,7 +31,7 @@ def one_at_a_time(
         first = int(max(begin, end - 1 - extent.most))
         if regions and first <= regions[-1][1]:
             first = regions.pop()[0]
-        horizon = min(stop + _LOOK, end + extent.reach + _LOOK, len(folded))
+        horizon = min(stop + _LOOKBEHIND, end + extent.reach + _LOOKBEHIND, len(folded))
         regions.append((first, end, int(horizon)))
     return regions
 

@@ -93,7 +93,7 @@ def _ends(automaton: Automaton, folded: bytes) -> list[int]:
 @pytest.mark.parametrize("expression", [*EXPRESSIONS, OVERLAPPING])
 def test_the_finder_yields_what_the_expression_yields(expression: str, flags: int) -> None:
     """On short texts, which are searched as a whole, and on long ones, which are not."""
-    automaton = Automaton.of([(expression, flags)])
+    automaton = Automaton.build([(expression, flags)])
     plain = regex.compile(expression, flags)
     known = automaton.known.get((expression, flags))
     finder = ExpressionFinder(expression, flags, None if known is None else known.reading)
@@ -154,23 +154,23 @@ def test_flags_in_the_middle_that_hold_anyway_are_understood() -> None:
 
 @pytest.mark.parametrize("expression", [r"\d*", r"^a?", r"(?=a)"])
 def test_what_matches_the_empty_text_has_no_gate(expression: str) -> None:
-    assert not Automaton.of([(expression, USUAL)]).known
+    assert not Automaton.build([(expression, USUAL)]).known
 
 
 def test_characters_that_an_expression_tells_apart_have_bytes_of_their_own() -> None:
     sets = [
         CharSet(s, regex.IGNORECASE) for s in (r"[\U000000e0-\U000000e5]", r"s", r"\d", r"[^\w]")
     ]
-    alphabet = Alphabet.of(sets)
+    alphabet = Alphabet.from_sets(sets)
     for chars in sets:
-        mask = alphabet.bytes_of(chars)
+        mask = alphabet.class_bytes(chars)
         for point in (*range(0x400), 0x661, 0x17F, 0x212A, 0xFF11, 0x65E5, 0xD800, 0x10FFFF):
             inside = chars.compiled().match(chr(point)) is not None
             assert bool(mask >> alphabet.encode(chr(point))[0] & 1) == inside, hex(point)
 
 
 def test_every_way_to_read_a_text_gives_the_same_bytes() -> None:
-    alphabet = Alphabet.of([CharSet(r"[\U000000e0-\U000000e5]", 0), CharSet(r"[^\w]", 0)])
+    alphabet = Alphabet.from_sets([CharSet(r"[\U000000e0-\U000000e5]", 0), CharSet(r"[^\w]", 0)])
     for text in ("é à\x85\xa0ß", "“é” \u2013 €", "é 日 “"):
         whole = [alphabet.encode(character + "日")[:1] for character in text]
         assert alphabet.encode(text) == b"".join(whole)
@@ -183,9 +183,9 @@ def test_more_classes_than_bytes_over_match_and_never_under_match() -> None:
     sets = [
         CharSet(f"[{''.join(written[n] for n in numbers if n >> bit & 1)}]", 0) for bit in range(8)
     ]
-    alphabet = Alphabet.of(sets)
+    alphabet = Alphabet.from_sets(sets)
     for bit, chars in enumerate(sets):
-        mask = alphabet.bytes_of(chars)
+        mask = alphabet.class_bytes(chars)
         for n in numbers:
             assert mask >> alphabet.encode(chr(0x400 + n))[0] & 1 >= n >> bit & 1, (bit, n)
     assert len({alphabet.encode(chr(0x400 + n)) for n in numbers}) < len(numbers)
@@ -230,7 +230,7 @@ def _dialled(region: str, count: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("region", REGIONS)
 def test_the_verdict_on_digits_is_that_of_phonenumbers(region: str) -> None:
-    own, found = Numbering.of(region), 0
+    own, found = Numbering.for_region(region), 0
     for digits in filter(lambda d: 3 < len(d) <= 20, _dialled(region, NUMBERS)):
         expected = _as_phonenumbers_has_it(digits, region)
         assert own.has(digits) == expected, digits
@@ -241,7 +241,7 @@ def test_the_verdict_on_digits_is_that_of_phonenumbers(region: str) -> None:
 
 @pytest.mark.parametrize("region", REGIONS)
 def test_the_verdict_on_digits_behind_a_plus_is_that_of_phonenumbers(region: str) -> None:
-    code, found = Numbering.of(region).country_code, 0
+    code, found = Numbering.for_region(region).country_code, 0
     for national in _dialled(region, NUMBERS):
         digits = code + national
         if len(digits) <= 20:
@@ -262,7 +262,10 @@ def test_a_plus_without_a_country_code_is_left_to_phonenumbers() -> None:
 
 def test_regions_with_numbers_of_three_digits_or_fewer_are_not_understood() -> None:
     """Of two digits phonenumbers takes some writings and others not."""
-    assert min(Numbering.of(region).least_digits for region in phonenumbers.SUPPORTED_REGIONS) > 3
+    assert (
+        min(Numbering.for_region(region).least_digits for region in phonenumbers.SUPPORTED_REGIONS)
+        > 3
+    )
 
 
 PHONE_TEXTS = (
@@ -345,7 +348,7 @@ def test_telephones_in_any_writing_are_found_as_phonenumbers_finds_them() -> Non
 def test_where_the_gate_of_telephones_is_shut_there_is_none() -> None:
     recognizer = PhoneRecognizer()
     key = phones.gate_expression(recognizer)
-    automaton = Automaton.of([key])
+    automaton = Automaton.build([key])
     for text in (*PHONE_TEXTS, *(rig.generated(seed, 6) for seed in range(300))):
         if not _ends(automaton, automaton.alphabet.encode(text)):
             assert not recognizer.analyze(text, []), text
@@ -378,7 +381,7 @@ def test_other_telephone_recognizers_run_as_they_are(recognizer: PhoneRecognizer
 def test_a_stand_in_finds_all_of_another_text() -> None:
     """The scan is of one text; who searches another in the middle of it gets all of that."""
     key = (r"\d+", USUAL)
-    automaton = Automaton.of([key])
+    automaton = Automaton.build([key])
     stand_in = proxies.ScannedExpression(key, regex.compile(*key))
     with proxies.scanned(proxies.Scan("no digits", b"no digits", {}, automaton)):
         assert [m[0] for m in stand_in.finditer("1 and 2", timeout=5)] == ["1", "2"]
@@ -407,7 +410,7 @@ KEYS = [(r"\bab+c\b", USUAL), (r"\d{3}-\d{4}", USUAL)]
 
 
 def test_a_stored_database_finds_what_the_built_one_finds() -> None:
-    built = Automaton.of(KEYS)
+    built = Automaton.build(KEYS)
     loaded = Automaton.load(built.dump())
     assert loaded.known == built.known
     for text in ("an abbc, 555-1234 é", "nothing"):
@@ -418,11 +421,11 @@ def test_a_stored_database_finds_what_the_built_one_finds() -> None:
 
 def test_what_needs_digits_has_a_database_of_its_own() -> None:
     keys = [(r"\d{3}-\d{4}", USUAL), (r"\d{4}|ab", USUAL), (r"(?:\d|[1-3]){2}x", USUAL)]
-    known = Automaton.of(keys).known
+    known = Automaton.build(keys).known
     assert [known[key].digits for key in keys] == [7, 0, 2]
     databases = [known[key].database for key in keys]
     assert databases[0] == databases[2] != databases[1]
-    assert Automaton.load(Automaton.of(keys).dump()).known == known
+    assert Automaton.load(Automaton.build(keys).dump()).known == known
 
 
 def test_the_fingerprint_tells_sets_of_expressions_apart() -> None:
@@ -433,7 +436,7 @@ def test_the_fingerprint_tells_sets_of_expressions_apart() -> None:
 def test_what_hyperscan_refuses_even_coarsened_is_never_skipped() -> None:
     wide = "|".join(f"[{chr(0x61 + i % 26)}-z]{{1,30}}{i}q{{20,30}}" for i in range(1500))
     text = "zz7" + "q" * 25
-    automaton = Automaton.of([(wide, 0), (r"\d\d", 0)])
+    automaton = Automaton.build([(wide, 0), (r"\d\d", 0)])
     assert (r"\d\d", 0) in automaton.known
     assert (wide, 0) not in automaton.known
     recognizer = PatternRecognizer("W", patterns=[Pattern("w", wide, 0.5)], global_regex_flags=0)
@@ -511,11 +514,11 @@ def test_old_files_go(tmp_path: Path) -> None:
 
 def test_the_store_is_where_the_user_keeps_caches(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert BlobStore.of_user().write("a", b"b")
+    assert BlobStore.for_user().write("a", b"b")
     assert (tmp_path / "spillway" / "patterns" / "a").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the specification: ignore it
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert BlobStore.of_user().write("a", b"b")
+    assert BlobStore.for_user().write("a", b"b")
     assert (tmp_path / "home" / ".cache" / "spillway" / "patterns" / "a").exists()
 
 
@@ -539,7 +542,7 @@ def test_threads_scan_with_scratches_of_their_own() -> None:
 
 
 def test_an_exception_in_a_scan_leaves_the_next_one_whole() -> None:
-    automaton = Automaton.of(KEYS)
+    automaton = Automaton.build(KEYS)
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -64,9 +64,9 @@ def test_the_installation_is_the_environment_that_runs_this(
     """`XDG_CACHE_HOME=$prefix/share spillway prepare` is what fills it."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "prefix" / "share"))
-    assert BlobStore.of_user().write("one", b"installed")
+    assert BlobStore.for_user().write("one", b"installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    assert BlobStore.of_user().read("one") == b"installed"
+    assert BlobStore.for_user().read("one") == b"installed"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

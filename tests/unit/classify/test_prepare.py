@@ -71,7 +71,7 @@ def test_a_start_finds_its_gate_at_once(
     async def started() -> tuple[bool, str | None]:
         pool = ScanPool(worker_spec(SETTINGS))
         await pool.start()
-        gate = ArmedGate(BlobStore.of_user(), nice=0)
+        gate = ArmedGate(BlobStore.for_user(), nice=0)
         try:
             await gate.arm(known(pool.needs), worker_spec(SETTINGS).canaries)
             return gate.armed, gate.refused

@@ -59,7 +59,7 @@ class Own:
     def __init__(self) -> None:
         self.entered: list[QueuedCall] = []
 
-    def own_room_abroad(self, model: str) -> int:
+    def own_cloud_room(self, model: str) -> int:
         return 7
 
     async def enter(
@@ -84,7 +84,7 @@ class Line:
         self.sent.append(words)
         if "ask" in words and self._answers:
             said = {"n": words["n"], **self._answers.pop(0)}
-            asyncio.get_running_loop().call_soon(self.asking.said, said)
+            asyncio.get_running_loop().call_soon(self.asking.on_message, said)
 
 
 def queues(line: Line) -> tuple[WorkerQueues, Own]:
@@ -180,7 +180,7 @@ def test_who_leaves_or_is_late_takes_the_question_back() -> None:
             await its.enter(request(0.03), call(), GROUP)
         assert caught.value.reason == "deadline_exceeded_in_queue"
         assert line.sent[-1] == {"n": 2, "end": False}
-        line.asking.said({"n": 2, "server": "gpu-1"})  # too late: nobody asks any more
+        line.asking.on_message({"n": 2, "server": "gpu-1"})  # too late: nobody asks any more
 
     run(main)
 
@@ -207,7 +207,7 @@ class OwnersGroup:
         self.cancelled = 0
 
     def entered(self, model: str, call: QueuedCall) -> None: ...
-    def of(self, model: str, group: tuple[str, ...]) -> OwnersGroup:
+    def queue(self, model: str, group: tuple[str, ...]) -> OwnersGroup:
         return self
 
     async def enter(self, call: QueuedCall, deadline: Deadline) -> OwnersTurn:
@@ -249,7 +249,7 @@ def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
     async def main() -> None:
         fleet, said = OwnersFleet(), Said()
         owner = granting(fleet, said)
-        owner.asked(await asked(CloudPermission.FREELY))
+        owner.on_request(await asked(CloudPermission.FREELY))
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "server": "gpu-1"}]
         (entered,) = fleet.groups.calls
@@ -258,8 +258,8 @@ def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
             CloudPermission.FREELY,
             False,
         )
-        owner.asked({"n": 5, "end": True})
-        owner.asked({"n": 5, "end": False})
+        owner.on_request({"n": 5, "end": True})
+        owner.on_request({"n": 5, "end": False})
         assert fleet.groups.turns[0].released == [True]
 
     run(main)
@@ -269,13 +269,13 @@ def test_a_call_that_was_taken_back_or_whose_worker_died_waits_no_more() -> None
     async def main() -> None:
         fleet, said = OwnersFleet(), Said()
         owner = granting(fleet, said)
-        owner.asked(await asked())
+        owner.on_request(await asked())
         await asyncio.sleep(0.01)
         fleet.groups.full = True
         for number in (6, 7):
-            owner.asked({**await asked(), "n": number})
+            owner.on_request({**await asked(), "n": number})
         await asyncio.sleep(0.01)
-        owner.asked({"n": 6, "end": False})
+        owner.on_request({"n": 6, "end": False})
         await asyncio.sleep(0.01)
         assert fleet.groups.cancelled == 1
         owner.gone()
@@ -296,7 +296,7 @@ def test_what_no_worker_with_the_same_settings_asks_is_not_decided_on(
     async def main() -> None:
         fleet, said = OwnersFleet(), Said()
         words = await asked(CloudPermission.FREELY)
-        granting(fleet, said).asked({"n": 5, "ask": {**words["ask"], **wrong}})
+        granting(fleet, said).on_request({"n": 5, "ask": {**words["ask"], **wrong}})
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "not_here": True}]
         assert fleet.groups.calls == []

@@ -284,9 +284,9 @@ def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile(tmp_p
         for stopped in (True, False):
             turning = asyncio.create_task(post(client, "/console/spill", {"stopped": stopped}))
             while not turning.done():
-                await noticed.look()
+                await noticed.poll()
                 await asyncio.sleep(0.01)
-            await noticed.look()
+            await noticed.poll()
         assert log.told == ["spill_stop console", "spill_go console"]
 
     served(lambda: Desk(stop_file=tmp_path / "stop"), test)

@@ -24,7 +24,7 @@ def call(
     return PlannedCall(
         at_s=0.0,
         phase=phase,
-        way=way,
+        method=way,
         model="scribe",
         restricted=restricted,
         budget_ms=budget_ms,

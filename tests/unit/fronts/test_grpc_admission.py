@@ -212,7 +212,7 @@ async def test_what_all_connections_hold_together_is_bounded() -> None:
     limits = LimitSettings(max_body_bytes=8 << 20)
     budget = HeldBytes(10 << 20)  # of which one caller has half
     async with running_front(Pipeline().handle, limits=limits) as first:
-        services = replace(first.services, held_bytes=budget, error_told=noted)
+        services = replace(first.services, held_bytes=budget, on_error=noted)
     NOTED.clear()
     async with running_front(made=services) as run:
         begun = [frame(DATA, 0, 1, part) for part in (message(bytes(6 << 20))[: 1 << 20],)]

@@ -47,5 +47,5 @@ class Bed:
     def asks(self) -> object:
         """A call, which begins to wait."""
         waiting = object()
-        self.health.asked(waiting, self.clock())
+        self.health.claim(waiting, self.clock())
         return waiting

@@ -12,7 +12,7 @@ from tests.unit.health.hands import COLD, WARM, Bed, Hands, Known
 def canary(bed: Bed, answer: CanaryResult, took_s: float = 0.02) -> HealthChange:
     """Sent now, answered at once."""
     bed.health.asking()
-    return bed.health.told(answer, took_s, WARM)
+    return bed.health.observe(answer, took_s, WARM)
 
 
 def failing(health: ModelHealth, times: int) -> list[bool]:
@@ -161,7 +161,7 @@ def test_a_canary_that_is_late_on_a_server_that_answers_others_says_nothing() ->
     bed.health.asking()
     bed.clock.now_s += 0.5
     bed.health.heard()
-    assert bed.health.told(CanaryResult.LATE, 0.8, WARM) is HealthChange.NOTHING
+    assert bed.health.observe(CanaryResult.LATE, 0.8, WARM) is HealthChange.NOTHING
 
 
 def test_a_second_canary_that_nothing_comes_of_ejects() -> None:
@@ -218,14 +218,14 @@ def test_no_canary_is_due_before_the_dwell_nor_more_often_than_said() -> None:
 def test_a_server_that_started_anew_has_no_dwell() -> None:
     bed = Bed()
     failing(bed.health, 3)
-    bed.health.came_up()
+    bed.health.server_up()
     assert bed.health.due()
 
 
 def test_what_went_down_comes_back_by_one_canary_and_not_by_being_up() -> None:
     bed = Bed()
     bed.health.put_out()
-    bed.health.came_up()
+    bed.health.server_up()
     assert not bed.health.breaker.admits()
     assert canary(bed, CanaryResult.GOOD) is HealthChange.BACK
     assert bed.health.breaker.admits()
@@ -234,7 +234,7 @@ def test_what_went_down_comes_back_by_one_canary_and_not_by_being_up() -> None:
 def test_without_canaries_a_call_is_the_probe_of_what_went_down() -> None:
     bed = Bed(proven=False)
     bed.health.put_out()
-    bed.health.came_up()
+    bed.health.server_up()
     assert bed.health.breaker.admits()
     epoch = bed.health.breaker.starts()
     assert not bed.health.breaker.admits(), "one at a time"
@@ -248,7 +248,7 @@ def test_what_was_slow_is_back_when_canaries_are_as_fast_as_it_used_to_be() -> N
     slow_by_now = Known(1.5, 1.6, 128)
     for _ in range(4):
         bed.health.asking()
-        assert bed.health.told(CanaryResult.GOOD, 1.5, slow_by_now) is HealthChange.NOTHING
+        assert bed.health.observe(CanaryResult.GOOD, 1.5, slow_by_now) is HealthChange.NOTHING
     assert canary(bed, CanaryResult.GOOD, 0.03) is HealthChange.NOTHING
     assert canary(bed, CanaryResult.GOOD, 0.03) is HealthChange.BACK
 
@@ -350,12 +350,12 @@ def test_the_window_opens_by_degrees_once_it_is_back() -> None:
     bed = Bed()
     start = bed.health.slow_start
     bed.clock.now_s += 99
-    assert start.of(40) == 40
+    assert start.limit(40) == 40
     failing(bed.health, 3)
     back(bed)
     opened = []
     for _ in range(7):
-        opened.append(start.of(40))
+        opened.append(start.limit(40))
         bed.clock.now_s += 0.5
     assert opened[0] == 4
     assert opened == sorted(opened)
@@ -366,7 +366,7 @@ def test_the_window_opens_by_degrees_once_it_is_back() -> None:
 def test_a_window_never_closes_to_nothing() -> None:
     bed = Bed()
     bed.health.slow_start.begin()
-    assert bed.health.slow_start.of(1) == 1
+    assert bed.health.slow_start.limit(1) == 1
 
 
 @pytest.mark.parametrize("pattern", ["fff", "ffsffsffs", "fsfsfsfsfs", "sssssfffff"])

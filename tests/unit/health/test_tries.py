@@ -165,12 +165,12 @@ def test_a_server_that_answers_calls_and_no_probe_is_busy_and_not_down() -> None
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=Silent()))
         watch = Watch(rig.fleet.places, learned_nothing, rig.metrics)
-        look = asyncio.create_task(watch.look_at("gpu"))
+        look = asyncio.create_task(watch.probe("gpu"))
         await asyncio.sleep(0.2)
         await rig.call(request())
         await look
         assert rig.fleet.place("gpu").up
-        await watch.look_at("gpu")
+        await watch.probe("gpu")
         assert not rig.fleet.place("gpu").up, "silent, and nobody was answered"
 
     run(main())
@@ -181,7 +181,7 @@ def test_a_probe_that_this_process_was_too_late_to_read_says_nothing() -> None:
         connector = Silent()
         connector.late_s = 3.0
         rig = Rig(replace(onprem(), connector=connector))
-        await Watch(rig.fleet.places, learned_nothing, rig.metrics).look_at("gpu")
+        await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
         assert rig.fleet.place("gpu").up
 
     run(main())

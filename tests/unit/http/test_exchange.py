@@ -350,7 +350,7 @@ async def test_nothing_is_said_to_one_who_has_left() -> None:
 
 async def test_a_body_beyond_its_cap_is_refused_before_it_has_come() -> None:
     exchange = HttpExchange(Nobody(), HttpHead("POST", b"/", "1.1", []), keeps=True)
-    exchange.came(bytes(11))
+    exchange.receive(bytes(11))
     with pytest.raises(BodyTooLarge):
         await exchange.body(10)
 

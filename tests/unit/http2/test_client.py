@@ -11,7 +11,7 @@ import pytest
 
 from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamRefused, UpstreamUnreachable
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
-from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, field, fields_of
+from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, encode_fields, field
 from gateway.protocols.http2 import client
 from gateway.protocols.http2.message import GrpcStatusError
 from tests.laps import within
@@ -332,7 +332,7 @@ async def test_heads_are_read_with_any_table(table: int) -> None:
     async with server(serve) as address:
         calling = wire(address)
         for at in range(6):
-            own = fields_of([("x-request-id", f"{at}")])
+            own = encode_fields([("x-request-id", f"{at}")])
             assert await calling.ask(INFER, b"", 5, own) == b"yes"
         await calling.aclose()
     assert [h["x-request-id"] for h in heads] == [f"{at}" for at in range(6)]

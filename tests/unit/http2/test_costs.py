@@ -127,11 +127,11 @@ async def test_settings_that_change_many_windows_count_as_many_frames() -> None:
         (frames.frame(frames.DATA, 0, 1, b"x"), bounds.STEPS_AT_ONCE),
         (
             frames.frame(frames.HEADERS, frames.END_HEADERS, 1, b"\x83"),
-            bounds.STEPS_AT_ONCE // bounds.STEPS_OF_HEAD,
+            bounds.STEPS_AT_ONCE // bounds.HEAD_STEPS,
         ),
         (
             frames.frame(frames.HEADERS, frames.END_HEADERS, 1, bytes(20_000)),
-            1 + bounds.STEPS_AT_ONCE * bounds.OCTETS_OF_STEP // 20_000,
+            1 + bounds.STEPS_AT_ONCE * bounds.STEP_OCTETS // 20_000,
         ),
     ],
     ids=["data", "heads", "large heads"],

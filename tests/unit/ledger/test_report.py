@@ -168,7 +168,7 @@ def test_a_question_that_makes_no_sense_is_refused(
     asked: tuple[str | None, str | None, str | None], told: str
 ) -> None:
     with pytest.raises(BadQuestion, match=told):
-        ReportQuery.asked(*asked, None)
+        ReportQuery.from_arguments(*asked, None)
 
 
 # --- the command ---

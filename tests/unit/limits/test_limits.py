@@ -81,7 +81,7 @@ def test_a_key_makes_as_many_requests_in_a_minute_as_it_may(
 
 
 def test_the_keys_of_a_tenant_share_what_it_may(limits: RateLimits) -> None:
-    other = replace(KEY, of="key b")
+    other = replace(KEY, holder="key b")
     first = limits.enter(call(KEY, TENANT))
     limits.enter(call(other, TENANT))
     error = over(limits, call(other, TENANT))
@@ -95,7 +95,7 @@ def test_one_key_does_not_use_what_another_may(limits: RateLimits) -> None:
     for _ in range(3):
         limits.enter(call(KEY))
     over(limits, call(KEY))
-    limits.enter(call(replace(KEY, of="key b")))
+    limits.enter(call(replace(KEY, holder="key b")))
 
 
 def test_a_call_that_is_refused_for_one_limit_takes_nothing_of_the_others(
@@ -119,7 +119,7 @@ def test_a_place_is_given_back_once(limits: RateLimits) -> None:
 
 
 def left(limits: RateLimits, times: Times) -> float:
-    bucket = limits._holders[TOKENS.of].tokens
+    bucket = limits._holders[TOKENS.holder].tokens
     assert bucket is not None
     return bucket.level(times.now_s)
 
@@ -194,7 +194,7 @@ def test_tokens_are_estimated_by_letters_in_and_what_is_asked_for(
 def test_what_is_left_is_told(limits: RateLimits, times: Times) -> None:
     both = Quota("key a", "key", "acme", 60, 6000, 4)
     share = limits.enter(call(both, TENANT))
-    assert share.told() == {
+    assert share.headers() == {
         "ratelimit-policy": '"key-requests";q=60;w=60, "key-tokens";q=6000;qu="tokens";w=60, '
         '"key-concurrent";q=4;qu="concurrent-requests", '
         '"tenant-concurrent";q=2;qu="concurrent-requests"',
@@ -203,13 +203,13 @@ def test_what_is_left_is_told(limits: RateLimits, times: Times) -> None:
     }
     limits.enter(call(both, TENANT))
     error = over(limits, call(both, TENANT))
-    assert '"tenant-concurrent";r=0' in error.told["ratelimit"]
+    assert '"tenant-concurrent";r=0' in error.extra_headers["ratelimit"]
     limits.enter(call(both)).settle(50_000, True)
-    assert '"key-tokens";r=0;' in share.told()["ratelimit"], "a debt is nothing left"
+    assert '"key-tokens";r=0;' in share.headers()["ratelimit"], "a debt is nothing left"
 
 
 def test_what_is_told_is_of_the_form_that_the_draft_gives(limits: RateLimits) -> None:
-    told = limits.enter(call(Quota("key a", "key", "acme", 60.5, 10.2, 1))).told()
+    told = limits.enter(call(Quota("key a", "key", "acme", 60.5, 10.2, 1))).headers()
     for value in told.values():
         for item in value.split(", "):
             assert re.fullmatch(r'"[a-z-]+"(;(q|w|r|t)=[0-9]+|;qu="[a-z-]+")+', item), item
@@ -217,7 +217,7 @@ def test_what_is_told_is_of_the_form_that_the_draft_gives(limits: RateLimits) ->
 
 def test_who_has_no_limits_is_told_nothing_and_nothing_is_remembered(limits: RateLimits) -> None:
     share = limits.enter(call())
-    assert share.told() == {}
+    assert share.headers() == {}
     share.settle(5, True)
     assert len(limits) == 0
 
@@ -227,9 +227,9 @@ def test_keys_that_rest_are_forgotten(limits: RateLimits, times: Times) -> None:
     stays = limits.enter(call(TENANT))
     for at in range(10_000):
         times.now_s += 1.0
-        limits.enter(call(replace(KEY, of=f"key {at}"))).settle(None, True)
+        limits.enter(call(replace(KEY, holder=f"key {at}"))).settle(None, True)
     assert len(limits) < 3000
-    assert limits._holders[TENANT.of].inside == 1
+    assert limits._holders[TENANT.holder].inside == 1
     stays.settle(None, True)
 
 

@@ -42,7 +42,7 @@ def test_a_tokenizer_makes_a_model_of_text_with_embeddings(tmp_path: Path) -> No
     assert (declared.task, list(declared.inputs)) == ("embeddings", ["text"])
     assert declared.inputs["text"].text
     assert list(declared.graph_inputs["input_ids"].between or ()) == [0, len(graphs.WORDS) - 1]
-    assert adopt.settings_of(declared)["texts"]["text_inputs"] == ["text"]
+    assert adopt.declared_settings(declared)["texts"]["text_inputs"] == ["text"]
 
 
 def test_its_owner_can_give_the_declaration(tmp_path: Path) -> None:

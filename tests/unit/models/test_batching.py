@@ -134,8 +134,8 @@ def test_verify_says_that_a_model_must_not_batch(tmp_path: Path) -> None:
     assert not found.ok
     assert "rows of one batch influence each other (output score" in found.wrong[0]
     assert found.as_json()["variants"][0]["rows"] == "coupled"
-    assert evidence.of(directory / "1")["model.onnx"]["rows"] == "coupled"
-    assert evidence.of(directory / "1")["model.onnx"]["verified"] is False
+    assert evidence.read_evidence(directory / "1")["model.onnx"]["rows"] == "coupled"
+    assert evidence.read_evidence(directory / "1")["model.onnx"]["verified"] is False
 
 
 def test_no_config_with_batching_is_written_for_it(

@@ -52,7 +52,7 @@ def test_a_model_is_optimised_halved_and_compiled_in_every_precision(tmp_path: P
     assert [m.file for m in made] == names
     assert all((directory / "1" / name).exists() for name in names)
     assert [name for name, _ in press.asked] == ["model.onnx", "model.fp16.onnx"]
-    known = evidence.of(directory / "1")
+    known = evidence.read_evidence(directory / "1")
     assert known["model.fp16.onnx"]["verified"] is True
     assert known["model.fp32.rtx"]["engine"]["profiles"] == {"rows": [[1, 4], [8, 4], [32, 4]]}
     assert "verified" not in known["model.fp32.rtx"]  # nobody has run it
@@ -133,7 +133,7 @@ try:
         build.build(directory, declared, [Press()], quiet)
     else:
         file = Path(sys.argv[4])
-        adopt.adopt(directory.parent, file, draft.Given(sys.argv[3]), None, quiet)
+        adopt.adopt(directory.parent, file, draft.DraftDetails(sys.argv[3]), None, quiet)
 except ModelCommandFailed as exc:
     print(exc)
 """

@@ -68,7 +68,7 @@ def test_no_surrogate_stands_in_the_call_as_it_was_written() -> None:
 def test_no_form_of_one_original_is_part_of_that_of_another() -> None:
     made = [(value, masked([value], seed=3)[1]) for _, value in VALUES]
     (_, ledger) = masked([value for _, value in VALUES])
-    forms = [form.seen.lower() for form in ledger.forms]
+    forms = [form.surrogate.lower() for form in ledger.forms]
     assert len(forms) > 30
     assert len(set(forms)) == len(forms)
     assert all(one.forms for _, one in made)
@@ -126,7 +126,7 @@ def test_nothing_of_it_is_ever_shown_and_nothing_is_left_when_it_is_forgotten() 
     spelled = f"{ledger!r} {ledger} {restorer!r} {ledger.forms!r}"
     for form in ledger.forms:
         assert form.original not in spelled
-        assert form.seen not in spelled
+        assert form.surrogate not in spelled
     for thing in (ledger, restorer):
         thing.forget()
     kept = [v for thing in (ledger, restorer) for v in vars(thing).values()]

@@ -93,8 +93,10 @@ class ScriptedVerdicts:
             complete=self.complete_at_once,
         )
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        return replace(found, sensitivity=self.completed_as, complete=self.completes)
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
+        return replace(classification, sensitivity=self.completed_as, complete=self.completes)
 
 
 @dataclass
@@ -165,13 +167,13 @@ def test_a_call_leaves_with_surrogates_and_a_verdict_and_an_id_of_its_own() -> N
     assert "Keller" not in everything(instead.request)
     assert document_of(instead.request)["temperature"] == 0.5
     assert instead.request.id != ID
-    assert instead.found.request_id == instead.request.id
-    assert instead.found.sensitivity is Sensitivity.CLEAR
-    assert instead.found.complete
-    assert instead.found.reason == "pseudonymised"
-    assert instead.found.pseudonymised == {"EMAIL_ADDRESS": 1, "PERSON": 1}
-    assert instead.found.entities == {"PERSON": 1}
-    assert instead.found.classify_s == 0.5
+    assert instead.classification.request_id == instead.request.id
+    assert instead.classification.sensitivity is Sensitivity.CLEAR
+    assert instead.classification.complete
+    assert instead.classification.reason == "pseudonymised"
+    assert instead.classification.pseudonymised == {"EMAIL_ADDRESS": 1, "PERSON": 1}
+    assert instead.classification.entities == {"PERSON": 1}
+    assert instead.classification.classify_s == 0.5
     assert not rig.doubts
 
 
@@ -180,9 +182,9 @@ def test_its_verdict_cannot_clear_the_call_that_it_was_made_from() -> None:
     instead = Rig().instead(request)
     assert instead is not None
     decision = Decision((), "spill_queue", EVERYWHERE)
-    Cleared(instead.request, instead.found, decision)
+    Cleared(instead.request, instead.classification, decision)
     with pytest.raises(EgressForbidden):
-        Cleared(request, instead.found, decision)
+        Cleared(request, instead.classification, decision)
 
 
 def test_the_answer_has_the_originals() -> None:
@@ -396,7 +398,7 @@ def test_a_finding_in_a_derived_form_of_a_known_value_is_no_other_one() -> None:
     instead = rig.instead(chat(f"say {HTML}"))
     assert instead is not None
     assert EMAIL not in everything(instead.request)
-    assert instead.found.pseudonymised == {"EMAIL_ADDRESS": 1}
+    assert instead.classification.pseudonymised == {"EMAIL_ADDRESS": 1}
 
 
 def test_a_derived_form_of_nothing_that_is_known_keeps_the_call() -> None:

@@ -52,7 +52,7 @@ def test_an_answer_of_its_own_words_is_restored_the_same_in_one_piece_and_in_man
 ) -> None:
     _, ledger = masked([joined([v for _, v in VALUES])], data.draw(st.integers(0, 1 << 32)))
     restorer = Restorer(ledger.forms)
-    seen = [form.seen for form in ledger.forms]
+    seen = [form.surrogate for form in ledger.forms]
     some = st.sampled_from([*seen, *(s.upper() for s in seen), *(s[:5] for s in seen)])
     answer = "".join(data.draw(st.lists(st.one_of(some, WORDS), max_size=12)))
     cuts = data.draw(st.lists(st.integers(0, 10_000), max_size=30))

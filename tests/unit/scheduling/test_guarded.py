@@ -307,7 +307,7 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         calls = [request(kind, 5.0) for kind in ("restricted", "clear") * 6]
         tasks = [asyncio.create_task(rig.call(call)) for call in calls]
         await asyncio.sleep(0.06)
-        group = rig.fleet.groups.of(harness.MODEL, ("gpu",))
+        group = rig.fleet.groups.queue(harness.MODEL, ("gpu",))
         guarded = group.scheduling
         assert isinstance(guarded, Guarded)
         assert guarded.waiting

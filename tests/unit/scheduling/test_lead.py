@@ -118,10 +118,10 @@ def test_nothing_is_sent_before_half_of_the_running_batch_is_over() -> None:
 def test_the_lead_grows_quickly_and_shrinks_slowly() -> None:
     lead = Lead()
     for _ in range(100):
-        lead.told(split=True)
+        lead.observe(split=True)
     assert lead.share == 1.0
-    lead.told(split=False)
+    lead.observe(split=False)
     assert 0.99 < lead.share < 1.0
     for _ in range(1000):
-        lead.told(split=False)
+        lead.observe(split=False)
     assert lead.share < 0.01

@@ -155,7 +155,9 @@ class Late(ScriptedClassifier):
     async def classify(self, request: InferenceRequest) -> Classification:
         return Classification(request.id, Sensitivity.CLEAR, "clear", complete=False)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         return verdict(request, self._reason)
 
 

@@ -119,7 +119,8 @@ def at_once(arrive_s: list[float], restricted: int = 0, budget_s: float = 5.0) -
     stays = np.arange(len(arrive_s)) >= len(arrive_s) - restricted
     calls = replace(
         calls, arrive_s=np.array(arrive_s), work=ones, gpu_s=0.0025 * ones, restricted=stays,
-        budget_s=budget_s * ones, cloud_s=0.4 * ones, penalty=5 * ones, price=ones, told_price=ones,
+        budget_s=budget_s * ones, cloud_s=0.4 * ones, penalty=5 * ones, price=ones,
+        expected_price=ones,
     )  # fmt: skip
     return calls
 

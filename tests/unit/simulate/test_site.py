@@ -39,7 +39,7 @@ FAR = SimulatedWorld(network_s=0.0005)
 
 
 def site(text: str = SETTINGS, model: str | None = None) -> SimulatedSite:
-    return SimulatedSite.of(config.parse(text), model)
+    return SimulatedSite.from_settings(config.parse(text), model)
 
 
 def routing(**keys: object) -> str:
@@ -83,7 +83,7 @@ def test_prices_and_penalties_are_those_of_the_settings() -> None:
     usd = 0.001 + 0.002 * plain.tokens / 1000
     assert calls.unit_usd == pytest.approx(usd.mean())
     assert calls.price * calls.unit_usd == pytest.approx(usd)
-    assert np.unique(calls.told_price * calls.unit_usd) == pytest.approx([0.001 + 0.002 * 0.5])
+    assert np.unique(calls.expected_price * calls.unit_usd) == pytest.approx([0.001 + 0.002 * 0.5])
     penalty_usd = calls.penalty * calls.unit_usd
     assert penalty_usd[~calls.restricted] == pytest.approx(0.02)
     assert penalty_usd[calls.restricted] == pytest.approx(0.08)
@@ -104,12 +104,12 @@ def test_the_scheduler_is_the_one_that_the_live_fleet_makes() -> None:
     found = site()
     mode = found.mode(MODES["ms"])
     fleet = found.fleet(lambda: 0.0, mode)
-    best = fleet.groups.of("scorer", ("gpu",)).scheduling
+    best = fleet.groups.queue("scorer", ("gpu",)).scheduling
     assert isinstance(best, Guarded)
     assert isinstance(best.deciding, Scheduler)
     assert best.max_batch == 8
     rule = found.following("queue_cap").fleet(lambda: 0.0, mode)
-    assert isinstance(rule.groups.of("scorer", ("gpu",)).scheduling, OnArrival)
+    assert isinstance(rule.groups.queue("scorer", ("gpu",)).scheduling, OnArrival)
 
 
 @pytest.mark.parametrize("name", ["queue_cap", "static_split"])

@@ -24,7 +24,7 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.protocols.http2.message import GrpcStatusError, NoConnection, NoRoom
-from gateway.protocols.oip.failures import of_model
+from gateway.protocols.oip.failures import model_failure
 from gateway.protocols.oip.stream_frames import StreamFrame
 
 _HTTP_STATUS = {
@@ -57,7 +57,7 @@ def ours(exc: Exception) -> UpstreamError | DeadlineExceeded | AnswersFull:
     if isinstance(exc, NoRoom):
         return AnswersFull()
     if isinstance(exc, GrpcStatusError):
-        return of_status(grpc.StatusCode[exc.code], exc.details)
+        return error_from_status(grpc.StatusCode[exc.code], exc.details)
     return UpstreamFailed("the endpoint's answer is not of the protocol")
 
 
@@ -69,7 +69,7 @@ def translated() -> Iterator[None]:
         raise ours(exc) from None
 
 
-def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineExceeded:
+def error_from_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineExceeded:
     words = details[:_MOST_WORDS] or "the endpoint gave no reason"
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded("the endpoint did not answer within the latency budget")
@@ -90,7 +90,7 @@ def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineEx
         )
     if (http_status := _HTTP_STATUS.get(code)) is not None:
         return UpstreamRefused(words, http_status=http_status, grpc_status=code.name)
-    return of_model(words, grpc_status=code.name)
+    return model_failure(words, grpc_status=code.name)
 
 
 def in_stream(frame: StreamFrame) -> UpstreamError:
@@ -102,7 +102,7 @@ def in_stream(frame: StreamFrame) -> UpstreamError:
     if words.startswith("Request for unknown model"):
         return UpstreamRefused(words, http_status=404, grpc_status="NOT_FOUND")
     if _names_model(frame.response):
-        return of_model(words, response=frame.response)
+        return model_failure(words, response=frame.response)
     return UpstreamRefused(words)
 
 

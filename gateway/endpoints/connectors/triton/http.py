@@ -23,7 +23,7 @@ class TritonHttp:
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._wire = ConnectionPool(
-            Origin.of(url, tls),
+            Origin.from_url(url, tls),
             connect_timeout_s=connect_timeout_s,
             max_connections=max_connections,
             max_body_bytes=max_answer_bytes,

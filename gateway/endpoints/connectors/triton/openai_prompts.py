@@ -159,22 +159,22 @@ def _content(content: Any, where: str) -> str:
         return content
     if not isinstance(content, list):
         raise refused(where, "must be a string or a list of parts", "invalid_type")
-    found = []
+    parts = []
     for at, part in enumerate(content):
         text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str) or part.get("type") not in _TEXT_PARTS:
             raise refused(f"{where}[{at}]", "this model takes text parts alone")
-        found.append(text)
-    return "\n".join(found)
+        parts.append(text)
+    return "\n".join(parts)
 
 
 def _strings(given: Any, key: str) -> list[str]:
-    found = [given] if isinstance(given, str) else given
-    if not isinstance(found, list) or not found:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not texts:
         raise refused(key, "must be a string or a list of strings", "invalid_type")
-    if not all(isinstance(item, str) for item in found):
+    if not all(isinstance(item, str) for item in texts):
         raise refused(key, "this model takes text, not token ids")
-    return found
+    return texts
 
 
 def _refuse_tools(document: JsonDocument) -> None:
@@ -225,11 +225,11 @@ def _sampling(document: JsonDocument, limit: Any, key: str) -> Sampling:
 
 
 def _stops(stop: Any) -> tuple[str, ...]:
-    found = [stop] if isinstance(stop, str) else [] if stop is None else stop
+    texts = [stop] if isinstance(stop, str) else [] if stop is None else stop
     if (
-        not isinstance(found, list)
-        or len(found) > _MAX_STOPS
-        or not all(isinstance(s, str) for s in found)
+        not isinstance(texts, list)
+        or len(texts) > _MAX_STOPS
+        or not all(isinstance(s, str) for s in texts)
     ):
         raise refused("stop", f"must be a string, or at most {_MAX_STOPS} of them", "invalid_type")
-    return tuple(s for s in found if s)
+    return tuple(s for s in texts if s)

@@ -91,10 +91,10 @@ class ChoicesWriter:
         return prompts[index // self._answer.n] if prompts else ""
 
     def _event(self, choices: list[Any], usage: JsonDocument | None = None) -> ServerEvent:
-        found = self._head("chat.completion.chunk" if self._chat else "text_completion", choices)
+        event = self._head("chat.completion.chunk" if self._chat else "text_completion", choices)
         if self._answer.include_usage:
-            found["usage"] = usage
-        return ServerEvent(strictjson.dumps(found))
+            event["usage"] = usage
+        return ServerEvent(strictjson.dumps(event))
 
     def _head(self, kind: str, choices: list[Any]) -> JsonDocument:
         return {

@@ -111,7 +111,7 @@ class Generation:
 
     def _read(self, frame: object) -> str:
         assert isinstance(frame, GrpcMessage), "a tensor call is answered by tensors"
-        piece = GeneratedPiece.of(frame)
+        piece = GeneratedPiece.from_message(frame)
         if piece is None:
             return ""
         self.text.input_tokens = piece.input_tokens or self.text.input_tokens
@@ -165,12 +165,12 @@ class Generations:
             self._tasks = [
                 asyncio.create_task(self._read(at, g)) for at, g in enumerate(self._generations)
             ]
-        found = await self._unread.get()
-        if isinstance(found, DeferredError):
-            raise found.again()
-        if found.end is not None:
+        item = await self._unread.get()
+        if isinstance(item, DeferredError):
+            raise item.again()
+        if item.end is not None:
             self._open -= 1
-        return found
+        return item
 
     async def aclose(self) -> None:
         if self._closed:

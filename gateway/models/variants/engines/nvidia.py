@@ -18,7 +18,7 @@ from gateway.models.variants.engines import Built, Loaded, Shape, ShapeProfile
 
 _EXTRAS = {"tensorrt": "tensorrt", "tensorrt_rtx": "tensorrt-rtx"}
 _SUFFIXES = {"tensorrt": ".plan", "tensorrt_rtx": ".rtx"}
-_TOLD_CHARACTERS = 300
+_MESSAGE_CHARACTERS = 300
 
 
 class NvidiaBuilder:
@@ -42,8 +42,10 @@ class NvidiaBuilder:
         network = builder.create_network(typed)
         parser = trt.OnnxParser(network, logger)
         if not parser.parse(graph.read_bytes()):
-            told = "; ".join(parser.get_error(at).desc() for at in range(parser.num_errors))
-            raise WrongModel(f"{graph}: {self.name} cannot compile it: {told[:_TOLD_CHARACTERS]}")
+            errors = "; ".join(parser.get_error(at).desc() for at in range(parser.num_errors))
+            raise WrongModel(
+                f"{graph}: {self.name} cannot compile it: {errors[:_MESSAGE_CHARACTERS]}"
+            )
         options = builder.create_builder_config()
         declared = builder.create_optimization_profile()
         for name, profile in profiles.items():
@@ -71,8 +73,8 @@ class NvidiaBuilder:
         opened = runtime.deserialize_cuda_engine(held)
         if opened is None:
             return Loaded(why_not=f"it does not open on this card: {logger.last}")
-        told = "; ".join(f"{name} {p}" for name, p in _profiles_of(trt, opened).items())
-        return Loaded(why_not=f"it opens on this card, with {told}")
+        profiles = "; ".join(f"{name} {p}" for name, p in _read_profiles(trt, opened).items())
+        return Loaded(why_not=f"it opens on this card, with {profiles}")
 
     def profiles(self, engine: Path) -> Mapping[str, ShapeProfile]:
         """As the opened engine reports them; needs a card."""
@@ -80,7 +82,7 @@ class NvidiaBuilder:
         opened = trt.Runtime(logger).deserialize_cuda_engine(engine.read_bytes())
         if opened is None:
             raise ModelCommandFailed(f"{engine}: does not open on this card: {logger.last}")
-        return _profiles_of(trt, opened)
+        return _read_profiles(trt, opened)
 
     def _loaded(self) -> tuple[Any, Any]:
         if (missing := self.missing()) is not None:
@@ -92,14 +94,14 @@ class NvidiaBuilder:
 def _foreign(trt: Any, runtime: Any, held: bytes) -> str | None:
     if not hasattr(runtime, "get_engine_validity"):
         return None  # TensorRT's own runtime says it when it opens
-    _, told = runtime.get_engine_validity(held)
+    _, reasons = runtime.get_engine_validity(held)
     for name in ("MALFORMED_ENGINE", "VERSION_MISMATCH"):
-        if int(told) & int(getattr(trt.EngineInvalidityDiagnostics, name)):
+        if int(reasons) & int(getattr(trt.EngineInvalidityDiagnostics, name)):
             return name.lower().replace("_", " ")
     return None
 
 
-def _profiles_of(trt: Any, opened: Any) -> Mapping[str, ShapeProfile]:
+def _read_profiles(trt: Any, opened: Any) -> Mapping[str, ShapeProfile]:
     names = [opened.get_tensor_name(at) for at in range(opened.num_io_tensors)]
     inputs = [n for n in names if opened.get_tensor_mode(n) == trt.TensorIOMode.INPUT]
     return {name: _profile(opened.get_tensor_profile_shape(name, 0)) for name in inputs}
@@ -115,7 +117,7 @@ def _logger(trt: Any) -> Any:
 
         def log(self, severity: Any, message: str) -> None:
             if severity <= trt.ILogger.Severity.ERROR:
-                self.last = message[:_TOLD_CHARACTERS]
+                self.last = message[:_MESSAGE_CHARACTERS]
 
     return TensorRtLog()
 

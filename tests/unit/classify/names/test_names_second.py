@@ -28,7 +28,7 @@ from gateway.classify.names.words import cut
 from .knowing import HERE, Knows, Logits, Rows, nothing, plain_features
 from .reading import THRESHOLDS, outcome, scenario
 
-DOUBT = DoubtThresholds(least=0.02, sure=0.9, sure_of_more=0.95, share=0.8)
+DOUBT = DoubtThresholds(least=0.02, sure=0.9, sure_full=0.95, share=0.8)
 SURE, UNSURE = 0.99, 0.3
 
 
@@ -37,7 +37,7 @@ class Says:
 
     def __init__(self, likely: Mapping[str, float]) -> None:
         features = plain_features()
-        self._likely = [(features.of(cut(word))[0, HERE], p) for word, p in likely.items()]
+        self._likely = [(features.rows(cut(word))[0, HERE], p) for word, p in likely.items()]
 
     def __call__(self, rows: Rows) -> Logits:
         logits = np.full((*rows.shape[:2], len(LABELS)), -30, dtype=np.float32)
@@ -118,7 +118,7 @@ def test_a_doubt_about_an_address_is_a_doubt_and_one_about_a_place_is_none() -> 
 def test_a_handle_is_always_a_doubt_and_a_username_from_its_own_threshold_on() -> None:
     text = "thanks @zara_k, write to zara@example.org"
     again = Again("zara")
-    both = tagger({}, again, DoubtThresholds(least=0.02, sure=0.9, sure_of_more=0.95, share=0.3))
+    both = tagger({}, again, DoubtThresholds(least=0.02, sure=0.9, sure_full=0.95, share=0.3))
     (found,) = both.find([text], 0.5, handle=0.25)
     assert [(m.kind, text[m.start : m.end]) for m in found] == [("USERNAME", "@zara_k")]
     assert both.find([text], 0.5, handle=0.35) == [[]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names.words import Case, WordGap, case_of, cut, handles
+from gateway.classify.names.words import Case, WordGap, cut, handles, letter_case
 
 E_ACUTE = "e\u0301"
 
@@ -65,7 +65,7 @@ def test_words_tile_the_text(text: str) -> None:
     ],
 )  # fmt: skip
 def test_the_case_of_a_word(word: str, case: Case) -> None:
-    assert case_of(word) is case
+    assert letter_case(word) is case
 
 
 def test_a_part_is_as_it_stands_in_the_text() -> None:

@@ -63,7 +63,7 @@ def fingerprint(directory: Path) -> dict[str, str]:
     """Of every file but Python's caches."""
     return {
         path: hashlib.sha256((directory / path).read_bytes()).hexdigest()
-        for path in manifests.found(directory)
+        for path in manifests.stray_files(directory)
     }
 
 
@@ -82,7 +82,7 @@ def rewritten(version: Path, **changes: bytes) -> None:
         path.write_bytes(content)
     model, number = version.parent.name, int(version.name)
     text = (version / "model.yaml").read_bytes()
-    made = manifests.of_directory(model, number, version / FILES, text, BY)
+    made = manifests.from_directory(model, number, version / FILES, text, BY)
     (version / "manifest.json").write_bytes(made.encoded())
 
 

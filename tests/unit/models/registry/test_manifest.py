@@ -103,7 +103,7 @@ def test_a_directory_is_described_and_compared(tmp_path: Path) -> None:
     (tmp_path / "__pycache__" / "a.pyc").write_bytes(b"cache")
     (tmp_path / "a").write_bytes(b"1")
     (tmp_path / "sub" / "b").write_bytes(b"22")
-    made = manifests.of_directory("m", 1, tmp_path, b"name: m", 0.0)
+    made = manifests.from_directory("m", 1, tmp_path, b"name: m", 0.0)
     assert list(made.files) == ["a", "sub/b"]
     assert made.created == "1970-01-01T00:00:00Z"
     assert manifests.differences(made, tmp_path) == []
@@ -117,9 +117,9 @@ def test_a_directory_is_described_and_compared(tmp_path: Path) -> None:
 def test_a_link_is_neither_pushed_nor_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/etc/hostname")
     with pytest.raises(UnfitVersion, match="link"):
-        manifests.of_directory("m", 1, tmp_path, b"", 0.0)
+        manifests.from_directory("m", 1, tmp_path, b"", 0.0)
 
 
 def test_a_version_without_files_is_not_pushed(tmp_path: Path) -> None:
     with pytest.raises(UnfitVersion, match="nothing to push"):
-        manifests.of_directory("m", 1, tmp_path, b"", 0.0)
+        manifests.from_directory("m", 1, tmp_path, b"", 0.0)

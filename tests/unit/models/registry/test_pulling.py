@@ -73,7 +73,7 @@ def test_a_good_version_serves_and_the_one_before_can_again(shelf: Path, site: S
     assert site.serves() == 2
     again = pulled(site.repository, DirectoryRegistry(shelf), servers=site.servers)
     assert not again.installed
-    with workshop.of(site.repository, NAME) as shop:
+    with workshop.opened(site.repository, NAME) as shop:
         version, _ = installing.roll_back(shop, None, declared(site.repository), site.servers)
         assert version == 1
         assert site.serves() == 1
@@ -92,7 +92,7 @@ def test_a_rollback_to_a_version_that_fails_changes_nothing(shelf: Path, site: S
     model.write_text("import nothing_of_that_name\n")
     try:
         with (
-            workshop.of(site.repository, NAME) as shop,
+            workshop.opened(site.repository, NAME) as shop,
             pytest.raises(RegistryError, match="does not work either, so nothing was changed"),
         ):
             installing.roll_back(shop, None, declared(site.repository), site.servers)
@@ -201,7 +201,7 @@ def test_another_version_with_the_same_number_is_not_overwritten(
 def test_two_pulls_of_a_model_do_not_meet(shelf: Path, tmp_path: Path) -> None:
     repository = rig.repository(tmp_path)
     with (
-        workshop.of(repository, NAME),
+        workshop.opened(repository, NAME),
         pytest.raises(RegistryError, match="another `spillway models` works on fraud_score"),
     ):
         pulled(repository, DirectoryRegistry(shelf))
