@@ -20,7 +20,7 @@ import httpx
 import yaml
 
 from gateway.accounting.audit import alias_key
-from gateway.accounting.audit.calls import key_of
+from gateway.accounting.audit.calls import record_key
 from gateway.demo.cloud.process import SimulatedCloud
 
 ROOT = Path(__file__).parent.parent
@@ -61,9 +61,9 @@ class LiveGateway:
         found: dict[tuple[str, int], dict[str, Any]] = {}
         for record in map(json.loads, self._settled().splitlines()):
             if record["kind"] == "call":
-                found[key_of(record)] = record
+                found[record_key(record)] = record
             elif record["kind"] == "end":
-                found[key_of(record)].update(record, kind="call")
+                found[record_key(record)].update(record, kind="call")
         return list(found.values())
 
     def _settled(self) -> bytes:
@@ -88,7 +88,7 @@ class LiveGateway:
 
         def there() -> bool:
             key = alias_key.known(self.audit)
-            ids = {request_id} if key is None else {request_id, key.of_call(request_id)}
+            ids = {request_id} if key is None else {request_id, key.call_alias(request_id)}
             found[:] = [r for r in self.records() if r["id"] in ids]
             return bool(found)
 

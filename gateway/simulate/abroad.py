@@ -2,7 +2,8 @@
 
 What the gateway knows of the cloud and does about it is its own fleet on a virtual clock: the
 adaptive limit, the breaker, slow start, service times and the budget of second tries. What the
-cloud does is the weather. In between, `Abroad` tells the fleet of each call what an attempt would.
+cloud does is the weather. In between, `ModelledCloud` tells the fleet of each call what an attempt
+would.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gateway.core.errors import (
 from gateway.core.types import InferenceRequest, TensorCall, WireProtocol
 from gateway.endpoints.fleet import Fleet
 from gateway.pipeline.retries import RetryBudget
-from gateway.simulate.site import Site
+from gateway.simulate.site import SimulatedSite
 from gateway.simulate.weather import Weather
 
 _FAILS_IN_S: Final = 0.5  # of the way there and back: an error comes sooner than an answer
@@ -52,8 +53,8 @@ class Ending:
     sent_s: float
 
 
-class Abroad:
-    def __init__(self, site: Site, fleet: Fleet, weather: Weather, clock: Clock) -> None:
+class ModelledCloud:
+    def __init__(self, site: SimulatedSite, fleet: Fleet, weather: Weather, clock: Clock) -> None:
         if site.cloud is None:
             raise ValueError("there is no cloud endpoint")
         routing = site.settings.routing
@@ -68,7 +69,7 @@ class Abroad:
         self._there = 0  # calls that the cloud itself has
 
     def room(self) -> int:
-        return self.fleet.room_abroad(self._name, self._model)
+        return self.fleet.cloud_room(self._name, self._model)
 
     @property
     def open(self) -> bool:
@@ -80,7 +81,7 @@ class Abroad:
         """No attempt starts that cannot finish."""
         return left_s >= self.fleet.lane(server, self._model).times.usual_s
 
-    def served_here(self, server: str, took_s: float) -> None:
+    def served_onprem(self, server: str, took_s: float) -> None:
         self.fleet.lane(server, self._model).times.observe(took_s)
 
     def send(self, takes_s: float, left_s: float) -> Ending | None:
@@ -91,7 +92,7 @@ class Abroad:
         now_s = self.clock()
         epoch = self.fleet.started(self._endpoint, self._model)
         waiting = object()
-        self._lane.health.asked(waiting, now_s)
+        self._lane.health.claim(waiting, now_s)
         self.counts.attempts += 1
         after_s, error = self._fate(now_s, takes_s)
         self._there += 1

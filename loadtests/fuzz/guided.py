@@ -108,12 +108,12 @@ def server_target() -> Target:
     from gateway.core.errors import GatewayError
     from gateway.core.held_bytes import HeldBytes
     from gateway.protocols.http2 import frames
-    from gateway.protocols.http2.exchange import OK, Exchange, Serving, status_of
-    from gateway.protocols.http2.request import RequestHead
+    from gateway.protocols.http2.exchange import OK, Http2Exchange, Serving, status_fields
+    from gateway.protocols.http2.request import Http2RequestHead
     from gateway.protocols.http2.sender import Fields
     from gateway.protocols.http2.server import Http2Server
 
-    async def echo(exchange: Exchange) -> None:
+    async def echo(exchange: Http2Exchange) -> None:
         if not exchange.serving.at_once:
             exchange.answer(exchange.message, (OK, b""))
             return
@@ -121,7 +121,7 @@ def server_target() -> Target:
             while (message := await exchange.next()) is not None:
                 await exchange.put(message)
         except Exception:  # noqa: BLE001 - a message that is none
-            exchange.end(*status_of("INTERNAL", "no message"))
+            exchange.end(*status_fields("INTERNAL", "no message"))
             return
         exchange.end(OK, b"")
 
@@ -136,7 +136,7 @@ def server_target() -> Target:
         def opened(self, connection: Any) -> None: ...
         def closed(self, connection: Any) -> None: ...
 
-        def serving(self, exchange: Exchange) -> Serving:
+        def serving(self, exchange: Http2Exchange) -> Serving:
             head = exchange.head
             return Serving(
                 echo,
@@ -146,11 +146,11 @@ def server_target() -> Target:
                 max_bytes=_MESSAGE_BYTES,
             )
 
-        def arrives_s(self, head: RequestHead) -> float:
+        def arrives_s(self, head: Http2RequestHead) -> float:
             return 60.0
 
-        def refusal(self, exchange: Exchange, error: GatewayError) -> Fields:
-            return status_of("RESOURCE_EXHAUSTED", "no room")
+        def refusal(self, exchange: Http2Exchange, error: GatewayError) -> Fields:
+            return status_fields("RESOURCE_EXHAUSTED", "no room")
 
     loop = Loop()
 
@@ -218,7 +218,7 @@ def client_target() -> Target:
 def hpack_target() -> Target:
     import hpack
 
-    from gateway.protocols.http2 import Broken
+    from gateway.protocols.http2 import Http2Error
     from gateway.protocols.http2.hpack import Decoder
 
     def run(data: bytes) -> None:
@@ -227,7 +227,7 @@ def hpack_target() -> Target:
         for block in data.split(b"\xff\xfe\xfd"):
             try:
                 found = ours.decode(block)
-            except Broken:
+            except Http2Error:
                 return
             read = [(bytes(n), bytes(v)) for n, v in theirs.decode(block, raw=True)]
             assert found is None or [tuple(each) for each in found] == read, (found, read)

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.demo.plan import Call, plan
+from gateway.demo.plan import PlannedCall, plan
 from gateway.demo.run import CALLS_PER_S, SEED
 from tests.live import MODELS, ROOT, wait_until
 
@@ -72,7 +72,7 @@ def _of(directory: Path, environment: Path) -> bool:
         return False
 
 
-def planned() -> list[Call]:
+def planned() -> list[PlannedCall]:
     phases = plan(SEED, round(SECONDS * CALLS_PER_S), SECONDS)
     return [call for calls in phases.values() for call in calls]
 

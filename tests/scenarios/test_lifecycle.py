@@ -60,7 +60,9 @@ def test_explain_tells_what_then_happens_and_sends_nothing(
 
 def _posts(loop: LoopThread, cloud: SimulatedCloud) -> int:
     """Calls that the cloud has had; health probes are none."""
-    return sum(n for route, n in loop.run(cloud.seen()).routes.items() if route.startswith("POST"))
+    return sum(
+        n for route, n in loop.run(cloud.traffic()).routes.items() if route.startswith("POST")
+    )
 
 
 def _canaries(gateway: LiveGateway) -> float:

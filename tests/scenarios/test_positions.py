@@ -465,7 +465,7 @@ def test_ids_that_the_caller_chose_do_not_leave(
     record = rig.record(told)
     key = alias_key.known(rig.house.audit)
     assert key is not None
-    written = key.of_call(asked), key.of_trace(trace)
+    written = key.call_alias(asked), key.trace_alias(trace)
     assert (told["x-spillway-zone"], record["id"], record["trace"]) == ("cloud", *written)
     recorded = rig.house.audited()
     assert not any(part.encode() in recorded for part in (asked, trace, trace[:16]))

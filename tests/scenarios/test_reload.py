@@ -22,7 +22,7 @@ import pytest
 import tritonclient.grpc as triton
 import yaml
 
-from gateway.app.endpoint_set import Site
+from gateway.app.endpoint_set import EndpointSet
 from gateway.app.gateway import Gateway
 from gateway.app.generation import Core
 from gateway.auth import Callers
@@ -30,7 +30,7 @@ from gateway.config import Settings, parse
 from gateway.core.errors import SpillClosed
 from gateway.demo.cloud.process import SimulatedCloud
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.pipeline.pipeline import Pipeline
 from tests.live import LiveGateway, LoopThread, descendants, serving, settings, simulated_cloud
 from tests.live import wait_until as until
@@ -426,7 +426,7 @@ def test_two_hundred_reloads_leave_nothing_behind(loop_thread: LoopThread, tmp_p
         asyncio.run(main())
 
 
-_PARTS = (Core, Site, Fleet, Place, Callers, Pipeline)
+_PARTS = (Core, EndpointSet, Fleet, EndpointState, Callers, Pipeline)
 
 
 def _memory_mb() -> float:

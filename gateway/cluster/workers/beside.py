@@ -12,43 +12,43 @@ from gateway.accounting.live.feed import EVERY_S
 from gateway.accounting.live.shares import Shares
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.elsewhere import CloudsElsewhere
-from gateway.cluster.turns import Asking, Granting, Queues
+from gateway.cluster.turns import Granting, TurnRequests, WorkerQueues
 from gateway.cluster.workers.exposition import together
 from gateway.cluster.workers.frames import Words
-from gateway.cluster.workers.peers import Listening, OwnersLine, ask, ask_all
+from gateway.cluster.workers.peers import Listening, PeerOwnerLine, ask, ask_all
 from gateway.cluster.workers.worker import Worker
 from gateway.core import ambient
 from gateway.endpoints.fleet import Fleet
 
 
-class Told(Protocol):
+class WorkerGateway(Protocol):
     """The gateway of this worker."""
 
     def serving(self) -> tuple[Fleet, str]:
         """The fleet of the settings that new calls come to, and their name."""
         ...
 
-    def of_worker(self, number: int) -> dict[str, Any]: ...
+    def worker_status(self, number: int) -> dict[str, Any]: ...
     def render_metrics(self, tenants: bool) -> bytes: ...
     def console_part(self, question: Words) -> Words: ...
     def explained(self, seq: int) -> Words | None: ...
 
 
-class WorkerBeside:
-    def __init__(self, gateway: Told, worker: Worker, metrics: Metrics) -> None:
+class SiblingWorker:
+    def __init__(self, gateway: WorkerGateway, worker: Worker, metrics: Metrics) -> None:
         self._gateway, self._worker, self._metrics = gateway, worker, metrics
         self._clock = ambient.monotonic_s
         self._clouds = CloudsElsewhere(self._clock)
-        self._line = OwnersLine(worker.place)
-        self._asking = self._line.asking = Asking(self._line, self._clock)
+        self._line = PeerOwnerLine(worker.place)
+        self._asking = self._line.asking = TurnRequests(self._line, self._clock)
         worker.restarted = metrics.triton_restarts.inc
 
-    def queues(self, fleet: Fleet, policy: str) -> Queues | None:
+    def queues(self, fleet: Fleet, policy: str) -> WorkerQueues | None:
         """Where calls of these settings wait; None: here."""
         return None if self._worker.owns else self._asking.queues(fleet, policy)
 
     async def begin(self, stack: contextlib.AsyncExitStack) -> None:
-        listening = Listening(self._worker.place, self._tell, self._granting)
+        listening = Listening(self._worker.place, self._answer, self._granting)
         await listening.start()
         await self._drain_as_others()
         stack.push_async_callback(listening.aclose)
@@ -61,7 +61,7 @@ class WorkerBeside:
             task = asyncio.create_task(work, name="worker")
             stack.push_async_callback(_ended, task)
 
-    async def tell_drained(self, name: str, drained: bool) -> None:
+    async def announce_drained(self, name: str, drained: bool) -> None:
         await ask_all(self._worker.place, {"drain": name, "drained": drained})
 
     async def _drain_as_others(self) -> None:
@@ -78,14 +78,14 @@ class WorkerBeside:
 
     def serves(self) -> None:
         _, policy = self._gateway.serving()
-        self._worker.tell({"ready": os.getpid(), "policy": policy})
+        self._worker.send({"ready": os.getpid(), "policy": policy})
 
     def turned(self) -> None:
         """To other settings, or to the first."""
         fleet, policy = self._gateway.serving()
         if self._worker.owns:
             fleet.room_elsewhere = self._clouds.room
-        self._worker.tell({"policy": policy})
+        self._worker.send({"policy": policy})
 
     # What is told of all together
 
@@ -109,21 +109,21 @@ class WorkerBeside:
     async def workers(self) -> list[dict[str, Any]]:
         number = self._worker.place.number
         others = await ask_all(self._worker.place, {"status": True})
-        told = {n: words["status"] for n, words in others.items() if "status" in words}
-        told[number] = self._gateway.of_worker(number)
-        return [of_one for _, of_one in sorted(told.items())]
+        statuses = {n: words["status"] for n, words in others.items() if "status" in words}
+        statuses[number] = self._gateway.worker_status(number)
+        return [status for _, status in sorted(statuses.items())]
 
-    async def _tell(self, asked: Words) -> Words:
-        if "metrics" in asked:
-            page = self._gateway.render_metrics(asked["metrics"] is True).decode()
+    async def _answer(self, request: Words) -> Words:
+        if "metrics" in request:
+            page = self._gateway.render_metrics(request["metrics"] is True).decode()
             return {"metrics": page}
-        if "console" in asked:
-            return {"console": self._gateway.console_part(asked["console"])}
-        if "explain" in asked:
-            return {"explanation": self._gateway.explained(asked["explain"])}
-        if "drain" in asked:
-            self._drain(asked["drain"], asked["drained"] is True)
-        return {"status": self._gateway.of_worker(self._worker.place.number)}
+        if "console" in request:
+            return {"console": self._gateway.console_part(request["console"])}
+        if "explain" in request:
+            return {"explanation": self._gateway.explained(request["explain"])}
+        if "drain" in request:
+            self._drain(request["drain"], request["drained"] is True)
+        return {"status": self._gateway.worker_status(self._worker.place.number)}
 
     # Queues
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from gateway.config import HealthSettings
 from gateway.core.deadline import Clock
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.patience import Figures, doubt_s
+from gateway.endpoints.health.patience import LatencyFigures, doubt_s
 from gateway.endpoints.health.slow_start import SlowStart
 
 _IN_A_ROW = 3  # errors of the model, or slow answers, that raise doubt
@@ -28,7 +28,7 @@ _LOOKED_AT_S = 0.1  # at the latest, what is due gets its canary
 _UNKNOWN_S = 1.0  # after it was ejected: whether its server has died may not be known for so long
 
 
-class Doubt(enum.Enum):
+class CanaryCause(enum.Enum):
     """Why a model on an endpoint is asked by a canary."""
 
     NONE = ""
@@ -38,7 +38,7 @@ class Doubt(enum.Enum):
     STALLED = "stalled"
 
 
-class Answer(enum.Enum):
+class CanaryResult(enum.Enum):
     """What came of a canary."""
 
     GOOD = "passed"
@@ -46,7 +46,7 @@ class Answer(enum.Enum):
     BAD = "failed"
 
 
-class Verdict(enum.Enum):
+class HealthChange(enum.Enum):
     """What changed by a canary's answer."""
 
     NOTHING = ""
@@ -56,7 +56,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(slots=True)
-class LaneHealth:
+class ModelHealth:
     clock: Clock
     settings: HealthSettings
     breaker: Breaker
@@ -75,7 +75,7 @@ class LaneHealth:
     _slow: int = 0
     _passed: int = 0  # canaries in a row
     _needed: int = 1
-    _asked_s: float = -math.inf
+    _claimed_s: float = -math.inf
     _asking: bool = False  # a canary is under way
     _ejected_s: float = -math.inf
     _heard_s: float = -math.inf
@@ -86,7 +86,7 @@ class LaneHealth:
 
     # What calls tell
 
-    def asked(self, who: object, now_s: float) -> None:
+    def claim(self, who: object, now_s: float) -> None:
         """A call begins to wait for its answer, or for more of it, until it was `heard` or
         `gave_up`."""
         self.waiting[who] = now_s
@@ -116,37 +116,39 @@ class LaneHealth:
         """Whether nobody was answered since a call that was sent then."""
         return self._heard_s <= sent_s
 
-    def served(self, took_s: float, found: Figures) -> None:
+    def served(self, took_s: float, latencies: LatencyFigures) -> None:
         self._failed = 0
         if took_s <= self.settings.slow_ms / 1000:  # as mostly
             self._slow = 0
             return
         # guard: D6.slow-sample minus 1
-        slow = found.sample >= self.settings.least_sample and took_s > self.slow_s(found.usual_s)
+        slow = latencies.sample >= self.settings.least_sample and took_s > self.slow_s(
+            latencies.usual_s
+        )
         self._slow = self._slow + 1 if slow else 0
 
     def model_failed(self) -> None:
         self._failed += 1
 
-    def doubt(self, found: Figures) -> Doubt:
+    def doubt(self, latencies: LatencyFigures) -> CanaryCause:
         """Reads what calls told; nothing while it is out, or slow already."""
         if not self.proven or self.state != "trusted" or self._resting():
-            return Doubt.NONE
+            return CanaryCause.NONE
         if self.stalled:
-            return Doubt.STALLED
+            return CanaryCause.STALLED
         if self._failed >= _IN_A_ROW:
-            return Doubt.FAILS
+            return CanaryCause.FAILS
         since_s = self.unanswered_since_s
-        if since_s is not None and self.clock() - since_s >= doubt_s(found, self.settings):
-            return Doubt.SILENT
+        if since_s is not None and self.clock() - since_s >= doubt_s(latencies, self.settings):
+            return CanaryCause.SILENT
         if self.clock() - self._cleared_s < _CLEARED_S:  # some calls simply take long
-            return Doubt.NONE
-        return Doubt.SLOW if self._lags(found) else Doubt.NONE
+            return CanaryCause.NONE
+        return CanaryCause.SLOW if self._lags(latencies) else CanaryCause.NONE
 
-    def _lags(self, found: Figures) -> bool:
+    def _lags(self, latencies: LatencyFigures) -> bool:
         """Whether answers come late, or one that is awaited is late already."""
         waited_s = self.clock() - next(iter(self.waiting.values()), math.inf)
-        most_s = max(doubt_s(found, self.settings), self.slow_s(found.usual_s))
+        most_s = max(doubt_s(latencies, self.settings), self.slow_s(latencies.usual_s))
         return self._slow >= _IN_A_ROW or waited_s >= most_s
 
     def slow_s(self, usual_s: float) -> float:
@@ -160,29 +162,31 @@ class LaneHealth:
         return out and self.proven and self.breaker.dwelt and not self._resting()
 
     def _resting(self) -> bool:
-        return self.clock() - self._asked_s < self.settings.canary_s
+        return self.clock() - self._claimed_s < self.settings.canary_s
 
     def asking(self) -> None:
-        self._asked_s, self._asking = self.clock(), True
+        self._claimed_s, self._asking = self.clock(), True
 
-    def told(self, answer: Answer, took_s: float, found: Figures) -> Verdict:
+    def observe(
+        self, answer: CanaryResult, took_s: float, latencies: LatencyFigures
+    ) -> HealthChange:
         """What a canary that was sent after `asking` met. State changes here alone."""
         self._asking = False
-        self.hopeful = answer is Answer.GOOD and not self.breaker.closed
-        if answer is Answer.GOOD:
-            return self._passes(took_s > self.slow_s(self.usual_s or found.usual_s), found)
+        self.hopeful = answer is CanaryResult.GOOD and not self.breaker.closed
+        if answer is CanaryResult.GOOD:
+            return self._passes(took_s > self.slow_s(self.usual_s or latencies.usual_s), latencies)
         self._passed = 0
-        self.silent = answer is Answer.LATE
+        self.silent = answer is CanaryResult.LATE
         if not self.breaker.closed:
-            return Verdict.NOTHING
-        alone = self._heard_s < self._asked_s  # nobody else was answered meanwhile either
+            return HealthChange.NOTHING
+        alone = self._heard_s < self._claimed_s  # nobody else was answered meanwhile either
         # guard: S8.stall-ejection minus 3
         doubted = alone and (self.stalled or self.slow_since_s is not None)
-        if answer is Answer.BAD or doubted:
+        if answer is CanaryResult.BAD or doubted:
             return self._eject()
-        if self.slow_since_s is None and (alone or self._slow or self._lags(found)):
-            return self._slows(found)
-        return Verdict.NOTHING
+        if self.slow_since_s is None and (alone or self._slow or self._lags(latencies)):
+            return self._slows(latencies)
+        return HealthChange.NOTHING
 
     def prove(self) -> None:
         """A canary passed here: from now on canaries decide."""
@@ -190,22 +194,22 @@ class LaneHealth:
         if not self.breaker.closed:
             self._come_back()
 
-    def _passes(self, slowly: bool, found: Figures) -> Verdict:
+    def _passes(self, slowly: bool, latencies: LatencyFigures) -> HealthChange:
         self.heard()
         if self.state == "trusted":
             if slowly:
-                return self._slows(found)
+                return self._slows(latencies)
             self._forget()
-            return Verdict.NOTHING
+            return HealthChange.NOTHING
         steady = self.slow_since_s is not None and self._slow_for_s() > _NEW_NORMAL_S
         if slowly and self.breaker.closed and not steady:  # guard: S1.recovered-speed
             self._passed = 0
-            return Verdict.NOTHING
+            return HealthChange.NOTHING
         self._passed += 1
         if self._passed < self._needed:  # guard: S1.canary-streak
-            return Verdict.NOTHING
+            return HealthChange.NOTHING
         self._come_back()
-        return self._slows(found) if slowly and not steady else Verdict.BACK
+        return self._slows(latencies) if slowly and not steady else HealthChange.BACK
 
     def _come_back(self) -> None:
         self._forget()
@@ -218,13 +222,13 @@ class LaneHealth:
         self._cleared_s = self.clock()
         self.stalled, self._failed, self._slow = False, 0, 0
 
-    def _eject(self) -> Verdict:
-        return Verdict.EJECTED if self.open() else Verdict.NOTHING
+    def _eject(self) -> HealthChange:
+        return HealthChange.EJECTED if self.open() else HealthChange.NOTHING
 
-    def _slows(self, found: Figures) -> Verdict:
-        self.slow_since_s, self.usual_s = self.clock(), found.usual_s
+    def _slows(self, latencies: LatencyFigures) -> HealthChange:
+        self.slow_since_s, self.usual_s = self.clock(), latencies.usual_s
         self._passed = 0
-        return Verdict.SLOWED
+        return HealthChange.SLOWED
 
     def _slow_for_s(self) -> float:
         return self.clock() - (self.slow_since_s or 0.0)
@@ -250,10 +254,10 @@ class LaneHealth:
         self.breaker.put_out()
         self._needed, self._passed, self.hopeful = 1, 0, False
 
-    def came_up(self) -> None:
+    def server_up(self) -> None:
         """Its endpoint started anew: no dwell, and what was slow before is no news."""
         self.breaker.rest_no_longer()
-        self._asked_s = -math.inf
+        self._claimed_s = -math.inf
         self._forget()
         # guard: A6.canary-wait (False, True) -> (False, False)
         self.silent, self.hopeful = False, True
@@ -278,7 +282,7 @@ class LaneHealth:
             return None
         if not self.proven:
             return usual_s
-        due_s = self._asked_s + self.settings.canary_s - self.clock()
+        due_s = self._claimed_s + self.settings.canary_s - self.clock()
         next_s = 0.0 if self._asking else max(_LOOKED_AT_S, due_s)
         return next_s + usual_s + (self._needed - self._passed - 1) * self.settings.canary_s
 

@@ -27,7 +27,7 @@ class Code(IntEnum):
     ENHANCE_YOUR_CALM = 0xB
 
 
-class Broken(Exception):
+class Http2Error(Exception):
     """The peer does not keep to the protocol: the connection ends with a GOAWAY of this code."""
 
     def __init__(self, code: Code, why: str) -> None:

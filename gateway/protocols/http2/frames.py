@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2 import Code, Http2Error
 
 DATA: Final = 0x0
 HEADERS: Final = 0x1
@@ -66,9 +66,9 @@ def settings(values: dict[int, int]) -> bytes:
 def read_settings(payload: bytes) -> dict[int, int]:
     """The last value of each parameter, as RFC 9113 has it take effect (section 6.5.3); of the
     table's size the least, at which the peer may have thrown entries out (RFC 7541, section 4.2).
-    Raises Broken."""
+    Raises Http2Error."""
     if len(payload) % _SETTING.size:
-        raise Broken(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
+        raise Http2Error(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
     pairs = list(_SETTING.iter_unpack(payload))
     values = dict(pairs)  # guard: A8.last-setting -> values = dict(reversed(pairs))
     if HEADER_TABLE_SIZE in values:  # guard: A8.table-minimum
@@ -89,8 +89,8 @@ def goaway(last: int, code: Code) -> bytes:
 
 
 def number(payload: bytes, at: int = 0) -> int:
-    found: int = _NUMBER.unpack_from(payload, at)[0]
-    return found
+    number: int = _NUMBER.unpack_from(payload, at)[0]
+    return number
 
 
 def unpadded(flags: int, payload: bytes) -> bytes:
@@ -98,7 +98,7 @@ def unpadded(flags: int, payload: bytes) -> bytes:
     if not flags & PADDED:
         return payload
     if not payload:
-        raise Broken(Code.FRAME_SIZE_ERROR, "a padded frame without the length of its padding")
+        raise Http2Error(Code.FRAME_SIZE_ERROR, "a padded frame without the length of its padding")
     if payload[0] >= len(payload):
-        raise Broken(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
+        raise Http2Error(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
     return payload[1 : len(payload) - payload[0]]

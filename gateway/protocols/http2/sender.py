@@ -184,11 +184,11 @@ class FrameSender(asyncio.Protocol):
         most = self._peer_frame_bytes
         if len(block) <= most:
             return frames.frame(frames.HEADERS, flags | frames.END_HEADERS, stream, block)
-        found = frames.frame(frames.HEADERS, flags, stream, block[:most])
+        frame = frames.frame(frames.HEADERS, flags, stream, block[:most])
         for at in range(most, len(block), most):
             last = frames.END_HEADERS if at + most >= len(block) else 0
-            found += frames.frame(frames.CONTINUATION, last, stream, block[at : at + most])
-        return found
+            frame += frames.frame(frames.CONTINUATION, last, stream, block[at : at + most])
+        return frame
 
     def _write_reset(self, stream: int, code: Code) -> None:
         raise NotImplementedError

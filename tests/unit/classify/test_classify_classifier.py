@@ -114,7 +114,7 @@ def test_a_call_kept_on_premises_is_classified_all_the_same(scanner: Any, kit: A
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_profiles_restrict_direct_identifiers_and_nothing_vague(name: Any) -> None:
-    types = Profile.of(ClassifySettings(profile=name)).types
+    types = Profile.from_settings(ClassifySettings(profile=name)).types
     assert {"US_SSN", "CREDIT_CARD", "EMAIL_ADDRESS", "PHONE_NUMBER", "SECRET"} <= types
     assert ("PERSON" in types) == (name != "patterns")
     assert not {"URL", "DATE_TIME", "NRP", "LOCATION", "ORGANIZATION"} & types
@@ -127,7 +127,7 @@ def test_strict_restricts_at_least_what_balanced_does() -> None:
 def test_lists_of_the_operator() -> None:
     config = ClassifySettings(deny_list=("Project Falcon",), allow_list=("a@known.example",))
     scanner = PresidioScanner(config)
-    profile = Profile.of(config)
+    profile = Profile.from_settings(config)
     assert profile.restricts(scanner.scan("about Project Falcon, then"))
     assert not profile.restricts(scanner.scan("write to a@known.example please"))
     assert profile.restricts(scanner.scan("write to b@known.example please"))
@@ -192,7 +192,7 @@ def test_a_type_without_a_recognizer_stops_the_start() -> None:
 @pytest.mark.parametrize("language", ["en", "de", "es", "it", "pl"])
 def test_every_type_of_a_language_has_a_sample_and_it_is_found(language: str) -> None:
     config = ClassifySettings(languages=(language,), profile="strict")
-    scanner = PresidioScanner(config, Profile.of(config).types)
+    scanner = PresidioScanner(config, Profile.from_settings(config).types)
     samples = canaries.positives(config)
     assert {type_ for type_, _ in samples} == scanner.supported()
     missed = [t for t, text in samples if t not in {f.type for f in scanner.scan(text)}]

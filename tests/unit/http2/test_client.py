@@ -11,9 +11,9 @@ import pytest
 
 from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamRefused, UpstreamUnreachable
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
-from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, field, fields_of
+from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, encode_fields, field
 from gateway.protocols.http2 import Code, client
-from gateway.protocols.http2.message import Status
+from gateway.protocols.http2.message import GrpcStatusError
 from tests.laps import within
 from tests.unit.http2.peers import (
     CONTINUATION,
@@ -69,7 +69,7 @@ async def outcome(serve: Serve, *, timeout_s: float = 5.0, **changes: Any) -> by
         calling = wire(address, **changes)
         try:
             return await calling.ask(INFER, b"asked", timeout_s)
-        except Status as exc:
+        except GrpcStatusError as exc:
             found = ours(exc)
             assert isinstance(found, UpstreamError)
             return found
@@ -245,7 +245,7 @@ async def test_a_connection_that_is_lost_takes_its_calls_with_it_and_the_next_ge
 
     async with server(serve) as address:
         calling = wire(address)
-        with pytest.raises(Status, match="lost"):
+        with pytest.raises(GrpcStatusError, match="lost"):
             await calling.ask(INFER, b"", 5)
         assert await calling.ask(INFER, b"", 5) == b"yes"
         await calling.aclose()
@@ -271,7 +271,7 @@ async def test_a_server_that_goes_away_finishes_what_it_began() -> None:
             *(calling.ask(INFER, b"", 5) for _ in range(2)), return_exceptions=True
         )
         assert first == b"yes"
-        assert isinstance(second, Status)
+        assert isinstance(second, GrpcStatusError)
         assert second.code == "UNAVAILABLE"
         assert await calling.ask(INFER, b"", 5) == b"yes"
         await calling.aclose()
@@ -355,7 +355,7 @@ async def test_heads_are_read_with_any_table(table: int) -> None:
     async with server(serve) as address:
         calling = wire(address)
         for at in range(6):
-            own = fields_of([("x-request-id", f"{at}")])
+            own = encode_fields([("x-request-id", f"{at}")])
             assert await calling.ask(INFER, b"", 5, own) == b"yes"
         await calling.aclose()
     assert [h["x-request-id"] for h in heads] == [f"{at}" for at in range(6)]
@@ -388,7 +388,7 @@ async def test_a_call_that_is_given_up_is_reset_at_once() -> None:
             asking.cancel()
             await asyncio.wait_for(reset.wait(), 5)
             lap.ends()
-        with pytest.raises(Status) as caught:
+        with pytest.raises(GrpcStatusError) as caught:
             await calling.ask(INFER, b"", 0.05)
         assert caught.value.code == "DEADLINE_EXCEEDED"
         await calling.aclose()
@@ -410,7 +410,7 @@ async def test_who_waits_for_a_connection_is_bounded_and_does_not_end_it_for_oth
         leaves = asyncio.create_task(calling.ask(INFER, b"", 5))
         await asyncio.sleep(0.01)
         leaves.cancel()
-        with pytest.raises(Status) as caught:
+        with pytest.raises(GrpcStatusError) as caught:
             await hurried
         assert caught.value.code == "DEADLINE_EXCEEDED"
         greet.set()
@@ -454,7 +454,7 @@ async def test_a_closed_wire_fails_what_waits_and_takes_nothing() -> None:
         await asyncio.wait_for(begun.wait(), 5)
         await calling.aclose()
         for asks in (asking, calling.ask(INFER, b"", 5)):
-            with pytest.raises(Status, match="closed"):
+            with pytest.raises(GrpcStatusError, match="closed"):
                 await asks
 
 

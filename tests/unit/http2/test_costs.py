@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.config import LimitSettings
-from gateway.protocols.http2 import Broken, Code, bounds, frames
+from gateway.protocols.http2 import Code, Http2Error, bounds, frames
 from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.sender import Stream
 from tests.unit.grpc_rig import Pipeline, infer_request, infer_response, reply, running_front
@@ -127,11 +127,11 @@ async def test_settings_that_change_many_windows_count_as_many_frames() -> None:
         (frames.frame(frames.DATA, 0, 1, b"x"), bounds.STEPS_AT_ONCE),
         (
             frames.frame(frames.HEADERS, frames.END_HEADERS, 1, b"\x83"),
-            bounds.STEPS_AT_ONCE // bounds.STEPS_OF_HEAD,
+            bounds.STEPS_AT_ONCE // bounds.HEAD_STEPS,
         ),
         (
             frames.frame(frames.HEADERS, frames.END_HEADERS, 1, bytes(20_000)),
-            1 + bounds.STEPS_AT_ONCE * bounds.OCTETS_OF_STEP // 20_000,
+            1 + bounds.STEPS_AT_ONCE * bounds.STEP_OCTETS // 20_000,
         ),
     ],
     ids=["data", "heads", "large heads"],
@@ -380,6 +380,6 @@ async def test_small_frames_are_held_in_little_more_than_they_say() -> None:
 
 
 def test_a_frame_without_data_is_bounded_by_what_a_block_may_have() -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(Http2Error):
         bounds.check_size(frames.GOAWAY, bounds.BLOCK_BYTES + 1)
     bounds.check_size(frames.GOAWAY, bounds.BLOCK_BYTES)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from tests.unit.pseudonyms.samples import MASKER, found
 
@@ -30,7 +30,7 @@ VALUES = (
 
 
 def surrogate_of(value: str, seed: int) -> tuple[str, Restorer]:
-    ledger = Ledger([value], Random(seed))
+    ledger = SurrogateLedger([value], Random(seed))
     (one,) = MASKER.mask([value], [found(value, VALUES)], ledger)
     return one.text, Restorer(ledger.forms)
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON, is_lone
 from gateway.classify.names.forms import find_in_all_forms
-from gateway.classify.names.local import Reader, UnmeasuredLanguage
+from gateway.classify.names.local import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.people import read
 from gateway.core.types import Finding
 from tests.unit.classify.names import records_rig as rig
@@ -32,8 +32,8 @@ KNOWN = (
 
 
 @lru_cache(1)
-def reader(weights: Path) -> Reader:
-    return Reader.load(weights)
+def reader(weights: Path) -> NamesReader:
+    return NamesReader.load(weights)
 
 
 class ByModel:
