@@ -1,5 +1,5 @@
 """Several gateways in front of the same servers: each server has one owner, whose queue is its only
-one, and the other gateways forward to it (docs/decisions/022-one-owner-per-server.md).
+one, and the other gateways forward to it (docs/decisions/021-workers-and-clusters.md).
 
 `ownership` says whose a server is by right, `view` who lives and acts for whom, `membership` keeps
 the view up to date. `forward` is the sender's side of a forwarded call, `owner` the receiver's,

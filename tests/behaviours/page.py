@@ -23,7 +23,8 @@ the other in a copy, and says which tests notice (half an hour; `--only D4` for 
 keeps the page and the list true: that every test and every guard is still there.
 
 The placement of restricted calls has proofs of its own: the
-[two guards](decisions/004-two-guards.md), and [worlds that fail](decisions/019-simulation.md).
+[two guards](decisions/002-fail-closed-egress.md), and
+[worlds that fail](decisions/023-verification.md).
 """
 
 

@@ -1,5 +1,5 @@
 """Several workers on one machine: processes with one parent and one pair of ports
-(docs/decisions/044-workers.md).
+(docs/decisions/021-workers-and-clusters.md).
 
 What must not be had once for each of them is shared. `memory` is a piece of memory that all see,
 with one lock; in it `counts` has who is inside and what of each limit is used, and `marks` what was

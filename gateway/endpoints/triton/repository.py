@@ -3,7 +3,7 @@
 With dynamic batching, any of these options switches pre-fetching off, and the batcher sleeps
 through its wake-up (triton-inference-server/server#8870): seen on 2.51, and no release is known to
 mend it.
-Order, deadlines and limits are the gateway's queue's (docs/decisions/002-plain-batching.md).
+Order, deadlines and limits are the gateway's queue's (docs/decisions/010-embedded-triton.md).
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class OrtSession:
 
     def run(self, feeds: Arrays) -> Arrays:
         """Contiguous arrays are read where they are: binding them first saves nothing
-        (docs/decisions/025-batches-and-providers.md)."""
+        (docs/decisions/012-models-and-registries.md)."""
         return dict(zip(self._outputs, self.session.run(self._outputs, feeds), strict=True))
 
 
