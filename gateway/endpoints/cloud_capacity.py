@@ -23,17 +23,18 @@ class Clouds:
         places: Mapping[str, EndpointState],
         lane: Callable[[str, str], ModelState],
         clock: Clock,
-        elsewhere: Callable[[str], int] = lambda name: 0,
-        siblings: Sequence[object] = (),
+        elsewhere: Callable[[str], int],
+        siblings: Sequence[object],
+        line: CloudLine,
     ) -> None:
         """`elsewhere`: calls that settings of before have there, beside those of its place; asked
-        while there are such, `siblings`."""
+        while there are such, `siblings`. `line`: where calls of all these settings wait."""
         self._places = places
         self._siblings = siblings
         self._lane = lane
         self._clock = clock
         self._elsewhere = elsewhere
-        self.line = CloudLine()
+        self.line = line
         self._limits = {
             name: _limit(place, clock)
             for name, place in places.items()
@@ -57,7 +58,7 @@ class Clouds:
     def takes_another(self, name: str, model: str) -> bool:
         """Whether there is room, with what is there and what it can take."""
         place, limit = self._places[name], self._limits[name]
-        slowly = place.lanes[model].health.slow_start.going
+        slowly = place.model_states[model].health.slow_start.going
         if slowly or limit.closed_until_s or self._siblings:
             return limit.room(self._used(name, model))
         return place.in_flight < limit.limit

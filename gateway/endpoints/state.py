@@ -153,7 +153,7 @@ class ModelState:
             self.watch(next_s, now_s)
 
 
-class Lanes(dict[str, ModelState]):
+class ModelStates(dict[str, ModelState]):
     """Those of one endpoint, by model. One that nobody has asked for yet is made then."""
 
     __slots__ = ("new",)
@@ -188,7 +188,7 @@ class EndpointState:
     up: bool = False
     drained: bool = False  # by an operator: it gets no new calls
     in_flight: int = 0
-    lanes: Lanes = field(default_factory=Lanes)
+    model_states: ModelStates = field(default_factory=ModelStates)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
     statistics: ServerStatistics | None = None  # where the server tells any
     back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
@@ -205,7 +205,7 @@ class EndpointState:
     ) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once, and who is
         being answered when no more comes."""
-        for lane in self.lanes.values():
+        for lane in self.model_states.values():
             now_s = lane.health.clock()
             parting_at_s = now_s + parting_s(lane.gap_s)
             for waiting in lane.waiting:
@@ -221,17 +221,17 @@ class EndpointState:
     @property
     def heard(self) -> int:
         """Grows with every answer of the endpoint."""
-        return sum(lane.health.heard_count for lane in self.lanes.values())
+        return sum(lane.health.heard_count for lane in self.model_states.values())
 
     def went_down(self) -> None:
         self.up = False
-        for lane in self.lanes.values():
+        for lane in self.model_states.values():
             lane.health.put_out()
         self.give_up_waiting()  # guard: A6.ejected-waiter
 
     def server_up(self) -> None:
         self.up = True
-        for lane in self.lanes.values():
+        for lane in self.model_states.values():
             lane.health.server_up()
 
 
@@ -242,6 +242,13 @@ def refused_why(place: EndpointState, lane: ModelState, tenant: str) -> str:
     if not why and lane.suspects.suspended and lane.suspects.refuses(tenant):
         return "ejected"
     return why
+
+
+def went_out_why(place: EndpointState, lane: ModelState) -> str:
+    """Why a call that is there waits in vain; empty when it does not. An endpoint that is drained
+    finishes the calls that it has."""
+    why = unavailable_why(place, lane)
+    return "" if why == "drained" else why
 
 
 def unavailable_why(place: EndpointState, lane: ModelState) -> str:

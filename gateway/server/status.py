@@ -29,7 +29,7 @@ def report(places: Mapping[str, EndpointState]) -> list[dict[str, object]]:
                     "p50_s": None if lane.times.cold else lane.times.quantile_s(0.5),
                     "p95_s": None if lane.times.cold else lane.times.quantile_s(0.95),
                 }
-                for model, lane in place.lanes.items()
+                for model, lane in place.model_states.items()
             },
             "unbatched": {model: str(verdict) for model, verdict in place.unbatched.items()},
             "runs_on": {
@@ -61,7 +61,7 @@ def publish(metrics: Metrics, places: Mapping[str, EndpointState], groups: Group
         metrics.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
         if place.statistics is not None:
             metrics.statistics_stale.labels(name).set(place.statistics.stale)
-        for model, lane in place.lanes.items():
+        for model, lane in place.model_states.items():
             metrics.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
             metrics.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
 

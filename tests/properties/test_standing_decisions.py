@@ -57,7 +57,7 @@ def _rig(chance: random.Random) -> Rig:
 
 def _happens(rig: Rig, chance: random.Random) -> None:
     name = chance.choice(list(rig.sites))
-    place, lane = rig.fleet.place(name), rig.fleet.lane(name, MODEL)
+    place, lane = rig.registry.states[name], rig.registry.model_state(name, MODEL)
     match chance.randrange(24):
         case 0:
             place.up = False  # nobody has told its lanes yet
@@ -72,7 +72,7 @@ def _happens(rig: Rig, chance: random.Random) -> None:
         case 5 if place.room is not None:
             place.room.refused(now_s(), place.in_flight, chance.choice([None, 0.2]))
         case 6:
-            reserved = rig.fleet._spill.budgets.reserve("t", nano(0.005))
+            reserved = rig.parts.spill.budgets.reserve("t", nano(0.005))
             if reserved is not None and chance.random() < 0.5:
                 reserved.settle(nano(0.005))
         case 7:
@@ -121,13 +121,13 @@ async def _lives(seed: int) -> tuple[int, int]:
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.01, 0.3]))
         call, policy = _call(chance), policies[chance.random() < 0.05]
         found = verdict(call)
-        known = rig.fleet._staying if found.restricted else rig.fleet._standing
+        known = rig.snapshots._staying if found.restricted else rig.snapshots._standing
         standing = known.get(MODEL)
-        said = _decided(partial(rig.fleet.decide, call, found, policy))
+        said = _decided(partial(rig.snapshots.decide, call, found, policy))
         if standing is not None and said is standing._decision:  # and was not weighed
             stood[found.restricted] += 1
             assert call.zones is EVERYWHERE
-        states = rig.fleet.snapshot(call, found.restricted)
+        states = rig.snapshots.snapshot(call, found.restricted)
         assert said == _decided(partial(policy.decide, call, found, states))
         if found.restricted and isinstance(said, Decision):
             assert {endpoint.zone for endpoint in said.attempts} == {Zone.ONPREM}

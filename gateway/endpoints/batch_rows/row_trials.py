@@ -111,7 +111,7 @@ class RowTrials:
         size = _row_bytes(inputs)
         if 2 * size > _MOST_BYTES:
             return RowVerdict(Rows.UNTRIED, f"a row has {size >> 20} MiB")
-        if place.lanes[declared.name].in_flight:  # guard: E4.idle-trial
+        if place.model_states[declared.name].in_flight:  # guard: E4.idle-trial
             raise ServerNotReady("callers have calls there")
         largest = min(largest, _MOST_BYTES // size)
         run = _Run(place, declared.name, served, {i.name: i.datatype for i in inputs}, self)

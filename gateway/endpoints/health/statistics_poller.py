@@ -8,13 +8,13 @@ import logging
 from tritonclient.grpc import service_pb2
 
 from gateway.accounting.metrics import Metrics
-from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health import statistics
 from gateway.endpoints.health.patience import doubt_s
 from gateway.endpoints.health.statistics import ModelFigures, ServerStatistics, StallWatch
+from gateway.endpoints.outcomes import Outcomes
+from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState
 
 log = logging.getLogger(__name__)
@@ -23,20 +23,23 @@ _UNPROVEN = 4.0  # times the patience where no canary can tell a stall from one 
 
 
 class Scraping:
-    def __init__(self, fleet: Fleet, catalog: Catalog, metrics: Metrics, clock: Clock) -> None:
-        self._fleet = fleet
-        self._catalog = catalog
+    def __init__(
+        self, registry: EndpointRegistry, outcomes: Outcomes, metrics: Metrics, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._catalog = registry.catalog
+        self._outcomes = outcomes
         self._metrics = metrics
         self._clock = clock
         self._stalls: dict[tuple[str, str], StallWatch] = {}
-        for place in fleet.places.values():
+        for place in registry.states.values():
             reports = place.settings.kind == "triton" and place.inspector is not None
             if reports and place.statistics is None:
-                place.statistics = ServerStatistics(clock, fleet.health.statistics_s)
+                place.statistics = ServerStatistics(clock, registry.health.statistics_s)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for name, place in self._fleet.places.items():
+            for name, place in self._registry.states.items():
                 if place.statistics is not None:
                     group.create_task(self._run_one(name, place, place.statistics))
 
@@ -66,13 +69,13 @@ class Scraping:
             self._metrics.tasks_failed.labels("statistics").inc()
             return
         for model, served in self._catalog.endpoints[name].models.items():
-            lane, figures = place.lanes.get(model), known.models.get(served.model)
+            lane, figures = place.model_states.get(model), known.models.get(served.model)
             if lane is not None and figures is not None:
                 self._check_stall(name, model, lane, figures)
 
     def _check_stall(self, name: str, model: str, lane: ModelState, figures: ModelFigures) -> None:
         watch = self._stalls.setdefault((name, model), StallWatch(self._clock))
-        settings = self._fleet.health
+        settings = self._registry.health
         patience_s = max(settings.stall_s, doubt_s(lane.times, settings))
         if not lane.health.proven:
             patience_s *= _UNPROVEN
@@ -89,5 +92,5 @@ class Scraping:
         # guard: S8.stall-canary lane.breaker.closed -> False
         lane.health.stalled = lane.breaker.closed
         if not lane.health.proven and lane.health.open():  # guard: S8.stall-fallback
-            self._fleet.ejected(name, model, "stall")
-            self._fleet.places[name].give_up_waiting(lambda waiting: waiting.model == model)
+            self._outcomes.ejected(name, model, "stall")
+            self._registry.states[name].give_up_waiting(lambda waiting: waiting.model == model)
