@@ -46,7 +46,7 @@ from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.decision_cache import CachedDecision, may_stand
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import ModelHealth
+from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.health.patience import give_up_s, idle_s, parting_s
 from gateway.endpoints.health.recovery import Recovery
 from gateway.endpoints.state import EndpointState, ModelState, refused_why, unavailable_why

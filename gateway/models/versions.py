@@ -70,9 +70,8 @@ def staging(temporary: Path) -> Iterator[Path]:
     try:
         yield made
     except OSError as exc:
-        raise _unwritten(
-            Path(exc.filename or temporary), exc
-        ) from exc  # guard: V1.disk-full -> raise
+        # guard: V1.disk-full -> raise
+        raise _unwritten(Path(exc.filename or temporary), exc) from exc
     finally:
         shutil.rmtree(made, ignore_errors=True)  # guard: V1.staging-cleanup
         os.close(in_use)

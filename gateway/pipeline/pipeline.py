@@ -491,9 +491,8 @@ class AtTheDoor:
         self._record(await self._in_time(self._classifier.classify(self._request)))
 
     async def to_leave(self) -> None:
-        if (
-            not self.classification.restricted and not self.classification.complete
-        ):  # guard: M1.unread-call
+        # guard: M1.unread-call
+        if not self.classification.restricted and not self.classification.complete:
             with self._request.trace.stage("classify"):
                 scan = self._classifier.complete(self._request, self.classification)
                 self._record(await self._in_time(scan))

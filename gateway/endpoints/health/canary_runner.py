@@ -26,7 +26,7 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.health.lane import CanaryCause, CanaryResult, HealthChange
+from gateway.endpoints.health.model_health import CanaryCause, CanaryResult, HealthChange
 from gateway.endpoints.state import EndpointState, ModelState
 
 log = logging.getLogger(__name__)
