@@ -111,6 +111,7 @@ def gateway(
         pytest.fail("the models are not built: run `make models`")
     scratch = tmp_path_factory.mktemp("gateway")
     document = settings(cloud, scratch)
+    document["endpoints"]["local"]["repository"] = str(MODELS)  # clients call them all
     with serving(document, scratch) as found:
         wait_until(lambda: _canaries(found) >= _served_here(document), 60.0)
         yield found
