@@ -63,7 +63,7 @@ from gateway.server.openai import front as openai
 
 if TYPE_CHECKING:
     from gateway.accounting.otlp.collector import OtlpExporter
-    from gateway.cluster.workers.beside import SiblingWorker
+    from gateway.cluster.workers.siblings import SiblingWorker
     from gateway.cluster.workers.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Gateway:
     # Building
 
     def _join_siblings(self, worker: Worker) -> SiblingWorker:
-        from gateway.cluster.workers.beside import SiblingWorker  # most gateways are one process
+        from gateway.cluster.workers.siblings import SiblingWorker  # most gateways are one process
 
         return SiblingWorker(self, worker, self.metrics)
 

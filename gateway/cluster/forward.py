@@ -14,7 +14,6 @@ from typing import Protocol
 
 from gateway.accounting.metrics import Metrics
 from gateway.cluster import Answers, PeerLink
-from gateway.cluster.elsewhere import cloud_estimate
 from gateway.cluster.failures import code, raised
 from gateway.cluster.membership import Membership
 from gateway.cluster.messages import (
@@ -26,6 +25,7 @@ from gateway.cluster.messages import (
     unpack_words,
 )
 from gateway.cluster.ownership import Ownership, single_owner
+from gateway.cluster.peer_clouds import cloud_estimate
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import (

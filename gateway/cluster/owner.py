@@ -16,11 +16,11 @@ from dataclasses import replace
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable
 from gateway.cluster import Say
-from gateway.cluster.elsewhere import CloudsElsewhere
 from gateway.cluster.failures import packed
 from gateway.cluster.membership import pack_announcement
 from gateway.cluster.messages import Forwarded, Kind, pack, pack_frame, pack_words, unpack_call
 from gateway.cluster.ownership import Ownership, single_owner
+from gateway.cluster.peer_clouds import PeerClouds
 from gateway.cluster.view import ClusterView
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
@@ -71,7 +71,7 @@ class Owner:
         self._open = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._clouds = CloudsElsewhere(clock)
+        self._clouds = PeerClouds(clock)
         parts.conditions.room_elsewhere = self._clouds.room
 
     async def state(self, peer: str, state: bytes) -> bytes:

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster.elsewhere import CloudsElsewhere, cloud_estimate
 from gateway.cluster.failures import code, packed, raised
 from gateway.cluster.messages import CloudEstimate
+from gateway.cluster.peer_clouds import PeerClouds, cloud_estimate
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError
 from gateway.core.timeouts import within
@@ -194,7 +194,7 @@ class Granting:
         self,
         worker: str,
         queues: Callable[[], tuple[Groups, str]],
-        clouds: CloudsElsewhere,
+        clouds: PeerClouds,
         metrics: Metrics,
         clock: Clock,
         send: Send,

@@ -18,7 +18,7 @@ from gateway.core.types import InferenceRequest, Zone, endpoint_name
 from gateway.endpoints.candidates import CandidateIndex
 from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import ModelHealth
+from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.state import EndpointState, ModelState, refused_why, unavailable_why
 from gateway.scheduling.queues import Groups
 from gateway.scheduling.routing.estimate import ServiceTimes
@@ -43,12 +43,12 @@ class EndpointRegistry:
         self._clock = clock
         for name, state in states.items():
             if state.model_states.new is None:
-                self.make_models_of([name])
+                self.make_model_states([name])
             if state.settings.zone is Zone.ONPREM and state.gpu_time is None:
                 first = states[endpoint_name(name)]  # all places of an endpoint are on its GPUs
                 state.gpu_time = first.gpu_time or GpuTime(clock)
 
-    def make_models_of(self, names: Iterable[str]) -> None:
+    def make_model_states(self, names: Iterable[str]) -> None:
         """From now on these settings say what the state of a further model is made of."""
         for name in names:
             state = self.states[name]

@@ -18,7 +18,7 @@ from gateway.core.timeouts import RunningTask
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import ModelHealth
+from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.health.patience import parting_s
 from gateway.endpoints.health.statistics import ServerStatistics
 from gateway.endpoints.health.suspects import Suspects

@@ -384,9 +384,8 @@ class Pipeline:
             try:
                 decision = self._foresee(request, classification)
             except (OnpremUnavailable, NoEligibleEndpoint) as refusal:
-                waits = self._recovery.worth_waiting(
-                    request
-                )  # guard: O3.queue-wait -> waits = False
+                # guard: O3.queue-wait -> waits = False
+                waits = self._recovery.worth_waiting(request)
                 return Explanation(classification, states, None, refusal, waits=waits)
             except GatewayError as refusal:
                 return Explanation(classification, states, None, refusal)
@@ -505,9 +504,8 @@ class AtTheDoor:
         self._record(await self._in_time(self._classifier.classify(self._request)))
 
     async def to_leave(self) -> None:
-        if (
-            not self.classification.restricted and not self.classification.complete
-        ):  # guard: M1.unread-call
+        # guard: M1.unread-call
+        if not self.classification.restricted and not self.classification.complete:
             with self._request.trace.stage("classify"):
                 scan = self._classifier.complete(self._request, self.classification)
                 self._record(await self._in_time(scan))

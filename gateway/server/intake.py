@@ -295,9 +295,8 @@ def error_headers(arrival: RequestContext, error: GatewayError) -> dict[str, str
     if isinstance(error, Unauthenticated):
         headers["www-authenticate"] = "Bearer"
     if error.retry_after_s is not None:
-        headers["retry-after"] = str(
-            max(1, round(error.retry_after_s + 0.5))
-        )  # guard: A1.retry-after
+        # guard: A1.retry-after
+        headers["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
         headers["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))
     return headers
 

@@ -31,7 +31,7 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.latency import CloudLatency
-from gateway.simulate.abroad import Ending, ModelledCloud
+from gateway.simulate.modelled_cloud import Ending, ModelledCloud
 from gateway.simulate.workload import Floats, Workload
 
 WAITING, ONPREM, CLOUD, REFUSED, FAILED = range(5)

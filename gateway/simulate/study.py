@@ -17,7 +17,6 @@ from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning
-from gateway.simulate.abroad import Counts, ModelledCloud
 from gateway.simulate.loop import (
     CLOUD,
     FAILED,
@@ -28,6 +27,7 @@ from gateway.simulate.loop import (
     Simulation,
     VirtualClock,
 )
+from gateway.simulate.modelled_cloud import Counts, ModelledCloud
 from gateway.simulate.site import SimulatedSite
 from gateway.simulate.weather import Weather
 from gateway.simulate.workload import Workload

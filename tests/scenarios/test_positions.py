@@ -53,7 +53,8 @@ def house(
     # Cards, wherever they stand: the words beside them are in no language of the names model, and
     # the calls share their first turns, which taint nothing here.
     classify = {"names": "off", "memory": {"taint_s": 0.001}}
-    document = settings(outside, scratch, classify=classify, routing={"policy": "static_split"})
+    routing = {"policy": "static_split"}
+    document = settings(outside, scratch, ["simple_string"], classify=classify, routing=routing)
     with serving(document, scratch) as gateway:
         yield gateway
 

@@ -10,7 +10,7 @@ from tritonclient.grpc import service_pb2
 
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import RestBody
-from gateway.endpoints.health.lane import CanaryResult
+from gateway.endpoints.health.model_health import CanaryResult
 from gateway.endpoints.health.statistics import read
 from gateway.endpoints.health.statistics_poller import Scraping
 from gateway.server import status

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.config import HealthSettings
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import ModelHealth
+from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.state import AttemptTimeout, ModelState
 from gateway.scheduling.routing.estimate import ServiceTimes
 from tests.unit.harness import now_s

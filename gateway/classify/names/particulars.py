@@ -164,7 +164,7 @@ class Particular:
     start: int
     end: int
     reach: int
-    of_birth: bool = False
+    birth_date: bool = False
 
 
 def is_head(cell: str) -> bool:
@@ -218,9 +218,9 @@ class NearbyParticulars:
     near enough to a date of birth, which nothing but a person has."""
 
     def __init__(self, plain: str) -> None:
-        found = list(particulars(plain))
-        self._spans = _Spans(found)
-        self.births = _Spans([one for one in found if one.of_birth])
+        listed = list(particulars(plain))
+        self._spans = _Spans(listed)
+        self.births = _Spans([one for one in listed if one.birth_date])
 
     def __bool__(self) -> bool:
         return bool(self._spans)

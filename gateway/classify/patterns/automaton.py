@@ -187,19 +187,24 @@ def _groups(expressions: Sequence[_Expression]) -> Iterator[Sequence[_Expression
 def _compile_group(
     members: Sequence[_Expression], class_bytes: Callable[[CharSet], int], first_id: int
 ) -> tuple[Sequence[_Expression], hyperscan.Database | None]:
-    """What Hyperscan takes. Mostly that is all; else each one is tried alone, with less and less
-    counting, and what is refused even so is left out and never skipped."""
+    """What Hyperscan takes. Mostly that is all; else one after the other is tried alone, the
+    longest first, with less and less counting, until it takes the rest together. What is refused
+    even so is left out and never skipped."""
     written = [superset.Superset.compile(member.tree, class_bytes) for member in members]
-    try:
-        return members, _compile(written, first_id)
-    except hyperscan.error:
-        pass
-    accepted = [(member, _accepted(member.tree, class_bytes)) for member in members]
-    taken = [(member, expression) for member, expression in accepted if expression is not None]
-    try:
-        return [m for m, _ in taken], _compile([e for _, e in taken], first_id)
-    except hyperscan.error:
-        return (), None
+    accepted: list[superset.Expression | None] = [*written]
+    untried = sorted(range(len(members)), key=lambda at: len(written[at].text))
+    while True:
+        taken = [(m, e) for m, e in zip(members, accepted, strict=True) if e is not None]
+        try:
+            return [m for m, _ in taken], _compile([e for _, e in taken], first_id)
+        except hyperscan.error:
+            if not untried:
+                return (), None
+        while untried:
+            at = untried.pop()
+            accepted[at] = _accepted(members[at].tree, class_bytes)
+            if accepted[at] != written[at]:
+                break
 
 
 def _accepted(

@@ -29,7 +29,7 @@ class Handover:
             if was is not None and was is not state:
                 state.drained = was.drained  # guard: O2.drain-carryover
         both = frozenset(n for n, state in states.items() if states_before.get(n) is state)
-        self._registry.make_models_of(both)
+        self._registry.make_model_states(both)
         models = frozenset(
             m for m in self._registry.catalog.models
             if self._servers(m) == before._servers(m) and both.issuperset(self._servers(m))

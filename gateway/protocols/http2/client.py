@@ -244,7 +244,7 @@ class Http2Client(Http2Connection):
         head = self._known.get(block) or self._decoder.decode(block)
         call = self._streams.get(stream)
         if call is None:
-            self._check_under_way(stream, ended)
+            self._check_in_transit(stream, ended)
             self._count()
         elif head.http and call.answering:  # guard: A8.answer-trailers
             raise BadStream(Code.PROTOCOL_ERROR, "a pseudo-header behind an answer")

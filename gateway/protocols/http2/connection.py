@@ -64,7 +64,7 @@ class Http2Connection(FrameSender):
         self._wanted_bytes = 0  # before it is worth another look
         self._only: int | None = frames.SETTINGS  # the one kind of frame that may come now
         self._streams: dict[int, Any] = {}
-        self._closed_here: dict[int, None] = {}  # streams of which frames may be under way
+        self._closed_streams: dict[int, None] = {}  # streams of which frames may be under way
         self._forgotten = 0  # the highest stream that was remembered there and is no more
         self._room = CONNECTION_WINDOW  # that all streams of the peer have, when it has been told
         self._received = 0  # of it, since the peer was told of more
@@ -313,7 +313,7 @@ class Http2Connection(FrameSender):
         room in the connection back, as they must, and so they are counted: without end they would
         be a way to make us work."""
         if call is None:
-            self._check_under_way(stream, ended)
+            self._check_in_transit(stream, ended)
         self._controls += size // _DISCARDED_BYTES  # guard: A8.ended-stream-data
         self._count()  # guard: A8.ended-stream-data
         if call is not None:
@@ -401,7 +401,7 @@ class Http2Connection(FrameSender):
         call = self._streams.get(stream)
         if call is None:
             self._check_closed(stream)
-            self._closed_here.pop(stream, None)
+            self._closed_streams.pop(stream, None)
         else:
             self._on_reset(call, frames.number(payload))
 
@@ -480,7 +480,7 @@ class Http2Connection(FrameSender):
     def _write_reset(self, stream: int, code: Code) -> None:
         """End a stream that the peer may not have ended."""
         self._transport.write(frames.reset(stream, code))
-        closed = self._closed_here
+        closed = self._closed_streams
         closed[stream] = None
         if len(closed) > _CLOSED_STREAMS:
             oldest = next(iter(closed))
@@ -493,15 +493,15 @@ class Http2Connection(FrameSender):
         if not self._was_open(stream):
             raise _never_opened()
 
-    def _check_under_way(self, stream: int, ended: bool) -> None:
+    def _check_in_transit(self, stream: int, ended: bool) -> None:
         """HEADERS or DATA of a stream that is not open: they may have been under way when this end
         closed it. Raises Http2Error where the peer had ended it (section 5.1)."""
         self._check_closed(stream)
         # guard: A8.closed-stream -> return
-        if stream not in self._closed_here and stream > self._forgotten:
+        if stream not in self._closed_streams and stream > self._forgotten:
             raise Http2Error(Code.STREAM_CLOSED, "a frame of a stream that its sender has ended")
         if ended:
-            self._closed_here.pop(stream, None)
+            self._closed_streams.pop(stream, None)
 
     def _count(self) -> None:
         """A frame that brings no call on."""

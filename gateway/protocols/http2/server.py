@@ -297,7 +297,7 @@ class Http2Server(Http2Connection):
         if exchange is None:
             if any(stream in skipped for skipped in self._skipped):
                 raise Http2Error(Code.PROTOCOL_ERROR, "a stream that is lower than the one before")
-            self._check_under_way(stream, ended)
+            self._check_in_transit(stream, ended)
             self._count_reset()
             return
         if exchange.complete:
@@ -314,7 +314,7 @@ class Http2Server(Http2Connection):
             self._count_reset()
         self._write_reset(stream, code)
         if ended:
-            self._closed_here.pop(stream, None)
+            self._closed_streams.pop(stream, None)
 
     def _on_data(self, exchange: Http2Exchange, data: bytes, ended: bool) -> None:
         size = len(data)

@@ -189,10 +189,10 @@ def test_a_type_without_a_recognizer_stops_the_start() -> None:
         asyncio.run(scan_pool(ClassifySettings(restrict=("US_SSN", "MARTIAN_ID"))).start())
 
 
-@pytest.mark.parametrize("language", ["en", "de", "es", "it", "pl"])
-def test_every_type_of_a_language_has_a_sample_and_it_is_found(language: str) -> None:
-    config = ClassifySettings(languages=(language,), profile="strict")
+def test_every_type_of_each_language_has_a_sample_and_it_is_found() -> None:
+    config = ClassifySettings(languages=("en", "de", "es", "it", "pl"), profile="strict")
     scanner = PresidioScanner(config, Profile.from_settings(config).types)
+    scanner.wait()  # or all patterns run on every text
     samples = canaries.positives(config)
     assert {type_ for type_, _ in samples} == scanner.supported()
     missed = [t for t, text in samples if t not in {f.type for f in scanner.scan(text)}]
@@ -313,7 +313,7 @@ _TENSORS = st.builds(
 _CALLS = st.builds(TensorCall, st.lists(_TENSORS, max_size=3).map(tuple))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(payload=_DOCUMENTS | _CALLS, model=st.sampled_from(["chat", "text", "open", "stray", "no"]))
 def test_classify_never_raises(payload: Any, model: str) -> None:
     from tests.unit.classify.conftest import InProcess, make_classifier, make_request
@@ -329,7 +329,7 @@ def test_classify_never_raises(payload: Any, model: str) -> None:
     assert found.restricted == (found.reason != "clear")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     kind=st.sampled_from([ValueError, KeyError, OSError, RecursionError, MemoryError, TypeError])
 )

@@ -22,7 +22,7 @@ from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, char
 from gateway.classify.scanner.recognizers import PresidioScanner
 
 _FLAGS = 26  # as Presidio compiles
-_TRIES = 30
+_TRIES = 10
 _PLENTY = "".join(map(chr, range(9, 0x250))) + "\u0660\u2013\uff11\u0430\u03bf\u0301"
 
 

@@ -6,6 +6,7 @@ import random
 import stat
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from phonenumbers import PhoneMetadata, PhoneNumberMatcher
 from presidio_analyzer import Pattern, PatternRecognizer
 from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 
-from gateway.classify.patterns import numbering, phones, proxies, syntax
+from gateway.classify.patterns import automaton, numbering, phones, proxies, syntax
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.automaton import Automaton, fingerprint
 from gateway.classify.patterns.engine import PatternEngine
@@ -74,9 +75,10 @@ LETTERS = (
 )
 
 
-def _texts(length: int) -> list[str]:
+@cache
+def _texts(length: int) -> tuple[str, ...]:
     rng = random.Random(length)
-    return ["".join(rng.choices(LETTERS, k=rng.randint(0, length))) for _ in range(250)]
+    return tuple("".join(rng.choices(LETTERS, k=rng.randint(0, length))) for _ in range(100))
 
 
 def _ends(automaton: Automaton, folded: bytes) -> list[int]:
@@ -445,6 +447,23 @@ def test_what_hyperscan_refuses_even_coarsened_is_never_skipped() -> None:
     assert rig.findings(engine.analyze(text, "en")) == rig.findings(
         engine.presidio.analyze(text, "en")
     )
+
+
+def test_only_the_longest_are_tried_alone_until_hyperscan_takes_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wide = "|".join(f"[{chr(0x61 + i % 26)}-z]{{1,30}}{i}q{{20,30}}" for i in range(1500))
+    compiled: list[int] = []
+    compile_these = automaton._compile
+
+    def counted(expressions: Sequence[Any], first_id: int) -> Any:
+        compiled.append(len(expressions))
+        return compile_these(expressions, first_id)
+
+    monkeypatch.setattr(automaton, "_compile", counted)
+    keys = [(f"{n}x", 0) for n in range(40)]
+    assert Automaton.build([(wide, 0), *keys]).known.keys() == set(keys)
+    assert compiled == [41, 1, 1, 1, 40]
 
 
 def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:

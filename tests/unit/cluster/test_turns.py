@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster.elsewhere import CloudsElsewhere
+from gateway.cluster.peer_clouds import PeerClouds
 from gateway.cluster.turns import Granting, OwnerGone, TurnElsewhere, TurnRequests, WorkerQueues
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, Saturated
@@ -226,7 +226,7 @@ Said = list[dict[str, Any]]
 def granting(group: OwnersGroup, said: Said) -> Granting:
     clock = Clock()
     return Granting(
-        "worker-2", lambda: (cast(Groups, group), "policy"), CloudsElsewhere(clock), Metrics(),
+        "worker-2", lambda: (cast(Groups, group), "policy"), PeerClouds(clock), Metrics(),
         clock, said.append,
     )  # fmt: skip
 

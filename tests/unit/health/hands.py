@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gateway.config import HealthSettings
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import ModelHealth
+from gateway.endpoints.health.model_health import ModelHealth
 
 
 class Known(NamedTuple):

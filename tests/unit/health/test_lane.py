@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import HealthSettings
-from gateway.endpoints.health.lane import CanaryCause, CanaryResult, HealthChange, ModelHealth
+from gateway.endpoints.health.model_health import (
+    CanaryCause,
+    CanaryResult,
+    HealthChange,
+    ModelHealth,
+)
 from tests.unit.health.hands import COLD, WARM, Bed, Hands, Known
 
 

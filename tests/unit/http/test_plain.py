@@ -181,7 +181,7 @@ def changed(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(CHANGES)
 def test_whatever_is_plain_the_parser_reads_alike(changes: list[tuple[int, int, bytes]]) -> None:
     is_read_alike(changed(request(b"x-a: b"), changes))
@@ -191,7 +191,7 @@ def told(found: tuple[HttpHead, bytes] | None) -> object:
     return None if found is None else (found[0].path, dict(found[0].headers), found[1])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200), CHANGES)
 def test_what_came_before_on_a_connection_changes_nothing(
     body: bytes, changes: list[tuple[int, int, bytes]]

@@ -193,7 +193,7 @@ async def test_streams_that_this_end_has_reset_are_remembered_within_a_bound() -
     for stream in streams:
         end.open(stream)
         end._reset(end._streams[stream], Code.CANCEL)
-    assert len(end._closed_here) == 1024
+    assert len(end._closed_streams) == 1024
     end.data_received(frames.frame(frames.DATA, 0, streams[0], b"x"))  # forgotten: not blamed
     end.data_received(frames.frame(frames.DATA, frames.END_STREAM, streams[-1], b"x"))
     assert not end._lost

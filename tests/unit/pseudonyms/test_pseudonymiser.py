@@ -242,9 +242,9 @@ def test_other_text_operations_are_pseudonymised_too(operation: Operation) -> No
     assert Rig().instead(call({"prompt": EMAIL, "input": EMAIL}, operation)) is not None
 
 
-def test_nothing_of_the_originals_is_in_a_thousand_random_documents() -> None:
+def test_nothing_of_the_originals_is_in_random_documents() -> None:
     async def main(random: Random, masker: Masker) -> None:
-        for seed in range(1000):
+        for seed in range(300):
             values = [value for _, value in random.sample(VALUES, random.randint(1, 6))]
             frames = [random.choice(("", "about ", "> ")) for _ in range(4)]
             words = [*values, *random.choices(values, k=4)]

@@ -12,9 +12,9 @@ from gateway.scheduling.calls import Action, QueuedCall, Refuse
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
-from gateway.simulate.abroad import ModelledCloud
 from gateway.simulate.bound import least_cost
 from gateway.simulate.loop import CLOUD, FAILED, WAITING, SimulatedOutcome, Simulation, VirtualClock
+from gateway.simulate.modelled_cloud import ModelledCloud
 from gateway.simulate.site import SimulatedSite
 from gateway.simulate.study import (
     NAMES,

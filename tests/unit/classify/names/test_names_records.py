@@ -78,7 +78,7 @@ def people(seed: int, language: str, count: int) -> list[rig.Person]:
 def test_two_values_under_keys_of_a_name_are_a_person_whom_no_model_has_to_know(
     name: str, language: str
 ) -> None:
-    records = [rig.TWO_FIELDS[name](one) for one in people(1, language, 4)]
+    records = [rig.TWO_FIELDS[name](one) for one in people(1, language, 2)]
     assert [record for record in records if not identified(record, NobodyKnown())] == []
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from gateway.accounting.live.feed import EVERY_S
 from gateway.accounting.live.shares import Shares
 from gateway.accounting.metrics import Metrics
-from gateway.cluster.elsewhere import CloudsElsewhere
+from gateway.cluster.peer_clouds import PeerClouds
 from gateway.cluster.turns import Granting, TurnRequests, WorkerQueues
 from gateway.cluster.workers.exposition import together
 from gateway.cluster.workers.frames import Words
@@ -39,7 +39,7 @@ class SiblingWorker:
     def __init__(self, gateway: WorkerGateway, worker: Worker, metrics: Metrics) -> None:
         self._gateway, self._worker, self._metrics = gateway, worker, metrics
         self._clock = ambient.monotonic_s
-        self._clouds = CloudsElsewhere(self._clock)
+        self._clouds = PeerClouds(self._clock)
         self._line = PeerOwnerLine(worker.place)
         self._asking = self._line.asking = TurnRequests(self._line, self._clock)
         worker.restarted = metrics.triton_restarts.inc

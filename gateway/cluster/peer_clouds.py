@@ -24,7 +24,7 @@ def cloud_estimate(
     return CloudEstimate(call.price, latencies_s, room(model))
 
 
-class CloudsElsewhere:
+class PeerClouds:
     """By who tells it and for which model."""
 
     def __init__(self, clock: Clock) -> None:
