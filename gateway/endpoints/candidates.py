@@ -17,14 +17,14 @@ _EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ra
 class Candidate:
     """One of them."""
 
-    __slots__ = ("endpoint", "lane", "name", "onprem", "place", "price_usd", "served")
+    __slots__ = ("endpoint", "model_state", "name", "onprem", "price_usd", "served", "state")
 
     def __init__(
-        self, endpoint: Endpoint, model: str, place: EndpointState, lane: ModelState
+        self, endpoint: Endpoint, model: str, state: EndpointState, model_state: ModelState
     ) -> None:
         self.endpoint, self.name = endpoint, endpoint.name
         self.served = endpoint.models[model]
-        self.place, self.lane = place, lane
+        self.state, self.model_state = state, model_state
         self.onprem = endpoint.zone is ONPREM
         self.price_usd = price_usd(self.served, None)
 
@@ -42,14 +42,16 @@ class _ModelCandidates:
         "revision",
     )  # fmt: skip
 
-    def __init__(self, ways: tuple[Candidate, ...], revision: int) -> None:
-        self.all, self.revision = ways, revision
-        self.cloud_names = tuple(candidate.name for candidate in ways if not candidate.onprem)
-        self.prices_usd = {candidate.name: candidate.price_usd for candidate in ways}
-        clouds = [candidate for candidate in ways if not candidate.onprem]
+    def __init__(self, candidates: tuple[Candidate, ...], revision: int) -> None:
+        self.all, self.revision = candidates, revision
+        self.cloud_names = tuple(candidate.name for candidate in candidates if not candidate.onprem)
+        self.prices_usd = {candidate.name: candidate.price_usd for candidate in candidates}
+        clouds = [candidate for candidate in candidates if not candidate.onprem]
         cheapest = min(clouds, key=lambda candidate: candidate.price_usd, default=None)
         self.cheapest_cloud = None if cheapest is None else cheapest.served
-        self._limited = any(limited(candidate.endpoint, candidate.served) for candidate in ways)
+        self._limited = any(
+            limited(candidate.endpoint, candidate.served) for candidate in candidates
+        )
         self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
 
     def serves_alike(self, request: InferenceRequest) -> bool:
@@ -79,10 +81,10 @@ class CandidateIndex:
     def __init__(
         self,
         catalog: Catalog,
-        places: Mapping[str, EndpointState],
-        lane: Callable[[str, str], ModelState],
+        states: Mapping[str, EndpointState],
+        model_state: Callable[[str, str], ModelState],
     ) -> None:
-        self._catalog, self._places, self._lane = catalog, places, lane
+        self._catalog, self._states, self._model_state = catalog, states, model_state
         self._by_model: dict[str, _ModelCandidates] = {}
 
     def for_model(self, model: str) -> _ModelCandidates:
@@ -91,11 +93,11 @@ class CandidateIndex:
         if entry is not None and entry.revision == self._catalog.changes:
             return entry
         known, endpoints = self._catalog.find(model), self._catalog.endpoints
-        ways = [
-            Candidate(endpoints[name], model, self._places[name], self._lane(name, model))
+        candidates = [
+            Candidate(endpoints[name], model, self._states[name], self._model_state(name, model))
             for name in known.endpoints
         ]
-        made = self._by_model[model] = _ModelCandidates(tuple(ways), self._catalog.changes)
+        made = self._by_model[model] = _ModelCandidates(tuple(candidates), self._catalog.changes)
         return made
 
 

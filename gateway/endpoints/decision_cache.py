@@ -32,6 +32,7 @@ class CachedDecision:
     """The last decision on a call of one model and kind, and what it was made by."""
 
     __slots__ = (
+        "_candidates",
         "_cloud",
         "_decision",
         "_drawn_s",
@@ -48,7 +49,6 @@ class CachedDecision:
         "_stays",
         "_timed",
         "_true",
-        "_ways",
     )  # fmt: skip
 
     def __init__(
@@ -57,7 +57,7 @@ class CachedDecision:
         restricted: bool,
         policy: Policy,
         decision: Decision,
-        ways: tuple[Candidate, ...],
+        candidates: tuple[Candidate, ...],
         revision: int,
         siblings: Sequence[object],
         spill: SpillControl,
@@ -67,14 +67,19 @@ class CachedDecision:
         `siblings`: settings of before whose calls are in the cloud as well."""
         self._policy, self._decision, self._revision = policy, decision, revision
         self._payload = type(request.payload)
-        self._ways, self._siblings, self._spill, self._onprem_s = ways, siblings, spill, onprem_s
+        self._candidates, self._siblings, self._spill, self._onprem_s = (
+            candidates,
+            siblings,
+            spill,
+            onprem_s,
+        )
         self._stays = restricted
-        self._servers = tuple(candidate.name for candidate in ways if candidate.onprem)
-        self._cloud = not restricted and len(self._servers) < len(ways)
+        self._servers = tuple(candidate.name for candidate in candidates if candidate.onprem)
+        self._cloud = not restricted and len(self._servers) < len(candidates)
         self._margin = policy.margin
-        self._timed = self._cloud and len(ways) > 1
+        self._timed = self._cloud and len(candidates) > 1
         self._predicted_s = dict.fromkeys(
-            (candidate.name for candidate in ways), 0.0
+            (candidate.name for candidate in candidates), 0.0
         )  # as it was drawn
         self._drawn_s: dict[str, float] = {}  # of the cloud
         self._true = False  # the decision foretells what was drawn
@@ -104,12 +109,12 @@ class CachedDecision:
         if self._cloud and (self._siblings or self._spill.closed(request.tenant)):
             return None
         drawn_s = self._drawn_s
-        for candidate in self._ways:
-            place, lane = candidate.place, candidate.lane
+        for candidate in self._candidates:
+            state, model_state = candidate.state, candidate.model_state
             if (
                 self._stays and not candidate.onprem
             ):  # it is no place for the call; its time is told
-                if drawn_s.get(candidate.name) != lane.times.slow_s:
+                if drawn_s.get(candidate.name) != model_state.times.slow_s:
                     self._draw(candidate)
                 continue
             # guard: O3.places-up minus 1
@@ -117,24 +122,24 @@ class CachedDecision:
             # guard: O3.trusted minus 3
             # guard: O3.usual-speed minus 5
             if (
-                not place.up
-                or place.drained
-                or lane.breaker.open_until_s
-                or lane.suspects.suspended
-                or lane.health.slow_since_s is not None
+                not state.up
+                or state.drained
+                or model_state.breaker.open_until_s
+                or model_state.suspects.suspended
+                or model_state.health.slow_since_s is not None
             ):
                 return None
             if candidate.onprem:
                 continue
-            slow_s, room = lane.times.slow_s, place.room
+            slow_s, room = model_state.times.slow_s, state.room
             # guard: O3.room minus 2
             # guard: O3.retry-after minus 3
             # guard: O3.just-back minus 4
             if (
                 room is None
-                or place.in_flight >= room.limit
+                or state.in_flight >= room.limit
                 or room.closed_until_s
-                or lane.health.slow_start.going
+                or model_state.health.slow_start.going
             ):
                 return None
             # guard: O3.time-decides
@@ -146,7 +151,7 @@ class CachedDecision:
 
     def _draw(self, candidate: Candidate) -> None:
         """The time of one in the cloud, which is another than before."""
-        self._drawn_s[candidate.name] = slow_s = candidate.lane.times.slow_s
+        self._drawn_s[candidate.name] = slow_s = candidate.model_state.times.slow_s
         self._predicted_s[candidate.name] = round(slow_s, 6)
         self._true = False
 

@@ -95,7 +95,7 @@ class Fleet:
     def __init__(
         self,
         catalog: Catalog,
-        places: dict[str, EndpointState],
+        states: dict[str, EndpointState],
         metrics: Metrics,
         clock: Clock,
         weights: Weights,
@@ -106,11 +106,11 @@ class Fleet:
         self.health = health or HealthSettings()
         self.recovery = Recovery(self.health)
         self._catalog = catalog
-        self.places = places
+        self.states = states
         self.groups = Groups(
             weights,
             scheduler,
-            lambda name: places[name].settings.expected_ms / 1000,
+            lambda name: states[name].settings.expected_ms / 1000,
             self._declared,
             self.around,
             clock,
@@ -121,23 +121,23 @@ class Fleet:
         self._metrics = metrics
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
-        self.ways = CandidateIndex(catalog, places, self.lane)
-        self._standing: dict[str, CachedDecision] = {}  # by model, of calls that may leave
-        self._staying: dict[str, CachedDecision] = {}  # of those that may not
+        self.candidates = CandidateIndex(catalog, states, self.model_state)
+        self._cloud_decisions: dict[str, CachedDecision] = {}  # by model, of calls that may leave
+        self._onprem_decisions: dict[str, CachedDecision] = {}  # of those that may not
         self._reported: dict[tuple[str, str], ServerNow] = {}  # as last told
         self._usual: dict[tuple[str, str], _Usual] = {}
         self._queues: dict[str, _QueueLayout] = {}  # by model
         self.siblings: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
-        self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.siblings)
+        self.clouds = Clouds(states, self.model_state, clock, self._calls_elsewhere, self.siblings)
         self.takes_another: Callable[[str, str], bool] = self.clouds.takes_another
         """Whether an endpoint in the cloud has room for a call of a model."""
-        for name, place in places.items():
-            if place.lanes.new is None:
-                place.lanes.new = partial(self._new_lane, place)
-            if place.settings.zone is Zone.ONPREM and place.gpu_time is None:
-                first = places[endpoint_name(name)]  # all places of an endpoint are on its GPUs
-                place.gpu_time = first.gpu_time or GpuTime(clock)
+        for name, state in states.items():
+            if state.model_states.new is None:
+                state.model_states.new = partial(self._new_model_state, state)
+            if state.settings.zone is Zone.ONPREM and state.gpu_time is None:
+                first = states[endpoint_name(name)]  # all places of an endpoint are on its GPUs
+                state.gpu_time = first.gpu_time or GpuTime(clock)
 
     # What the decision reads
 
@@ -147,11 +147,11 @@ class Fleet:
         """What the policy makes of the states of now. Raises what it does."""
         model, changes = request.model, self._catalog.changes
         # guard: O3.leave-kind -> known = self._standing
-        known = self._staying if classification.restricted else self._standing
-        standing = known.get(model)
-        alike = self.ways.for_model(model).serves_alike(request)
-        if standing is not None and alike:  # guard: S10.standing-needs minus 2
-            decision = standing.lookup(request, classification, policy, changes, self._clock())
+        known = self._onprem_decisions if classification.restricted else self._cloud_decisions
+        cached = known.get(model)
+        alike = self.candidates.for_model(model).serves_alike(request)
+        if cached is not None and alike:  # guard: S10.standing-needs minus 2
+            decision = cached.lookup(request, classification, policy, changes, self._clock())
             if decision is not None:
                 return decision
         states = self.snapshot(request, classification.restricted)
@@ -159,7 +159,8 @@ class Fleet:
         if alike and may_stand(request, classification, policy, decision, states):
             known[model] = CachedDecision(
                 request, classification.restricted, policy, decision,
-                self.ways.for_model(model).all, changes, self.siblings, self._spill, self._onprem_s,
+                self.candidates.for_model(model).all, changes,
+                self.siblings, self._spill, self._onprem_s,
             )  # fmt: skip
         return decision
 
@@ -169,15 +170,15 @@ class Fleet:
         onprem: tuple[float, int] | None = None  # its predicted seconds, and how many wait
         closed: str | None = None
         states = []
-        ways = self.ways.for_model(model)
-        for candidate in ways.all:
-            place, lane = candidate.place, candidate.lane
-            times, back_in_s = lane.times, None
-            if lane.suspects:
-                lane.suspects.forget_old()
-            # guard: B2.cloud-only-closure -> why = refused_why(place, lane, request.tenant) or
-            #   self._spill.closed(request.tenant)
-            why = refused_why(place, lane, request.tenant)
+        candidates = self.candidates.for_model(model)
+        for candidate in candidates.all:
+            state, model_state = candidate.state, candidate.model_state
+            times, back_in_s = model_state.times, None
+            if model_state.suspects:
+                model_state.suspects.forget_old()
+            # guard: B2.cloud-only-closure -> why = refused_why(state, model_state,
+            #   request.tenant) or self._spill.closed(request.tenant)
+            why = refused_why(state, model_state, request.tenant)
             if candidate.onprem:
                 if onprem is None:  # all of them have one queue
                     able = bool(self.server_group(request))  # else none of them may have it
@@ -193,16 +194,16 @@ class Fleet:
                 predicted_s = times.slow_s
                 room, waiting, batch = self.clouds.takes_another(candidate.name, model), 0, 1
             if why:
-                back_in_s = place.back_in_s()
-                if back_in_s or lane.breaker.open_until_s:
-                    out_s = lane.health.out_for_s() if place.up else None
+                back_in_s = state.back_in_s()
+                if back_in_s or model_state.breaker.open_until_s:
+                    out_s = model_state.health.out_for_s() if state.up else None
                     back_in_s = self.recovery.sure_s(back_in_s or out_s)
-                elif lane.suspects.suspended:
-                    out_s = lane.suspects.out_for_s(request.tenant)
+                elif model_state.suspects.suspended:
+                    out_s = model_state.suspects.out_for_s(request.tenant)
                     back_in_s = self.recovery.sure_s(out_s) if out_s else None
-            # guard: S3.stale-notice place.statistics is not None and place.statistics.stale ->
+            # guard: S3.stale-notice state.statistics is not None and state.statistics.stale ->
             #   False
-            # guard: S3.own-count lane.in_flight -> 0
+            # guard: S3.own-count model_state.in_flight -> 0
             states.append(EndpointSnapshot(
                 endpoint=candidate.endpoint,
                 served=candidate.served,
@@ -211,13 +212,13 @@ class Fleet:
                 predicted_s=predicted_s,
                 p50_s=times.usual_s,
                 waiting=waiting,
-                in_flight=lane.in_flight,
+                in_flight=model_state.in_flight,
                 batch=batch,
                 room=room,
                 cold=times.cold_at(now_s),
-                slow=lane.health.slow_since_s is not None,
+                slow=model_state.health.slow_since_s is not None,
                 back_in_s=back_in_s,
-                stale=place.statistics is not None and place.statistics.stale,
+                stale=state.statistics is not None and state.statistics.stale,
                 price_usd=candidate.price_usd,
             ))  # fmt: skip
         return tuple(states)
@@ -225,21 +226,21 @@ class Fleet:
     def drain(self, name: str, drained: bool) -> None:
         """Whether an endpoint, with its further places, gets no new calls. Those that it has
         finish; those that wait for it are told at once, as when it goes down."""
-        some = {place for place in self.places if name in (place, endpoint_name(place))}
+        some = {place for place in self.states if name in (place, endpoint_name(place))}
         for place in some:
-            self.places[place].drained = drained
+            self.states[place].drained = drained
         for (_, servers), group in tuple(self.groups):
             if not some.isdisjoint(servers):
                 group.refresh()  # guard: P3.waiter-refusal
 
-    def lane(self, name: str, model: str) -> ModelState:
-        return self.places[name].lanes[model]
+    def model_state(self, name: str, model: str) -> ModelState:
+        return self.states[name].model_states[model]
 
-    def _new_lane(self, place: EndpointState) -> ModelState:
+    def _new_model_state(self, state: EndpointState) -> ModelState:
         h = self.health
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
         health = ModelHealth(self._clock, h, breaker)
-        times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
+        times = ServiceTimes(state.settings.expected_ms / 1000, self._clock)
         return ModelState(breaker, times, ServiceTimes(0.0, self._clock), health)
 
     # The queues
@@ -250,11 +251,11 @@ class Fleet:
 
     def _measured(self, model: str, server: str) -> Prior | None:
         served = self._catalog.endpoints[server].models.get(model)
-        return None if served is None else self.places[server].measured.get(served.model)
+        return None if served is None else self.states[server].measured.get(served.model)
 
     def _declared(self, model: str, name: str) -> Execution:
         """What the settings say of how an on-prem server executes a model's calls."""
-        model_settings, place = self._catalog.find(model), self.places[name].settings
+        model_settings, place = self._catalog.find(model), self.states[name].settings
         if place.kind == "openai":  # batches of its own making, as wide as the settings allow
             return Execution(rows=max(1, place.max_in_flight // 2), one_by_one=True)
         shares = place.kind == "triton" if place.shares_gpu is None else place.shares_gpu
@@ -262,7 +263,7 @@ class Fleet:
 
     def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
         """The on-prem servers that may serve the call, up or not: those it queues for."""
-        return self.ways.for_model(request.model).server_group(request)
+        return self.candidates.for_model(request.model).server_group(request)
 
     def call(
         self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
@@ -276,7 +277,7 @@ class Fleet:
     ) -> Sequence[CloudCandidate]:
         if not clouds:
             return ()
-        prices_usd = self.ways.for_model(model).prices_usd
+        prices_usd = self.candidates.for_model(model).prices_usd
         return [CloudCandidate(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
     async def enter(
@@ -339,7 +340,7 @@ class Fleet:
 
     def own_cloud_room(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""
-        clouds = self.ways.for_model(model).cloud_names
+        clouds = self.candidates.for_model(model).cloud_names
         if not clouds or self._spill.closed(""):
             return 0
         room = 0
@@ -348,28 +349,28 @@ class Fleet:
         return room
 
     def _server_now(self, name: str, model: str) -> ServerNow:
-        place, changes = self.places[name], self.groups.changes
-        lane, usual = place.lanes[model], self._usual.get((name, model))
+        state, changes = self.states[name], self.groups.changes
+        model_state, usual = state.model_states[model], self._usual.get((name, model))
         well = (
-            place.up
-            and not place.drained
-            and not lane.breaker.open_until_s
-            and not lane.health.slow_start.going
+            state.up
+            and not state.drained
+            and not model_state.breaker.open_until_s
+            and not model_state.health.slow_start.going
             and not self.siblings
         )
         if well and usual is not None and usual.revision == changes:
             return usual.server
         window = self.groups.window(model, name)
         # guard: S2.server-limit -> most = float(_OVERTAKEN * window)
-        most = float(min(place.settings.max_in_flight, _OVERTAKEN * window))
-        share = lane.health.slow_start.share()
-        if not lane.breaker.closed:
+        most = float(min(state.settings.max_in_flight, _OVERTAKEN * window))
+        share = model_state.health.slow_start.share()
+        if not model_state.breaker.closed:
             most = 1.0  # the probe of a half-open breaker
         elif share < 1.0:
-            most = min(most, float(lane.health.slow_start.limit(window)))
+            most = min(most, float(model_state.health.slow_start.limit(window)))
         if self.siblings and (others := self._queued_elsewhere(name, model)):
             most = max(0.0, min(most, float(window)) - others)  # guard: O2.queue-carryover
-        up, last = not unavailable_why(place, lane), self._reported.get((name, model))
+        up, last = not unavailable_why(state, model_state), self._reported.get((name, model))
         if last is None or last.up is not up or last.most != most:
             last = self._reported[name, model] = ServerNow(name, up, most)
         if well:
@@ -382,14 +383,14 @@ class Fleet:
         """Takes the place of a fleet whose calls go on: what both have they share, and what only
         the servers are the same of is counted together (S2)."""
         self.clouds.line = before.clouds.line
-        for name, place in self.places.items():
-            was = before.places.get(name) or before.places.get(endpoint_name(name))
-            if was is not None and was is not place:
-                place.drained = was.drained  # guard: O2.drain-carryover
-        both = frozenset(n for n, p in self.places.items() if before.places.get(n) is p)
+        for name, state in self.states.items():
+            was = before.states.get(name) or before.states.get(endpoint_name(name))
+            if was is not None and was is not state:
+                state.drained = was.drained  # guard: O2.drain-carryover
+        both = frozenset(n for n, p in self.states.items() if before.states.get(n) is p)
         for name in both:
-            place = self.places[name]
-            place.lanes.new = partial(self._new_lane, place)
+            state = self.states[name]
+            state.model_states.new = partial(self._new_model_state, state)
         queues = frozenset(
             m for m in self._catalog.models
             if self._queues_for(m) == before._queues_for(m) and both.issuperset(self._queues_for(m))
@@ -410,17 +411,17 @@ class Fleet:
     def _queues_for(self, model: str) -> tuple[str, ...]:
         model_settings = self._catalog.models.get(model)
         names = () if model_settings is None else model_settings.endpoints
-        return tuple(n for n in names if self.places[n].settings.zone is Zone.ONPREM)
+        return tuple(n for n in names if self.states[n].settings.zone is Zone.ONPREM)
 
     def _calls_elsewhere(self, name: str) -> int:
         if not self.siblings:
             return 0
-        at = self.places[name].address(name)
-        own = {id(place) for place in self.places.values()}
+        at = self.states[name].address(name)
+        own = {id(state) for state in self.states.values()}
         others = {
             id(p): p.in_flight
             for fleet in self.siblings
-            for n, p in fleet.places.items()
+            for n, p in fleet.states.items()
             if id(p) not in own and p.address(n) == at
         }
         return sum(others.values())
@@ -440,7 +441,7 @@ class Fleet:
 
     def _executed(self, name: str, model: str) -> tuple[str, str]:
         served = self._catalog.endpoints[name].models.get(model)
-        return self.places[name].address(name), model if served is None else served.model
+        return self.states[name].address(name), model if served is None else served.model
 
     def cloud_room(self, name: str, model: str) -> int:
         return 0 if self._spill.closed("") else self.clouds.room(name, model)
@@ -459,9 +460,9 @@ class Fleet:
     def _group(self, request: InferenceRequest) -> ModelQueue:
         """The queue that it would stand in."""
         model = request.model
-        if type(request.payload) is not DocumentCall or not self.ways.for_model(model).serves_alike(
-            request
-        ):
+        if type(request.payload) is not DocumentCall or not self.candidates.for_model(
+            model
+        ).serves_alike(request):
             return self.groups.queue(model, self.server_group(request))
         revision, changes, layout = (
             self._catalog.changes,
@@ -475,30 +476,30 @@ class Fleet:
 
     # What dispatch tells
 
-    def place(self, name: str) -> EndpointState:
-        return self.places[name]
+    def state(self, name: str) -> EndpointState:
+        return self.states[name]
 
     def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
         """How long one try there may wait for its answer to begin, whatever the deadline."""
-        lane = self.places[endpoint.name].lanes[request.model]
-        return give_up_s(lane.times, self.health, request)
+        model_state = self.states[endpoint.name].model_states[request.model]
+        return give_up_s(model_state.times, self.health, request)
 
     def next_frame_s(self, endpoint: Endpoint, model: str) -> float:
         """How long a stream from there may be silent, whatever the deadline."""
-        gap_s = self.lane(endpoint.name, model).gap_s
+        gap_s = self.model_state(endpoint.name, model).gap_s
         if self.went_out(endpoint, model):  # guard: P3.silent-stream self.went_out -> self.refuses
             return parting_s(gap_s)
         return idle_s(gap_s, self.health)
 
     def refuses(self, endpoint: Endpoint, model: str) -> str:
         """Why no call at all may go there now; empty when one may."""
-        place = self.places[endpoint.name]
-        return unavailable_why(place, place.lanes[model])
+        state = self.states[endpoint.name]
+        return unavailable_why(state, state.model_states[model])
 
     def refuses_call(self, endpoint: Endpoint, request: InferenceRequest) -> str:
         """Why the call may not go there now; empty when it may."""
-        place = self.places[endpoint.name]
-        return refused_why(place, place.lanes[request.model], request.tenant)
+        state = self.states[endpoint.name]
+        return refused_why(state, state.model_states[request.model], request.tenant)
 
     def went_out(self, endpoint: Endpoint, model: str) -> str:
         """Why a call that is there waits in vain; empty when it does not. One that is drained
@@ -520,26 +521,26 @@ class Fleet:
 
     def cheapest_cloud(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
-        return self.ways.for_model(model).cheapest_cloud
+        return self.candidates.for_model(model).cheapest_cloud
 
     def started(self, endpoint: Endpoint, model: str, tenant: str = "") -> int:
         """Returns the epoch with which the call's end must be told."""
-        place = self.places[endpoint.name]
-        lane = place.lanes[model]
-        if lane.suspects:
-            lane.suspects.starts(tenant)
-        lane.in_flight += 1
-        place.in_flight += 1
-        breaker = lane.breaker
+        state = self.states[endpoint.name]
+        model_state = state.model_states[model]
+        if model_state.suspects:
+            model_state.suspects.starts(tenant)
+        model_state.in_flight += 1
+        state.in_flight += 1
+        breaker = model_state.breaker
         if breaker.open_until_s:
             return breaker.starts(self.health.response_floor_ms / 1000)
         return breaker.epoch
 
     def ended(self, endpoint: Endpoint, model: str) -> None:
-        place = self.places[endpoint.name]
-        lane = place.lanes[model]
-        lane.in_flight -= 1
-        place.in_flight -= 1
+        state = self.states[endpoint.name]
+        model_state = state.model_states[model]
+        model_state.in_flight -= 1
+        state.in_flight -= 1
         if self.clouds.line.waiting and endpoint.name in self.clouds:
             self.clouds.offer(endpoint.name)
 
@@ -547,29 +548,29 @@ class Fleet:
         self, endpoint: Endpoint, request: InferenceRequest, epoch: int, took_s: float
     ) -> None:
         name, model = endpoint.name, request.model
-        place = self.places[name]
-        lane = place.lanes[model]
-        breaker, times, limit = lane.breaker, lane.times, place.room
+        state = self.states[name]
+        model_state = state.model_states[model]
+        breaker, times, limit = model_state.breaker, model_state.times, state.room
         was_out = breaker.open_until_s
         breaker.succeeded(epoch)
         if was_out and breaker.closed:  # the probe of a half-open breaker
             self.returned(name, model)
-        if lane.suspects:
-            lane.suspects.succeeded(request.tenant)
-        lane.health.served(took_s, times)
+        if model_state.suspects:
+            model_state.suspects.succeeded(request.tenant)
+        model_state.health.served(took_s, times)
         times.observe(took_s)
         if limit is not None:  # in the cloud
             limit.in_time += 1.0
-            if 2 * place.in_flight >= limit.limit:  # fewer prove nothing
-                limit.answered(place.in_flight)
+            if 2 * state.in_flight >= limit.limit:  # fewer prove nothing
+                limit.answered(state.in_flight)
             self.groups.cloud_answered(name, request, took_s)
         self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int, tenant: str = "") -> None:
-        lane = self.lane(endpoint.name, model)
-        if lane.suspects:
-            lane.suspects.abandoned(tenant)
-        breaker = lane.breaker
+        model_state = self.model_state(endpoint.name, model)
+        if model_state.suspects:
+            model_state.suspects.abandoned(tenant)
+        breaker = model_state.breaker
         breaker.abandoned(epoch)
         if not breaker.closed and breaker.admits():  # the next call may be the probe
             self.recovery.notify(model, back=True)
@@ -582,39 +583,39 @@ class Fleet:
         call, nor what `request` alone may have provoked: whoever sends nonsense three times must
         not take the model from everybody."""
         name = endpoint.name
-        lane, place = self.lane(name, model), self.places[name]
+        model_state, state = self.model_state(name, model), self.states[name]
         self._slow_down(name, error, sent_s)
         if isinstance(error, ModelFailed):  # a canary will tell whose fault it is
-            lane.health.model_failed()
+            model_state.health.model_failed()
         gray = isinstance(error, ModelDead)
-        silent = isinstance(error, UpstreamSilent) and lane.health.silent_since(sent_s)
+        silent = isinstance(error, UpstreamSilent) and model_state.health.silent_since(sent_s)
         # guard: A6.connect-failure minus 3
         everybodys = gray or silent or (isinstance(error, UpstreamError) and error.any_call)
         if isinstance(error, UpstreamBusy | UpstreamGivenUp | ModelFailed):
             self.abandoned(endpoint, model, epoch, "" if request is None else request.tenant)
             return
         if not everybodys and request is not None:  # guard: A6.caller-failures
-            if not self._several(name, lane, request, sent_s):
+            if not self._several(name, model_state, request, sent_s):
                 self.abandoned(endpoint, model, epoch)
                 return
-            lane.suspects.forget()
+            model_state.suspects.forget()
             silent = True  # no more than that is needed
-        if lane.health.failed(epoch, at_once=gray or silent):
+        if model_state.health.failed(epoch, at_once=gray or silent):
             self.ejected(name, model, error.reason)
-        elif not lane.breaker.closed:
+        elif not model_state.breaker.closed:
             self.still_out(model)
-        if gray and place.on_gray is not None:
-            place.on_gray(f"{model} fails every inference")
+        if gray and state.on_gray is not None:
+            state.on_gray(f"{model} fails every inference")
 
     def _several(
-        self, name: str, lane: ModelState, request: InferenceRequest, sent_s: float
+        self, name: str, model_state: ModelState, request: InferenceRequest, sent_s: float
     ) -> bool:
         """Whether several callers met such failures. Of one alone a canary finds out whose fault
         they are, where there is one; else the endpoint is out for that caller."""
-        suspects, before = lane.suspects, lane.suspects.suspended
-        half_open = not lane.breaker.closed
-        if lane.health.proven and not half_open:
-            lane.health.model_failed()
+        suspects, before = model_state.suspects, model_state.suspects.suspended
+        half_open = not model_state.breaker.closed
+        if model_state.health.proven and not half_open:
+            model_state.health.model_failed()
             return suspects.met(request, sent_s)
         several = suspects.failed(request, sent_s, few=half_open)
         if suspects.suspended > before and not several:
@@ -627,7 +628,7 @@ class Fleet:
     def outlasted(self, endpoint: Endpoint, request: InferenceRequest, waited_s: float) -> None:
         """The call's budget ran out: an answer would have taken longer."""
         name = endpoint.name
-        times = self.lane(name, request.model).times
+        times = self.model_state(name, request.model).times
         if waited_s > times.usual_s and name in self.clouds:
             self.groups.cloud_answered(name, request, waited_s)
         times.outlasted(waited_s)
@@ -638,26 +639,27 @@ class Fleet:
         meanwhile: who is asked too much answers some. In the cloud, where no canary looks and
         budgets are rarely so long, twice that will do, or more than its slowest answers spread if
         nobody else was answered meanwhile either."""
-        lane, took_s = self.lane(endpoint.name, model), self._clock() - sent_s
-        least, known_s = self.health.least_sample, lane.times.known_s
+        model_state, took_s = self.model_state(endpoint.name, model), self._clock() - sent_s
+        least, known_s = self.health.least_sample, model_state.times.known_s
         slow_s = known_s(0.95, least)
         if endpoint.zone is Zone.ONPREM:
-            return took_s >= _FAIR * slow_s and lane.health.silent_since(sent_s)
+            return took_s >= _FAIR * slow_s and model_state.health.silent_since(sent_s)
         usual_s, high_s = known_s(0.5, least), known_s(0.99, least)
         # guard: A6.deadline-evidence
         if high_s == math.inf or took_s < usual_s + _SPREADS * (high_s - usual_s):
             return False
-        return took_s >= _FAIR_CLOUD * slow_s or lane.health.silent_since(sent_s)
+        return took_s >= _FAIR_CLOUD * slow_s or model_state.health.silent_since(sent_s)
 
     def ejected(self, name: str, model: str, why: str) -> None:
         self._metrics.endpoint_ejections.labels(name).inc()
         log.warning("%s: ejected for %s after %s", name, model, why)
 
     def returned(self, name: str, model: str) -> None:
-        lane = self.lane(name, model)
-        lane.suspects.forget()
-        lane.health.slow_start.begin()
-        lane.times.forget_over(lane.health.slow_s(lane.times.usual_s))  # guard: A6.slow-spell-end
+        model_state = self.model_state(name, model)
+        model_state.suspects.forget()
+        model_state.health.slow_start.begin()
+        # guard: A6.slow-spell-end
+        model_state.times.forget_over(model_state.health.slow_s(model_state.times.usual_s))
         if name in self.clouds:
             self.clouds.limit(name).restart()
             self.clouds.offer(name)
@@ -675,24 +677,26 @@ class Fleet:
         log.warning("%s: slow for %s; it is left to calls with no other place", name, model)
         self.groups.shun(model, name)
         # guard: A4.slow-model minus 3
-        self.places[name].give_up_waiting(
+        self.states[name].give_up_waiting(
             lambda w: w.model == model and not w.restricted and not w.begun
         )
 
     def back_in_s(self, model: str) -> float | None:
         """When an on-prem server of this model is expected to be back; None: nobody knows."""
-        times_s = (self._back_in_s(place, lane) for place, lane in self._onprem(model))
+        times_s = (
+            self._back_in_s(state, model_state) for state, model_state in self._onprem(model)
+        )
         return min((s for s in times_s if s is not None), default=None)
 
     def _onprem(self, model: str) -> Iterator[tuple[EndpointState, ModelState]]:
         for name in self._catalog.find(model).endpoints:
-            if self.places[name].settings.zone is Zone.ONPREM:
-                yield self.places[name], self.lane(name, model)
+            if self.states[name].settings.zone is Zone.ONPREM:
+                yield self.states[name], self.model_state(name, model)
 
     @staticmethod
-    def _back_in_s(place: EndpointState, lane: ModelState) -> float | None:
-        back_s = lane.health.back_in_s(lane.times.usual_s) if place.up else None
-        return place.back_in_s() if back_s is None else back_s
+    def _back_in_s(state: EndpointState, model_state: ModelState) -> float | None:
+        back_s = model_state.health.back_in_s(model_state.times.usual_s) if state.up else None
+        return state.back_in_s() if back_s is None else back_s
 
     def retry_after_s(self, model: str) -> float:
         return self.recovery.retry_after_s(self.back_in_s(model))
@@ -704,7 +708,7 @@ class Fleet:
 
     def _need_s(self, model: str) -> float:
         places = self._catalog.find(model).endpoints
-        return min(self.lane(name, model).times.usual_s for name in places)
+        return min(self.model_state(name, model).times.usual_s for name in places)
 
     async def back_in_time(self, request: InferenceRequest) -> bool:
         """Wait for an on-prem server that restarts, or for the canary of one that is up again,
@@ -727,7 +731,7 @@ class Fleet:
     async def room_in_time(self, request: InferenceRequest, endpoints: Sequence[str]) -> bool:
         """Whether one of these in the cloud has room, or a server here is back, waited for if it
         is likely to be in time."""
-        pairs = [(place, lane) for place, lane in self._onprem(request.model)]
+        pairs = [(state, model_state) for state, model_state in self._onprem(request.model)]
         was_out = all(unavailable_why(*each) for each in pairs)
 
         def otherwise() -> bool:
@@ -740,7 +744,7 @@ class Fleet:
     def _slow_down(self, name: str, error: GatewayError, sent_s: float) -> None:
         if name not in self.clouds:
             return
-        limit, in_flight = self.clouds.limit(name), self.places[name].in_flight
+        limit, in_flight = self.clouds.limit(name), self.states[name].in_flight
         if isinstance(error, UpstreamBusy):
             limit.refused(sent_s, in_flight, error.retry_after_s)
         elif isinstance(error, DeadlineExceeded):
@@ -760,35 +764,35 @@ class Fleet:
 
     def _any_up(self, zone: Zone) -> bool:
         # guard: O8.drained-endpoint minus 2
-        return any(p.up and not p.drained for p in self.places.values() if p.settings.zone is zone)
+        return any(p.up and not p.drained for p in self.states.values() if p.settings.zone is zone)
 
     def model_ready(self, model: str) -> bool:
         return any(
-            not unavailable_why(self.places[name], self.lane(name, model))
+            not unavailable_why(self.states[name], self.model_state(name, model))
             for name in self._catalog.find(model).endpoints
-            if self._spill.open or self.places[name].settings.zone is Zone.ONPREM
+            if self._spill.open or self.states[name].settings.zone is Zone.ONPREM
         )
 
     def server_inspector(self) -> Inspector:
-        for place in self.places.values():
-            if place.inspector and place.up and place.settings.zone is Zone.ONPREM:
-                return place.inspector
+        for state in self.states.values():
+            if state.inspector and state.up and state.settings.zone is Zone.ONPREM:
+                return state.inspector
         raise NoEligibleEndpoint("no on-prem inference server is up", retry_after_s=2.0)
 
     def model_inspector(self, model: str) -> tuple[Inspector, str]:
         entry = self._catalog.find(model)
         names = sorted(
-            entry.endpoints, key=lambda n: self.places[n].settings.zone is not Zone.ONPREM
+            entry.endpoints, key=lambda n: self.states[n].settings.zone is not Zone.ONPREM
         )
         for name in names:
-            place = self.places[name]
-            if place.inspector and place.up:
-                return place.inspector, self._catalog.endpoints[name].models[model].model
+            state = self.states[name]
+            if state.inspector and state.up:
+                return state.inspector, self._catalog.endpoints[name].models[model].model
         raise NoEligibleEndpoint("no server of this model is up", retry_after_s=2.0)
 
     def assume_up(self) -> None:
-        for place in self.places.values():
-            place.up = True
+        for state in self.states.values():
+            state.up = True
 
     async def aclose(self, others: Sequence[Fleet] | None = None) -> None:
         """All but what the others have, too: unless said, those beside it. One that never followed
@@ -796,7 +800,7 @@ class Fleet:
         others = tuple(self.siblings) if others is None else others
         self.part()
         self.groups.close([other.groups for other in others])
-        shared = {id(place) for other in others for place in other.places.values()}
-        for place in self.places.values():
-            if id(place) not in shared:  # guard: O2.shared-connections always
-                await place.connector.aclose()
+        shared = {id(state) for other in others for state in other.states.values()}
+        for state in self.states.values():
+            if id(state) not in shared:  # guard: O2.shared-connections always
+                await state.connector.aclose()

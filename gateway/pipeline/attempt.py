@@ -136,9 +136,9 @@ class RunningAttempt(AttemptTimeout):
         self.fleet, self.clock, self.log = fleet, clock, log
         self.request, self.classification, self.decision = request, classification, decision
         self.endpoint, self.turn = endpoint, turn
-        model, place = request.model, fleet.places[endpoint.name]
+        model, state = request.model, fleet.states[endpoint.name]
         self.served = endpoint.models[model]
-        self.place, self.lane = place, place.lanes[model]
+        self.state, self.model_state = state, state.model_states[model]
         if request.trace.sampled:
             self.span = request.trace.begin("attempt")
 
@@ -161,10 +161,10 @@ class RunningAttempt(AttemptTimeout):
         now; it is looked at again before the call goes."""
         fleet, endpoint, request = self.fleet, self.endpoint, self.request
         try:
-            away = endpoint.zone is CLOUD
-            if not (away and just_decided):
+            cloud = endpoint.zone is CLOUD
+            if not (cloud and just_decided):
                 self._still_available()
-            if away:  # much may have changed when what it takes is there
+            if cloud:  # much may have changed when what it takes is there
                 self.reserved = fleet.reserve(request, self.served)  # guard: S5.attempt-reserve
                 if not self.reserved.leased:  # guard: S5.attempt-reserve
                     await fleet.lease(self.reserved, request.deadline)
@@ -175,17 +175,17 @@ class RunningAttempt(AttemptTimeout):
                 0.0 if self.turn is None else self.turn.queued_s,
                 self.sent_as,
             )
-            if away:
+            if cloud:
                 if record is not None and self.log.before_dispatch:
                     await self.log.on_record(record)  # guard: B8.send-record
                 self._still_available()  # guard: B8.cloud-recheck
                 if request.deadline.passed():  # guard: D1.durable-record
                     raise DeadlineExceeded("the latency budget ran out before it was sent")
             self.epoch = fleet.started(endpoint, request.model, request.tenant)
-            if self.place.gpu_time is not None:
-                self.gpu_mark = self.place.gpu_time.enters()
+            if self.state.gpu_time is not None:
+                self.gpu_mark = self.state.gpu_time.enters()
             now_s = self.sent_s = self.clock()
-            times = self.lane.times
+            times = self.model_state.times
             self.high_s, self.sample = times.high_s, times.sample
             least_s = fleet.health.response_floor_ms / 1000
             # guard: D1.answer-wait -> with self.waits(now_s + 100000.0, now_s):
@@ -260,17 +260,17 @@ class RunningAttempt(AttemptTimeout):
     def _still_available(self) -> None:
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
-        endpoint, lane = self.endpoint, self.lane
+        endpoint, model_state = self.endpoint, self.model_state
         # guard: A6.ejected-reroute -> why = ''
-        why = refused_why(self.place, lane, self.request.tenant)
-        if not why and lane.health.slow_since_s is not None:
+        why = refused_why(self.state, model_state, self.request.tenant)
+        if not why and model_state.health.slow_since_s is not None:
             why = self._better_elsewhere()
         if why:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
-        away = endpoint.zone is CLOUD
-        # guard: S2.cloud-recheck -> if away and self.fleet.places is None and
+        cloud = endpoint.zone is CLOUD
+        # guard: S2.cloud-recheck -> if cloud and self.fleet.states is None and
         #   self.fleet.takes_another(endpoint.name, self.request.model):
-        if away and not self.fleet.takes_another(endpoint.name, self.request.model):
+        if cloud and not self.fleet.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
                 "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
             )
@@ -278,23 +278,23 @@ class RunningAttempt(AttemptTimeout):
     def _better_elsewhere(self) -> str:
         if self.classification.restricted or self.decision.attempts[-1] is self.endpoint:
             return ""
-        return "slow" if self.lane.health.state == "slow" else ""
+        return "slow" if self.model_state.health.state == "slow" else ""
 
     def _open(self) -> Awaitable[ReplyStream]:
-        place, request = self.place, self.request
+        state, request = self.state, self.request
         if self.span is not None:  # what the server does is within this attempt
             onwards = request.trace.onwards(self.span, request.traceparent)
             request = replace(request, traceparent=onwards)
         if self.endpoint.zone is CLOUD:
-            if place.cloud is None or not self.sent_as:
+            if state.cloud is None or not self.sent_as:
                 raise EgressForbidden(self.request.id)
             # guard: B8.cloud-id without self.sent_as
             cleared = Cleared(request, self.classification, self.decision, self.sent_as)
-            return place.cloud.infer(cleared, self.served)
-        if place.onprem is None:
+            return state.cloud.infer(cleared, self.served)
+        if state.onprem is None:
             raise EgressForbidden(self.request.id)
         door = self.turn.door if self.turn is not None else None
-        return (door or place.onprem).infer(request, self.served)
+        return (door or state.onprem).infer(request, self.served)
 
     async def aclose(self) -> None:
         await self.finish(None, "cancelled")
@@ -354,8 +354,8 @@ class RunningAttempt(AttemptTimeout):
         # guard: B3.attempt-cost -> if self.epoch is not None and self.answered:
         if self.epoch is not None:
             usage = counted or self._total_usage()
-            if self.place.gpu_time is not None:
-                cost = self._onprem_cost(self.place.gpu_time, usage)
+            if self.state.gpu_time is not None:
+                cost = self._onprem_cost(self.state.gpu_time, usage)
             # guard: B3.unserved-free -> cost = tariff.in_the_cloud(self.request, self.served,
             #   usage, self.frames, self.received_bytes)
             elif counted is not None or not unserved:
@@ -509,9 +509,9 @@ class AttemptPassage:
             self._report(now_s)
 
     def _report(self, now_s: float) -> None:
-        lane = self._attempt.lane
-        lane.gaps.observe(self._gap_s)
-        lane.health.heard_from(self._attempt, now_s)
+        model_state = self._attempt.model_state
+        model_state.gaps.observe(self._gap_s)
+        model_state.health.heard_from(self._attempt, now_s)
         self._reported_s, self._gap_s = now_s, 0.0
 
 
@@ -575,7 +575,7 @@ class OpenedReply:
         self._since_s = None
         with self._waits(since_s):
             frame = await anext(stream)
-        attempt.lane.gaps.observe(attempt.clock() - since_s)
+        attempt.model_state.gaps.observe(attempt.clock() - since_s)
         attempt.on_frame(frame)
         return frame
 

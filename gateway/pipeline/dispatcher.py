@@ -109,14 +109,14 @@ class Dispatcher:
         first = decision.attempts[0]
         if first.zone not in decision.zones:  # guard: M3.dispatched-zone
             raise EgressForbidden(request.id)
-        away = first.zone is CLOUD
-        if self._hedging or request.trace.sampled or not (away or self._own_queues):
+        cloud = first.zone is CLOUD
+        if self._hedging or request.trace.sampled or not (cloud or self._own_queues):
             with request.trace.stage("dispatch"):
                 return await self._along(_Route(request, clearance, decision, log))
         # As most calls: it is sent to the cloud or to a server that is idle, which answers. Where
         # it may go else is thought of when it does not.
         turn: GrantPort | None = None
-        if away:
+        if cloud:
             known = clearance.classification.complete
             await clearance.to_leave()
         else:
@@ -138,7 +138,7 @@ class Dispatcher:
             return await attempt.start(just_decided=known)
         except GatewayError as exc:
             route = _Route(request, clearance, decision, log)
-            if away:
+            if cloud:
                 route.clouds.popleft()
             route.attempt = attempt
             if not route.goes_on(exc):
@@ -249,7 +249,7 @@ class Dispatcher:
         if not pauses_s:
             return False
         name = min(pauses_s, key=pauses_s.__getitem__)
-        wait_s, usual_s = pauses_s[name], fleet.lane(name, request.model).times.usual_s
+        wait_s, usual_s = pauses_s[name], fleet.model_state(name, request.model).times.usual_s
         # guard: A5.retry-after-bound
         if wait_s > LONGEST_PAUSE_S or not request.deadline.allows(wait_s + usual_s):
             return False
@@ -274,7 +274,7 @@ class Dispatcher:
 
     async def _hedged(self, attempt: RunningAttempt, route: _Route) -> RunningAttempt:
         others, clearance = route.clouds, route.clearance
-        times = attempt.lane.times
+        times = attempt.model_state.times
         if times.cold:  # guard: D6.hedge-estimate
             return await attempt.start()
 
@@ -308,7 +308,7 @@ class Dispatcher:
 
     def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
         """No attempt starts that cannot finish (D5)."""
-        p50_s = self._fleet.lane(endpoint.name, request.model).times.usual_s
+        p50_s = self._fleet.model_state(endpoint.name, request.model).times.usual_s
         return request.deadline.allows(p50_s)  # guard: D5.retry-time -> return True
 
     def _exhausted(self, route: _Route) -> GatewayError:

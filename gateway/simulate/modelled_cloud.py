@@ -64,7 +64,7 @@ class ModelledCloud:
         self.retries = RetryBudget(clock, routing.retry_share, routing.retry_reserve)
         self._model, self._name = site.model, site.cloud
         self._endpoint = fleet.endpoint(site.cloud)
-        self._lane = fleet.lane(site.cloud, site.model)
+        self._model_state = fleet.model_state(site.cloud, site.model)
         self._request = _any_request(site.model, clock)
         self._there = 0  # calls that the cloud itself has
 
@@ -79,10 +79,10 @@ class ModelledCloud:
 
     def worth_another(self, server: str, left_s: float) -> bool:
         """No attempt starts that cannot finish."""
-        return left_s >= self.fleet.lane(server, self._model).times.usual_s
+        return left_s >= self.fleet.model_state(server, self._model).times.usual_s
 
     def served_onprem(self, server: str, took_s: float) -> None:
-        self.fleet.lane(server, self._model).times.observe(took_s)
+        self.fleet.model_state(server, self._model).times.observe(took_s)
 
     def send(self, takes_s: float, left_s: float) -> Ending | None:
         """None: it is closed after all. Else tell `ended` when the time has come."""
@@ -92,7 +92,7 @@ class ModelledCloud:
         now_s = self.clock()
         epoch = self.fleet.started(self._endpoint, self._model)
         waiting = object()
-        self._lane.health.claim(waiting, now_s)
+        self._model_state.health.claim(waiting, now_s)
         self.counts.attempts += 1
         after_s, error = self._fate(now_s, takes_s)
         self._there += 1
@@ -124,10 +124,10 @@ class ModelledCloud:
         self._there -= 1
         error, fleet, model = ending.error, self.fleet, self._model
         if isinstance(error, DeadlineExceeded | UpstreamSilent):
-            self._lane.health.gave_up(ending.waiting)
+            self._model_state.health.gave_up(ending.waiting)
         else:
-            self._lane.health.heard(ending.waiting)
-        was_closed = self._lane.breaker.closed
+            self._model_state.health.heard(ending.waiting)
+        was_closed = self._model_state.breaker.closed
         if error is None:
             fleet.succeeded(self._endpoint, self._request, ending.epoch, took_s)
             self.counts.answered += 1
@@ -138,7 +138,7 @@ class ModelledCloud:
         else:
             fleet.failed(self._endpoint, model, ending.epoch, error, ending.sent_s)
         fleet.ended(self._endpoint, model)
-        self.counts.ejections += was_closed and not self._lane.breaker.closed
+        self.counts.ejections += was_closed and not self._model_state.breaker.closed
         self._count(error)
 
     def _count(self, error: GatewayError | None) -> None:

@@ -57,7 +57,7 @@ def _rig(chance: random.Random) -> Rig:
 
 def _happens(rig: Rig, chance: random.Random) -> None:
     name = chance.choice(list(rig.sites))
-    place, lane = rig.fleet.place(name), rig.fleet.lane(name, MODEL)
+    place, lane = rig.fleet.state(name), rig.fleet.model_state(name, MODEL)
     match chance.randrange(24):
         case 0:
             place.up = False  # nobody has told its lanes yet
@@ -121,7 +121,7 @@ async def _lives(seed: int) -> tuple[int, int]:
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.01, 0.3]))
         call, policy = _call(chance), policies[chance.random() < 0.05]
         found = verdict(call)
-        known = rig.fleet._staying if found.restricted else rig.fleet._standing
+        known = rig.fleet._onprem_decisions if found.restricted else rig.fleet._cloud_decisions
         standing = known.get(MODEL)
         said = _decided(partial(rig.fleet.decide, call, found, policy))
         if standing is not None and said is standing._decision:  # and was not weighed

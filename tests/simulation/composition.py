@@ -124,10 +124,10 @@ class Composed:
     def lowest(self) -> int:
         """Of all counts: asked after every step, so it makes no list of them."""
         found = min(self.admission.inside, self.accounts.open_calls)
-        for place in self.fleet.places.values():
+        for place in self.fleet.states.values():
             if place.in_flight < found:
                 found = place.in_flight
-            for lane in place.lanes.values():
+            for lane in place.model_states.values():
                 if lane.in_flight < found:
                     found = lane.in_flight
         for (_, servers), group in self.fleet.groups:
@@ -139,9 +139,9 @@ class Composed:
         """Whatever goes up for a call and has to come down again."""
         yield "admission", self.admission.inside
         yield "accounts", self.accounts.open_calls
-        for name, place in self.fleet.places.items():
+        for name, place in self.fleet.states.items():
             yield f"{name} in flight", place.in_flight
-            for model, lane in place.lanes.items():
+            for model, lane in place.model_states.items():
                 yield f"{name} {model} in flight", lane.in_flight
         for (model, servers), group in self.fleet.groups:
             yield f"{servers} {model} waiting", group.waiting
@@ -153,8 +153,11 @@ class Composed:
         yield "waiting for a restart", self.fleet.recovery.waiting
         yield "waiting for the cloud", self.fleet.clouds.waiting
         yield "money put aside", self.budgets.reserved()
-        for name, place in self.fleet.places.items():
-            yield f"{name} waited for", sum(len(lane.waiting) for lane in place.lanes.values())
+        for name, place in self.fleet.states.items():
+            yield (
+                f"{name} waited for",
+                sum(len(lane.waiting) for lane in place.model_states.values()),
+            )
 
 
 def _log(plan: WorldPlan, witness: Witness) -> WitnessedLog:

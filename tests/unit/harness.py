@@ -388,7 +388,7 @@ class Rig:
         self.metrics: Metrics = Metrics() if before is None else before.metrics
         self.log: MemoryLog = MemoryLog() if before is None else before.log
         places = {
-            site.name: before.fleet.places[site.name]
+            site.name: before.fleet.states[site.name]
             if before is not None and site.name in same
             else _place(site)
             for site in sites
@@ -435,7 +435,7 @@ class Rig:
 
     def eject(self, name: str) -> None:
         for _ in range(3):
-            epoch = self.fleet.lane(name, MODEL).breaker.epoch
+            epoch = self.fleet.model_state(name, MODEL).breaker.epoch
             self.fleet.failed(
                 self.catalog.endpoints[name], MODEL, epoch, UpstreamFailed("500"), now_s()
             )
@@ -451,12 +451,12 @@ class Rig:
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
         }
         for name, site in self.sites.items():
-            place = self.fleet.place(name)
+            place = self.fleet.state(name)
             held |= {
                 f"{name} in flight": place.in_flight,
                 f"{name} open": len(site.connector.replies),
             }
-            for lane in place.lanes.values():
+            for lane in place.model_states.values():
                 held |= {f"{name} lane": lane.in_flight, f"{name} probe": lane.breaker.probing}
         for (_, servers), group in self.fleet.groups:
             held[f"{servers} waiting"] = group.waiting

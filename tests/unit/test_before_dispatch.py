@@ -189,7 +189,7 @@ def test_without_the_setting_it_is_sent_while_its_record_is_written() -> None:
 @pytest.mark.parametrize("before_dispatch", [True, False])
 def test_a_canary_to_the_cloud_is_on_record_too(before_dispatch: bool) -> None:
     async def test(marked: Marked) -> None:
-        place, canary = marked.rig.fleet.place("cloud"), request(tenant="")
+        place, canary = marked.rig.fleet.state("cloud"), request(tenant="")
         doors = CanaryDoors(marked.disk)
         sending = asyncio.create_task(doors.infer("cloud", place, canary, ServedModel(MODEL)))
         durable = await marked.disk.asked()

@@ -161,7 +161,7 @@ async def test_a_server_that_did_not_tell_is_asked_again() -> None:
         asked.append(name)
         return len(asked) > 1
 
-    watch = Watch(rig.fleet.places, learn, rig.metrics)
+    watch = Watch(rig.fleet.states, learn, rig.metrics)
     await watch.learn("gpu")
     for _ in range(25):
         await watch.probe("gpu")

@@ -146,7 +146,7 @@ def test_a_deadline_in_the_cloud_tells_of_the_cloud_when_it_was_a_fair_one(
 ) -> None:
     rig = Rig()
     rig.answers(20)
-    health = rig.fleet.lane(CLOUD, MODEL).health
+    health = rig.fleet.model_state(CLOUD, MODEL).health
     sent_s = rig.clock()
     rig.clock.pass_s(left_s)
     if heard:

@@ -119,15 +119,15 @@ def test_a_server_that_is_back_takes_the_calls_that_wait_for_the_cloud() -> None
     async def main() -> None:
         gpu = onprem(Plan(open_s=0.01))
         rig = full(1, Plan(open_s=4.0), others=(gpu,))
-        rig.fleet.lane("gpu", MODEL)
-        rig.fleet.place("gpu").went_down()
+        rig.fleet.model_state("gpu", MODEL)
+        rig.fleet.state("gpu").went_down()
         held = asyncio.create_task(rig.call(request("clear", 9.0)))
         await asyncio.sleep(0.01)
         waits = asyncio.create_task(rig.call(request("clear", 3.0)))
         await asyncio.sleep(0.5)
-        place = rig.fleet.place("gpu")
+        place = rig.fleet.state("gpu")
         place.server_up()
-        place.lanes[MODEL].health.prove()
+        place.model_states[MODEL].health.prove()
         rig.fleet.returned("gpu", MODEL)
         ended = await waits
         assert ended.placement is not None
@@ -213,7 +213,7 @@ def test_restricted_calls_never_wait_for_a_place_in_the_cloud() -> None:
     async def main() -> None:
         gpu = Site("gpu", Zone.ONPREM, ScriptedConnector())
         rig = full(1, Plan(open_s=4.0), others=(gpu,))
-        rig.fleet.place("gpu").went_down()
+        rig.fleet.state("gpu").went_down()
         held = asyncio.create_task(rig.call(request("clear", 9.0)))
         await asyncio.sleep(0.01)
         began_s = now_s()

@@ -209,10 +209,10 @@ def test_an_endpoint_that_goes_down_in_the_moment_of_a_deadline_is_noticed_all_t
 
     async def main() -> None:
         rig = Rig(onprem(HANGS))
-        place = rig.fleet.place("gpu")
+        place = rig.fleet.state("gpu")
         task = asyncio.create_task(rig.call(request("clear", 0.2)))
         await asyncio.sleep(0.01)
-        (waiting,) = place.lanes[MODEL].waiting
+        (waiting,) = place.model_states[MODEL].waiting
         due_s = waiting.ends_s
         told: list[str] = []
 

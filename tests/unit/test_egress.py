@@ -205,7 +205,7 @@ def test_a_router_gone_mad_cannot_send_a_restricted_call_out(
 
     async def send() -> tuple[Rig, BaseException | None]:
         rig = Rig(onprem(), cloud())
-        rig.fleet.place("gpu").up = False
+        rig.fleet.state("gpu").up = False
         call = request("restricted")
         found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
         decision = Decision(tuple(rig.catalog.endpoints[n] for n in order), "onprem_room", zones)
@@ -231,7 +231,7 @@ def test_what_the_dispatcher_refuses_to_send_out_gives_everything_back() -> None
         with pytest.raises(EgressForbidden):
             await rig.dispatcher.send(call, Known(found), decision, account)
         assert [a.result for a in account.attempts] == ["egress_forbidden"]
-        assert rig.fleet.place("cloud").in_flight == 0
+        assert rig.fleet.state("cloud").in_flight == 0
 
     run(send())
 
@@ -241,7 +241,7 @@ def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
 
     async def send(kind: str, name: str) -> None:
         rig = Rig(onprem(), cloud())
-        place = rig.fleet.place(name)
+        place = rig.fleet.state(name)
         connector = rig.sites[name].connector
         place.onprem, place.cloud = OnPremDoor(connector), CloudDoor(connector)
         if name == "cloud":

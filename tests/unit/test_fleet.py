@@ -110,7 +110,7 @@ def test_an_endpoint_is_drained_with_its_further_places() -> None:
         rig = Rig(onprem(), onprem(name="gpu#m:2"), onprem(name="gpu2"), cloud())
 
         def drained() -> set[str]:
-            return {name for name, place in rig.fleet.places.items() if place.drained}
+            return {name for name, place in rig.fleet.states.items() if place.drained}
 
         rig.fleet.drain("gpu", True)
         assert drained() == {"gpu", "gpu#m:2"}
@@ -125,7 +125,7 @@ def test_an_endpoint_is_drained_with_its_further_places() -> None:
 def test_all_places_of_an_endpoint_are_on_its_gpus() -> None:
     async def main() -> None:
         rig = Rig(onprem(), onprem(name="gpu#m:2"), onprem(name="gpu2"))
-        times = {name: place.gpu_time for name, place in rig.fleet.places.items()}
+        times = {name: place.gpu_time for name, place in rig.fleet.states.items()}
         assert times["gpu"] is times["gpu#m:2"] is not times["gpu2"]
 
     run(main())
@@ -135,7 +135,7 @@ def test_all_places_of_an_endpoint_are_on_its_gpus() -> None:
 def test_an_endpoint_that_is_out_says_why(why: str, up: bool, eject: bool) -> None:
     async def main() -> None:
         rig = Rig(onprem())
-        rig.fleet.place("gpu").up = up
+        rig.fleet.state("gpu").up = up
         if eject:
             rig.eject("gpu")
         state = state_of(rig, "gpu")
@@ -191,7 +191,7 @@ def test_a_server_whose_model_has_died_is_ejected_at_once_and_its_keeper_is_told
     async def main() -> None:
         dead = Plan(error=lambda: ModelDead("its words"))
         rig = Rig(onprem(dead))
-        rig.fleet.place("gpu").on_gray = asked.append
+        rig.fleet.state("gpu").on_gray = asked.append
         await rig.call(request("restricted"))
         assert not state_of(rig, "gpu").available
         assert len(asked) == 1
@@ -224,13 +224,13 @@ def test_the_gateway_is_ready_while_any_call_has_a_place() -> None:
         def seen() -> tuple[bool, bool]:
             return rig.fleet.ready(), rig.fleet.onprem_up()
 
-        rig.fleet.place("gpu").up = False
+        rig.fleet.state("gpu").up = False
         assert seen() == (True, True)
-        rig.fleet.place("gpu2").drained = True
+        rig.fleet.state("gpu2").drained = True
         assert seen() == (True, False), "clear calls are served in the cloud"
-        rig.fleet.place("cloud").up = False
+        rig.fleet.state("cloud").up = False
         assert seen() == (False, False)
-        rig.fleet.place("gpu").up = True
+        rig.fleet.state("gpu").up = True
         assert seen() == (True, True)
         only_cloud = Rig(cloud())
         assert (only_cloud.fleet.ready(), only_cloud.fleet.onprem_up()) == (True, False)
@@ -250,7 +250,7 @@ def test_a_cloud_that_is_closed_makes_nobody_ready(closed: str, tmp_path: Path) 
         )
         rig = Rig(onprem(), cloud(), setup=Setup(spill=spill))
         assert rig.fleet.ready()
-        rig.fleet.place("gpu").up = False
+        rig.fleet.state("gpu").up = False
         assert not rig.fleet.ready()
         assert not rig.fleet.model_ready(MODEL)
 
@@ -306,10 +306,10 @@ def test_a_refusal_counts_at_once_and_silence_when_it_comes_twice(
 ) -> None:
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=Answers(*answers)))
-        place = rig.fleet.place("gpu")
+        place = rig.fleet.state("gpu")
         place.up = was_up
         start_s = now_s()
-        await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
+        await Watch(rig.fleet.states, learned_nothing, rig.metrics).probe("gpu")
         assert place.up is up
         assert now_s() - start_s <= 2.0
 
@@ -321,7 +321,7 @@ def test_a_health_probe_never_brings_back_what_fails_inferences() -> None:
         rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
         rig.eject("gpu")
         for _ in range(5):
-            await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
+            await Watch(rig.fleet.states, learned_nothing, rig.metrics).probe("gpu")
         assert not state_of(rig, "gpu").available
 
     run(main())
@@ -333,11 +333,11 @@ def test_a_server_that_answers_nonsense_when_it_comes_up_does_not_end_the_watch(
 
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
-        rig.fleet.place("gpu").up = False
-        watching = asyncio.create_task(Watch(rig.fleet.places, nonsense, rig.metrics).run())
+        rig.fleet.state("gpu").up = False
+        watching = asyncio.create_task(Watch(rig.fleet.states, nonsense, rig.metrics).run())
         await asyncio.sleep(3.5)
         assert not watching.done()
-        assert rig.fleet.place("gpu").up
+        assert rig.fleet.state("gpu").up
         found = rig.metrics.registry.get_sample_value(
             "spillway_unexpected_errors_total", {"where": "learn"}
         )
@@ -409,7 +409,7 @@ def test_models_share_the_gpu_of_a_triton_unless_the_settings_say_otherwise(
 ) -> None:
     async def main() -> None:
         rig = Rig(onprem())
-        place = rig.fleet.place("gpu")
+        place = rig.fleet.state("gpu")
         place.settings = place.settings.model_copy(update={"kind": kind, "shares_gpu": said})
         assert rig.fleet.groups.execution(MODEL, "gpu").shares_gpu == shares
 
@@ -422,7 +422,7 @@ def test_the_metrics_tell_what_models_on_one_server_cost_each_other() -> None:
         groups = rig.fleet.groups
 
         def shown(metric: str, endpoint: str = "gpu") -> float | None:
-            status.publish(rig.metrics, rig.fleet.places, groups)
+            status.publish(rig.metrics, rig.fleet.states, groups)
             return rig.metrics.registry.get_sample_value(metric, {"endpoint": endpoint})
 
         groups.queue(MODEL, ("gpu",))

@@ -72,7 +72,7 @@ def called(kind: str, more: dict[str, Any], *sites: Site, down: str = "", **chan
     async def main() -> Ended:
         rig = Rig(*sites)
         if down:
-            rig.fleet.place(down).up = False
+            rig.fleet.state(down).up = False
         call = DocumentCall(Operation.CHAT, {**CHAT, **more})
         ended = await rig.call(request(kind, payload=call, **changes))
         assert rig.leftovers() == {}

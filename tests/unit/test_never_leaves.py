@@ -102,7 +102,7 @@ def test_without_a_server_calls_are_refused_and_told_why(never: str, away: str) 
         if away == "ejected":
             rig.eject("gpu")
         elif away == "drained":
-            rig.fleet.place("gpu").drained = True
+            rig.fleet.state("gpu").drained = True
         for ended in await burst(rig, 3):
             assert ended.error is not None
             assert "spill_off" in str(ended.error)

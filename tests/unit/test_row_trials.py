@@ -102,7 +102,7 @@ class Place:
         self.settings = type("S", (), {"kind": server.kind, "zone": zone, "canary": canary})
         self.unbatched: dict[str, Any] = {}
         self.rows: dict[Any, Any] = {}
-        self.lanes = {MODEL: ModelState()}
+        self.model_states = {MODEL: ModelState()}
 
 
 class Site:
@@ -241,10 +241,10 @@ async def test_a_server_that_cannot_answer_now_is_tried_again_later(met: Gateway
 async def test_a_trial_does_not_run_beside_callers_calls() -> None:
     server = Server()
     site = Site(server)
-    site.place.lanes[MODEL].in_flight = 1
+    site.place.model_states[MODEL].in_flight = 1
     assert not await site.look()
     assert (site.apart(), server.sizes) == (True, [])
-    site.place.lanes[MODEL].in_flight = 0
+    site.place.model_states[MODEL].in_flight = 0
     assert await site.look()
     assert not site.apart()
 

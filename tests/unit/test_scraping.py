@@ -65,7 +65,7 @@ class Watched:
         site = replace(onprem(), connector=connector or ScriptedConnector())
         self.rig = Rig(replace(site, max_in_flight=max_in_flight))
         self.told = Told()
-        self.place = self.rig.fleet.place("gpu")
+        self.place = self.rig.fleet.state("gpu")
         self.place.inspector = self.told
         self.scraping = Scraping(self.rig.fleet, self.rig.catalog, self.rig.metrics, now_s)
         assert self.place.statistics is not None
@@ -78,12 +78,12 @@ class Watched:
 
     def metric(self, name: str) -> float:
         fleet = self.rig.fleet
-        status.publish(self.rig.metrics, fleet.places, fleet.groups)
+        status.publish(self.rig.metrics, fleet.states, fleet.groups)
         return self.rig.metrics.registry.get_sample_value(name, {"endpoint": "gpu"}) or 0.0
 
     @property
     def health(self) -> str:
-        return self.rig.fleet.lane("gpu", MODEL).health.state
+        return self.rig.fleet.model_state("gpu", MODEL).health.state
 
 
 # S3
@@ -102,7 +102,7 @@ def test_old_statistics_are_a_state_of_their_own_and_stop_nothing(how: str) -> N
         assert (watched.statistics.state, watched.metric("spillway_statistics_stale")) == (
             "stale", 1.0,
         )  # fmt: skip
-        (endpoint,) = status.report(watched.rig.fleet.places)
+        (endpoint,) = status.report(watched.rig.fleet.states)
         assert endpoint["statistics"] == "stale"
         (state,) = watched.rig.fleet.snapshot(request(), restricted=True)
         assert state.stale
@@ -209,13 +209,13 @@ def test_calls_in_flight_and_no_execution_is_a_stall_that_is_told(
         watched = Watched(ScriptedConnector(*[Plan()] * 20, *[HANGS] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        watched.rig.fleet.lane("gpu", MODEL).health.prove()
+        watched.rig.fleet.model_state("gpu", MODEL).health.prove()
         call = asyncio.create_task(watched.rig.call(request("restricted", 60.0)))
         await asyncio.sleep(1.5)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await asyncio.sleep(2)
         assert watched.metric("spillway_endpoint_stalls_total") == 1
-        assert watched.rig.fleet.lane("gpu", MODEL).health.stalled
+        assert watched.rig.fleet.model_state("gpu", MODEL).health.stalled
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await watched.close()
@@ -229,12 +229,12 @@ def test_a_stall_is_told_once_although_canaries_took_the_model_out_before() -> N
         watched = Watched(ScriptedConnector(*[Plan()] * 20, *[HANGS] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        lane = watched.rig.fleet.lane("gpu", MODEL)
+        lane = watched.rig.fleet.model_state("gpu", MODEL)
         lane.health.prove()
         call = asyncio.create_task(watched.rig.call(request("restricted", 60.0)))
         await asyncio.sleep(0.5)
         lane.health.open()
-        watched.rig.fleet.place("gpu").give_up_waiting()
+        watched.rig.fleet.state("gpu").give_up_waiting()
         lane.health.asking()
         lane.health.observe(CanaryResult.LATE, 0.7, lane.times)
         await asyncio.gather(call, return_exceptions=True)
@@ -253,7 +253,7 @@ def test_a_model_that_was_silent_and_has_nothing_to_do_is_not_stalled(ends: str)
         watched = Watched(ScriptedConnector(*[Plan()] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        lane = watched.rig.fleet.lane("gpu", MODEL)
+        lane = watched.rig.fleet.model_state("gpu", MODEL)
         lane.health.prove()
         lane.health.asking()
         lane.health.observe(CanaryResult.LATE, 0.7, lane.times)

@@ -48,12 +48,12 @@ def stream(
 
 
 def goes_down(rig: Rig) -> None:
-    rig.fleet.place("gpu").went_down()
+    rig.fleet.state("gpu").went_down()
 
 
 def is_ejected(rig: Rig) -> None:
     rig.eject("gpu")
-    rig.fleet.place("gpu").give_up_waiting(lambda waiting: waiting.model == MODEL)
+    rig.fleet.state("gpu").give_up_waiting(lambda waiting: waiting.model == MODEL)
 
 
 def becomes_slow(rig: Rig) -> None:
@@ -126,6 +126,6 @@ def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
         gpu = rig.fleet.endpoint("gpu")
         assert rig.fleet.refuses_call(gpu, request("clear")) == "ejected", "for their caller"
         await rig.call(request("clear", FAR_S, streamed=True, tenant="another"))
-        assert not rig.fleet.lane("gpu", MODEL).breaker.closed, "for everybody"
+        assert not rig.fleet.model_state("gpu", MODEL).breaker.closed, "for everybody"
 
     run(main())

@@ -62,7 +62,7 @@ class Ward:
         self.gpu = Switched()
         self.rig = Rig(replace(onprem(), connector=self.gpu), cloud(), *more)
         self.rig.catalog.models[MODEL] = replace(self.rig.catalog.models[MODEL], canary=True)
-        self.health = self.rig.fleet.lane("gpu", MODEL).health
+        self.health = self.rig.fleet.model_state("gpu", MODEL).health
         self.tending = CanaryRunner(
             self.rig.fleet, self.rig.catalog, a_payload, CanaryDoors(self.rig.log).infer,
             self.rig.metrics, now_s,
@@ -227,7 +227,7 @@ def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
         async with Ward().open() as ward:
             ward.gpu.set(FAILS)
             watching = asyncio.create_task(
-                Watch(ward.rig.fleet.places, nothing, ward.rig.metrics).run()
+                Watch(ward.rig.fleet.states, nothing, ward.rig.metrics).run()
             )
             ward.rig.eject("gpu")
             for _ in range(60):
@@ -244,7 +244,7 @@ def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
 def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> None:
     async def main() -> None:
         async with Ward().open() as ward:
-            place = ward.rig.fleet.place("gpu")
+            place = ward.rig.fleet.state("gpu")
             place.went_down()
             ward.gpu.set(FAILS)
             place.server_up()
@@ -261,7 +261,7 @@ def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> No
 
 def up_again(ward: Ward, plan: Plan = ANSWERS) -> None:
     """It was down, and has answered its probe just now."""
-    place = ward.rig.fleet.place("gpu")
+    place = ward.rig.fleet.state("gpu")
     place.went_down()
     ward.gpu.set(plan)
     place.server_up()
@@ -290,7 +290,7 @@ def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> Non
 
     async def main() -> None:
         async with Ward().open() as ward:
-            place = ward.rig.fleet.place("gpu")
+            place = ward.rig.fleet.state("gpu")
             ward.gpu.set(FAILS)
             ward.rig.eject("gpu")
             calling = asyncio.create_task(ward.rig.call(request("restricted", 5.0)))
@@ -373,9 +373,9 @@ def test_without_canaries_a_call_waits_for_the_one_that_tries_a_server_that_is_u
     async def main() -> None:
         gpu = Switched(Plan(open_s=0.2))
         rig = Rig(replace(onprem(), connector=gpu), cloud())
-        rig.fleet.lane("gpu", MODEL)
-        rig.fleet.place("gpu").went_down()
-        rig.fleet.place("gpu").server_up()
+        rig.fleet.model_state("gpu", MODEL)
+        rig.fleet.state("gpu").went_down()
+        rig.fleet.state("gpu").server_up()
         calls = [rig.call(request("restricted", 5.0)) for _ in range(3)]
         assert [zone(ended) for ended in await asyncio.gather(*calls)] == [Zone.ONPREM] * 3
 
@@ -386,9 +386,9 @@ def test_when_the_one_that_tries_it_leaves_another_does() -> None:
     async def main() -> None:
         gpu = Switched(HANGS)
         rig = Rig(replace(onprem(), connector=gpu), cloud())
-        rig.fleet.lane("gpu", MODEL)
-        rig.fleet.place("gpu").went_down()
-        rig.fleet.place("gpu").server_up()
+        rig.fleet.model_state("gpu", MODEL)
+        rig.fleet.state("gpu").went_down()
+        rig.fleet.state("gpu").server_up()
         first = asyncio.create_task(rig.call(request("restricted", 5.0)))
         await asyncio.sleep(0.1)
         others = [asyncio.create_task(rig.call(request("restricted", 5.0))) for _ in range(2)]
@@ -433,7 +433,7 @@ def test_the_cloud_gets_no_canary_unless_the_settings_say_so() -> None:
     async def main() -> None:
         for asked in (None, True):
             ward = Ward()
-            place = ward.rig.fleet.place("cloud")
+            place = ward.rig.fleet.state("cloud")
             place.settings = place.settings.model_copy(update={"canary": asked})
             async with ward.open():
                 assert bool(ward.rig.cloud_seen) is bool(asked), "real calls stayed on-prem"

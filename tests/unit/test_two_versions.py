@@ -218,7 +218,7 @@ def test_a_place_that_nobody_of_the_new_version_looks_at_still_ends_its_waits() 
         await asyncio.sleep(0.05)
         Rig(replace(onprem(), expected_ms=11), before=first)
         since_s = now_s()
-        first.fleet.place("gpu").went_down()
+        first.fleet.state("gpu").went_down()
         assert isinstance((await call).error, GatewayError)
         assert now_s() - since_s < 1.0
 

@@ -24,7 +24,7 @@ def _catalog() -> Catalog:
 def test_the_ways_of_a_model_are_kept_until_the_catalog_changes() -> None:
     async def main() -> None:
         rig, catalog = Rig(onprem(), cloud()), _catalog()
-        ways = CandidateIndex(catalog, rig.fleet.places, rig.fleet.lane)
+        ways = CandidateIndex(catalog, rig.fleet.states, rig.fleet.model_state)
         before = ways.for_model(MODEL)
         assert [way.name for way in before.all] == ["gpu"]
         assert ways.for_model(MODEL) is before

@@ -73,7 +73,7 @@ class SiblingWorker:
 
     def _drain(self, name: str, drained: bool) -> None:
         fleet, _ = self._gateway.serving()
-        if name in fleet.places:
+        if name in fleet.states:
             fleet.drain(name, drained)
 
     def serves(self) -> None:

@@ -196,7 +196,7 @@ class ByPriority:
             # guard: S9.batch-lateness minus 6
             if (
                 (call.rows <= rows or not taken)
-                and len(taken) < instance.standing.room
+                and len(taken) < instance.status.room
                 and instance.server not in call.avoid
                 and end_s <= min(due_s, call.deadline_s)
             ):

@@ -122,7 +122,7 @@ class ConsoleFront:
         operator = self._operators.acting(request.headers, _peer(request))
         wanted = await self._read_body(request, endpoint=str, drained=bool)
         name, drained = wanted["endpoint"], wanted["drained"]
-        if name not in self._sight.fleet.places:
+        if name not in self._sight.fleet.states:
             raise RequestRejected("endpoint: there is none of this name")
         if drained:
             # guard: B7.drain-unrecorded -> await self._done(operator, 'drain', name);

@@ -108,7 +108,7 @@ def test_what_has_no_room_leaves_by_the_door_of_the_gateway_that_took_it() -> No
 def test_an_owner_without_a_way_to_the_cloud_keeps_nobody_else_from_it() -> None:
     async def main() -> None:
         async with running(Cluster(SLOW)) as cluster:
-            cluster["east"].rig.fleet.places["cloud"].up = False
+            cluster["east"].rig.fleet.states["cloud"].up = False
             calls = [cluster["west"].rig.call(request("clear", 0.6)) for _ in range(12)]
             ends = await asyncio.gather(*calls)
             assert {zone(e) for e in ends} == {Zone.ONPREM, Zone.CLOUD}
@@ -284,7 +284,7 @@ def test_a_dead_owner_says_nothing_of_its_server() -> None:
             await asyncio.sleep(0.2)
             await cluster["east"].kill()
             assert {(await call).error for call in calls} == {None}
-            assert not any(west.fleet.lane("gpu", "m").breaker.recent)
+            assert not any(west.fleet.model_state("gpu", "m").breaker.recent)
             results = {a["result"] for line in west.log.lines for a in line["attempts"]}
             assert results == {"owner_lost", "served"}
 

@@ -325,7 +325,7 @@ def test_it_takes_an_operators_key_and_what_it_may_shows(hall: Hall) -> None:
 def test_an_endpoint_is_drained_and_taken_back_by_two_presses_each(hall: Hall) -> None:
     async def test(look: Watched) -> None:
         def drained() -> bool:
-            return look.desk.rig.fleet.place("gpu").drained
+            return look.desk.rig.fleet.state("gpu").drained
 
         row = look.page.locator("[data-endpoint=gpu]")
         await row.get_by_role("button").click()
@@ -368,7 +368,7 @@ def test_what_an_operator_does_elsewhere_is_seen(hall: Hall, tmp_path: Path) -> 
     async def test(look: Watched) -> None:
         file.touch()
         await look.says("#switch", "Spilling is stopped.")
-        look.desk.rig.fleet.place("cloud").went_down()
+        look.desk.rig.fleet.state("cloud").went_down()
         await look.says("[data-endpoint=cloud] .state", "down")
         await asyncio.sleep(0)
 

@@ -59,7 +59,7 @@ class Case:
 
 def is_down(rig: Rig) -> None:
     for name in rig.sites:
-        rig.fleet.place(name).went_down()
+        rig.fleet.state(name).went_down()
 
 
 async def is_known_to_be_slow(rig: Rig) -> None:
@@ -98,7 +98,7 @@ async def gateway(case: Case) -> AsyncIterator[Rig]:
     """In its state, with the calls that make it so."""
     gpu = onprem(*[ANSWERS] * case.slow, HANGS)
     rig = Rig(*([gpu] if case.kind == "stays" else [gpu, cloud()]), setup=case.setup)
-    rig.fleet.lane("gpu", MODEL)
+    rig.fleet.model_state("gpu", MODEL)
     if case.slow:
         await is_known_to_be_slow(rig)
     inside = [

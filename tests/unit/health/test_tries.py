@@ -59,7 +59,9 @@ def test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewher
         assert ended.at_s - since_s == pytest.approx(after_s, abs=0.1)
         first, _ = rig.log.lines[-1]["attempts"]
         assert first["result"] == "upstream_timeout"
-        assert not rig.fleet.lane("gpu", MODEL).breaker.closed, "nobody was answered meanwhile"
+        assert not rig.fleet.model_state("gpu", MODEL).breaker.closed, (
+            "nobody was answered meanwhile"
+        )
 
     run(main())
 
@@ -74,7 +76,7 @@ def test_one_try_that_is_given_up_ejects_nothing_that_answers_others() -> None:
             await asyncio.sleep(1)
             await rig.call(request())
         assert (await hung).placement is not None
-        assert rig.fleet.lane("gpu", MODEL).breaker.closed
+        assert rig.fleet.model_state("gpu", MODEL).breaker.closed
 
     run(main())
 
@@ -93,7 +95,7 @@ def test_calls_that_leave_a_slow_model_are_no_failures_of_it() -> None:
             Zone.CLOUD
         }
         assert not kept.done()
-        assert rig.fleet.lane("gpu", MODEL).breaker.closed
+        assert rig.fleet.model_state("gpu", MODEL).breaker.closed
         kept.cancel()
         await asyncio.gather(kept, return_exceptions=True)
 
@@ -103,7 +105,7 @@ def test_calls_that_leave_a_slow_model_are_no_failures_of_it() -> None:
 def test_the_decision_leaves_what_is_slow_to_calls_with_no_other_place() -> None:
     async def main() -> None:
         rig = Rig(onprem(), cloud())
-        rig.fleet.lane("gpu", MODEL).health.slow_since_s = now_s()
+        rig.fleet.model_state("gpu", MODEL).health.slow_since_s = now_s()
         calls = request("clear", 60.0), request("restricted", 60.0)
         chosen = []
         for call in calls:
@@ -124,12 +126,12 @@ def test_what_is_back_gets_its_calls_by_degrees(zone: Zone) -> None:
         site = onprem(Plan(open_s=60.0)) if zone is Zone.ONPREM else cloud(Plan(open_s=60.0))
         rig = Rig(replace(site, max_in_flight=20), setup=Setup(max_batch=10))
         rig.fleet.learnt(site.name, MODEL, Execution(10, one_by_one=True))
-        rig.fleet.lane(site.name, MODEL)
+        rig.fleet.model_state(site.name, MODEL)
         await asyncio.sleep(10)
         rig.fleet.returned(site.name, MODEL)
         calls = [asyncio.create_task(rig.call(request("clear", 90.0))) for _ in range(20)]
         await asyncio.sleep(0.01)
-        in_flight = rig.fleet.place(site.name).in_flight
+        in_flight = rig.fleet.state(site.name).in_flight
         assert 1 <= in_flight <= 3
         for call in calls:
             call.cancel()
@@ -137,7 +139,7 @@ def test_what_is_back_gets_its_calls_by_degrees(zone: Zone) -> None:
         await asyncio.sleep(4)
         calls = [asyncio.create_task(rig.call(request("clear", 90.0))) for _ in range(20)]
         await asyncio.sleep(0.01)
-        assert rig.fleet.place(site.name).in_flight == 20
+        assert rig.fleet.state(site.name).in_flight == 20
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
@@ -164,14 +166,14 @@ class Silent(ScriptedConnector):
 def test_a_server_that_answers_calls_and_no_probe_is_busy_and_not_down() -> None:
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=Silent()))
-        watch = Watch(rig.fleet.places, learned_nothing, rig.metrics)
+        watch = Watch(rig.fleet.states, learned_nothing, rig.metrics)
         look = asyncio.create_task(watch.probe("gpu"))
         await asyncio.sleep(0.2)
         await rig.call(request())
         await look
-        assert rig.fleet.place("gpu").up
+        assert rig.fleet.state("gpu").up
         await watch.probe("gpu")
-        assert not rig.fleet.place("gpu").up, "silent, and nobody was answered"
+        assert not rig.fleet.state("gpu").up, "silent, and nobody was answered"
 
     run(main())
 
@@ -181,8 +183,8 @@ def test_a_probe_that_this_process_was_too_late_to_read_says_nothing() -> None:
         connector = Silent()
         connector.late_s = 3.0
         rig = Rig(replace(onprem(), connector=connector))
-        await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
-        assert rig.fleet.place("gpu").up
+        await Watch(rig.fleet.states, learned_nothing, rig.metrics).probe("gpu")
+        assert rig.fleet.state("gpu").up
 
     run(main())
 
@@ -191,7 +193,7 @@ def test_a_canary_that_this_process_was_too_late_to_read_says_nothing() -> None:
     async def main() -> None:
         rig = Rig(onprem(HANGS), cloud())
         rig.catalog.models[MODEL] = replace(rig.catalog.models[MODEL], canary=True)
-        lane = rig.fleet.lane("gpu", MODEL)
+        lane = rig.fleet.model_state("gpu", MODEL)
         lane.health.prove()
         for _ in range(20):
             lane.times.observe(0.01)
@@ -222,6 +224,6 @@ def test_a_connection_that_is_refused_is_no_silence() -> None:
     async def main() -> None:
         rig = Rig(onprem(Plan(error=lambda: UpstreamUnreachable("refused"))), cloud())
         await rig.call(request())
-        assert rig.fleet.lane("gpu", MODEL).health.unanswered_since_s is None
+        assert rig.fleet.model_state("gpu", MODEL).health.unanswered_since_s is None
 
     run(main())

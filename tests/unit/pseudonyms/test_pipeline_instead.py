@@ -226,7 +226,7 @@ def test_an_attempt_on_the_premises_is_never_followed_by_one_with_surrogates() -
 def test_without_a_place_on_the_premises_it_leaves() -> None:
     async def main() -> None:
         rig = rig_of(ScriptedPseudonyms(), onprem(), cloud())
-        rig.fleet.place("gpu").up = False
+        rig.fleet.state("gpu").up = False
         ended = await rig.call(allowed())
         assert ended.placement is not None
         assert ended.placement.zone is Zone.CLOUD
@@ -280,7 +280,7 @@ def test_a_new_call_that_would_stay_is_dropped_for_the_old_one() -> None:
             async def instead(
                 self, request: InferenceRequest, classification: Classification
             ) -> ScriptedInstead | None:
-                rig.fleet.place("cloud").up = False
+                rig.fleet.state("cloud").up = False
                 return await super().instead(request, classification)
 
         pseudonyms = Slow()
@@ -320,7 +320,7 @@ def test_a_call_that_was_tried_as_it_is_leaves_no_more_with_surrogates() -> None
         asked = replace(allowed(), deadline=request("restricted", 9.0).deadline)
         calling = asyncio.create_task(rig.call(asked))
         await asyncio.sleep(0.1)
-        place = rig.fleet.place("gpu")
+        place = rig.fleet.state("gpu")
         place.back_in_s = lambda: 1.0
         place.went_down()
         await asyncio.sleep(0.5)

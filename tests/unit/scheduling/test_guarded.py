@@ -286,7 +286,7 @@ def test_it_has_the_same_numbers_on_its_gpus_as_before() -> None:
     gpus = {name: SharedGpu() for name in SERVERS}
     rig = Rig(gpus=gpus, comes_back=True)
     others = {name: gpu.join() for name, gpu in gpus.items()}
-    before = {name: s.number for name, s in rig.guarded._retired._servers._standings.items()}
+    before = {name: s.number for name, s in rig.guarded._retired._servers._statuses.items()}
     seen = Seen()
     for round_ in (0, 1):
         failing_for(rig, seen, 100.0 * round_)
@@ -294,7 +294,7 @@ def test_it_has_the_same_numbers_on_its_gpus_as_before() -> None:
         seen(rig.guarded.tick(100.0 * round_ + DWELL_S))
         own = rig.guarded.deciding
         assert isinstance(own, Failing)
-        assert {name: s.number for name, s in own._servers._standings.items()} == before
+        assert {name: s.number for name, s in own._servers._statuses.items()} == before
         assert {gpu.vacant for gpu in gpus.values()} == {2}
 
 
@@ -321,7 +321,7 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         assert len(told) == 1
         report = rig.fleet.groups.report()[0]["scheduler"]
         assert report == guarded.report(harness.now_s())
-        publish(rig.metrics, rig.fleet.places, rig.fleet.groups)
+        publish(rig.metrics, rig.fleet.states, rig.fleet.groups)
         labels = {"endpoint": "gpu", "model": harness.MODEL}
         shown = rig.metrics.registry.get_sample_value
         assert shown("spillway_queue_safe_mode", labels) == 1.0
@@ -329,7 +329,7 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         later = await asyncio.gather(*(rig.call(request("restricted")) for _ in range(3)))
         assert [e.error for e in later] == [None] * 3
         assert isinstance(guarded.deciding, Scheduler)
-        publish(rig.metrics, rig.fleet.places, rig.fleet.groups)
+        publish(rig.metrics, rig.fleet.states, rig.fleet.groups)
         assert shown("spillway_queue_safe_mode", labels) == 0.0
         assert all(not seen.id.startswith("restricted") for seen in rig.cloud_seen)
         assert rig.leftovers() == {}
