@@ -10,7 +10,7 @@ STAMPS := $(VENV)/stamps
 PYTHONS := python3.11 /usr/bin/python3.11 python3.12 /usr/bin/python3.12 python3 python3.13
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 # Built with profiles of how it runs, as distributions and python.org's images do it: a call costs a
-# fifth less then (docs/performance.md).
+# fifth less then (docs/explanation/call-cost.md).
 QUICK := import sys, sysconfig; sys.exit(not (sys.base_prefix == "/usr" \
   or "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")))
 
@@ -101,7 +101,7 @@ test-compiled: $(STAMPS)/dev models patterns as-shipped ## the tests, of the bui
 	@PYTHONPATH="$(CURDIR)/var/compiled:$(CURDIR)" PYTHONSAFEPATH=1 \
 	  $(BIN)/python -m pytest --import-mode=append -n $(or $(JOBS),3) $(ARGS)
 
-compiled: $(STAMPS)/dev ## compile the gateway into var/compiled (needs a C compiler; docs/compiled.md)
+compiled: $(STAMPS)/dev ## compile the gateway into var/compiled (needs a C compiler; docs/explanation/compiled.md)
 	@rm -rf var/compiled build
 	@SPILLWAY_COMPILE=1 $(BIN)/python -m pip --disable-pip-version-check install --quiet \
 	  --no-deps --no-build-isolation --no-index --target var/compiled .

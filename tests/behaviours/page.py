@@ -1,4 +1,4 @@
-"""docs/behaviours.md, from what is known of each behaviour."""
+"""README.md of this package, from what is known of each behaviour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.behaviours import Behaviour
 from tests.behaviours.every import EVERY
 from tests.marks import ROOT
 
-PAGE = ROOT / "docs" / "behaviours.md"
+PAGE = ROOT / "tests" / "behaviours" / "README.md"
 
 _HEAD = """\
 # Behaviours
@@ -23,7 +23,7 @@ the other in a copy, and says which tests notice (half an hour; `--only D4` for 
 keeps the page and the list true: that every test and every guard is still there.
 
 The placement of restricted calls has proofs of its own: the
-[two guards](decisions/004-two-guards.md), and [worlds that fail](decisions/019-simulation.md).
+[two guards](../../docs/explanation/security.md), and worlds that fail (`python -m tests.simulation`).
 """
 
 
@@ -48,4 +48,4 @@ def _row(one: Behaviour) -> str:
 def _test(name: str) -> str:
     """Its sentence, behind the file that it stands in."""
     file, _, function = name.partition("::")
-    return f"[{function.removeprefix('test_').replace('_', ' ')}](../tests/{file})"
+    return f"[{function.removeprefix('test_').replace('_', ' ')}](../{file})"
