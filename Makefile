@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
 DATA := $(wildcard ../shared/data/pii)
 
-.PHONY: help run test quick check format models patterns compiled as-shipped test-compiled lock clean \
+.PHONY: help run test docs quick check format models patterns compiled as-shipped test-compiled lock clean \
   debian bench load fuzz peers bench-classify simulate-seeds
 
 help: ## list these targets
@@ -41,8 +41,12 @@ help: ## list these targets
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
 
-test: $(STAMPS)/dev models patterns debian ## install what tests need and run all of them
+test: $(STAMPS)/dev $(STAMPS)/docs models patterns debian ## install what tests need and run all of them
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(ARGS)
+
+docs: $(STAMPS)/docs ## build docs/ as a site with a search into var/site; broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
+	@echo "var/site/index.html"
 
 quick: $(STAMPS)/dev ## formatting, lint, types and the unit tests that start no process, in a minute
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
@@ -145,6 +149,11 @@ $(STAMPS)/venv:
 $(STAMPS)/dev: requirements/dev.txt pyproject.toml | $(STAMPS)/venv
 	@$(BIN)/python requirements/install.py requirements/dev.txt
 	@touch $(STAMPS)/run $@
+
+$(STAMPS)/docs: requirements/docs.txt | $(STAMPS)/venv
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes \
+	  --requirement requirements/docs.txt
+	@touch $@
 
 $(STAMPS)/run: requirements/run.txt pyproject.toml | $(STAMPS)/venv
 	@$(BIN)/python requirements/install.py requirements/run.txt
