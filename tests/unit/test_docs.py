@@ -99,7 +99,7 @@ def first_codes(text: str) -> list[str]:
 
 
 def settings_sections() -> Iterator[tuple[str, type[BaseModel]]]:
-    """The heading of each table of reference/configuration.md, and the model that it must describe."""
+    """The heading of each table of the configuration page, and the model that it must describe."""
     yield "The file", config.Settings
     todo: list[tuple[str, type[BaseModel]]] = [("", config.Settings)]
     while todo:
@@ -132,7 +132,9 @@ def test_configuration_has_a_table_for_every_section() -> None:
 
 @pytest.mark.parametrize("section", sorted(SECTIONS))
 def test_every_key_is_documented_with_its_default(section: str) -> None:
-    table = {r[0].strip("`"): r[1] for r in rows(sections(page("reference/configuration.md"))[section])}
+    table = {
+        r[0].strip("`"): r[1] for r in rows(sections(page("reference/configuration.md"))[section])
+    }
     fields = SECTIONS[section].model_fields
     assert list(table) == list(fields)
     for name, field in fields.items():
@@ -537,7 +539,29 @@ def options_of(parser: argparse.ArgumentParser, words: Sequence[str]) -> set[str
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction) and words:
             return options_of(action.choices[words[0]], words[1:])
-    return {o for action in parser._actions for o in action.option_strings}
+    shown = (action for action in parser._actions if action.help != argparse.SUPPRESS)
+    return {option for action in shown for option in action.option_strings} - {"-h"}
+
+
+def test_the_page_of_commands_has_every_option() -> None:
+    """In the row of the command, in the words above its table, or in those at the top."""
+    commands = page("reference/cli.md")
+    told = {_CODE.findall(row[0])[0]: row[-1] for row in rows(commands)}
+    above = {name: text.partition("\n|")[0] for name, text in sections(commands).items()}
+    for command in COMMANDS:
+        for words in actions_of(parser_of(command)):
+            name = " ".join(("spillway", command, *words))
+            text = told[name] + above["Command line"] + above.get(command, "")
+            missing = options_of(parser_of(command), words) - set(re.findall(r"`(-[-a-z]+)", text))
+            assert not missing, name
+
+
+def actions_of(parser: argparse.ArgumentParser) -> list[tuple[str, ...]]:
+    """The words that name each action of a command, none where it has no actions."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return [(name,) for name in action.choices]
+    return [()]
 
 
 def test_every_command_that_a_page_shows_exists() -> None:
@@ -586,7 +610,12 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "path",
-    [*PAGES, *sorted((ROOT / "models").rglob("*.md")), ROOT / "loadtests" / "README.md"],
+    [
+        *PAGES,
+        *sorted((ROOT / "models").rglob("*.md")),
+        ROOT / "loadtests" / "README.md",
+        ROOT / "tests" / "behaviours" / "README.md",
+    ],
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_every_relative_link_resolves(path: Path) -> None:
@@ -600,6 +629,18 @@ def test_every_relative_link_resolves(path: Path) -> None:
         assert file.is_relative_to(ROOT), link
         if anchor:
             assert anchor in anchors(file.read_text()), link
+
+
+def test_every_page_that_is_named_outside_the_docs_exists() -> None:
+    files = [*SOURCES, *(ROOT / "deploy").rglob("*.yaml")]
+    files += [ROOT / "Makefile", ROOT / "Dockerfile", ROOT / ".ci" / "run"]
+    named = {
+        (file, name)
+        for file in files
+        for name in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text())
+    }
+    assert len({name for _, name in named}) > 5
+    assert {(str(f), name) for f, name in named if not (ROOT / name).is_file()} == set()
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

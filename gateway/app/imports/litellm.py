@@ -34,10 +34,11 @@ _READ = {
     "model_list", "litellm_settings", "router_settings", "general_settings", "guardrails",
     "environment_variables",
 }  # fmt: skip
+_RECORDS = "counts and traces: docs/reference/metrics.md; decisions: docs/explanation/audit.md"
 _ELSEWHERE = {
-    "success_callback": "counts and traces: docs/reference/metrics.md; decisions: docs/explanation/audit.md",
-    "failure_callback": "counts and traces: docs/reference/metrics.md; decisions: docs/explanation/audit.md",
-    "callbacks": "counts and traces: docs/reference/metrics.md; decisions: docs/explanation/audit.md",
+    "success_callback": _RECORDS,
+    "failure_callback": _RECORDS,
+    "callbacks": _RECORDS,
     "cache": "answers are not cached: one caller's answer may hold another's data",
     "cache_params": "answers are not cached: one caller's answer may hold another's data",
     "routing_strategy": "where a call goes is decided by data, deadline and cost",
