@@ -1,8 +1,8 @@
 # Spillway. `make help` lists what there is; everything installs into .venv, as whoever calls it.
 #
-# Three locked sets share one .venv: run.txt is a part of dev.txt, with the same versions, so
-# `make run` and `make test` can follow each other in any order. Stamps in .venv remember what is
-# installed; a lock file that changes is installed again.
+# The locked sets run.txt, dev.txt and docs.txt have the same versions and share one .venv, so
+# `make run`, `make docs` and `make test` can follow each other in any order. Stamps in .venv remember
+# what is installed; a lock file that changes is installed again.
 
 VENV := .venv
 BIN := $(VENV)/bin
