@@ -1,11 +1,10 @@
 """Each tutorial is run as a reader runs it: its commands in one shell, in order.
 
-A block of `text` behind commands shows lines of what they print, with `*` for what differs.
+A block of `text` behind commands shows lines of what they print, with `...` for what differs.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import signal
@@ -36,7 +35,8 @@ def test_a_tutorial_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     assert shown
     at = 0
     for line in filter(None, shown):
-        matching = (n for n in range(at, len(printed)) if fnmatch.fnmatchcase(printed[n], line))
+        like = re.compile(".*".join(map(re.escape, line.split("..."))))
+        matching = (n for n in range(at, len(printed)) if like.fullmatch(printed[n]))
         at = next(matching, -1) + 1
         assert at, f"{line!r} is not printed, or not in this order:\n" + "\n".join(printed)
 
